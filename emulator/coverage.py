@@ -10,7 +10,7 @@ import numpy as np
 from tileproof.emulator.program import Decoded
 from tileproof.emulator.registry import Row, spell
 
-RAN, TAKEN, FELL_THROUGH, TOLD = 1, 2, 4, 8  # as in engine/machine.hpp and race.hpp
+RAN, TAKEN, FELL_THROUGH = 1, 2, 4  # as in engine/machine.hpp
 Kind = Literal["mma", "copy", "output", "branch", "other"]
 _MMA = ("tcgen05.mma", "mma.", "wmma.mma", "wgmma.mma_async")
 _COPY = ("cp.", "tcgen05.cp", "st.async", "red.async")
@@ -98,35 +98,6 @@ def instructions(decoded: Decoded, executed: bytes) -> tuple[Instructed, ...]:
             fell_through=_either(fell, before.fell_through if before else None),
         )
     return tuple(sorted(seen.values(), key=lambda instructed: instructed.line))
-
-
-def idle_waits(decoded: Decoded, executed: bytes) -> frozenset[int]:
-    """Return the PTX lines of mbarrier waits that ran but added no ordering for any thread, in launches with
-    race checks: either other synchronisation already ordered the arrivals of the phase, or no phase had
-    completed and the current phase could not complete before the wait was over.
-    """
-    told: dict[int, bool] = {}
-    for row, bits in zip(decoded.code[:-1], executed, strict=False):
-        if decoded.names[row["name"]].startswith(("mbarrier.try_wait", "mbarrier.test_wait")) and bits & RAN:
-            line = int(row["line"])
-            told[line] = told.get(line, False) or bool(bits & TOLD)
-    return frozenset(line for line, news in told.items() if not news)
-
-
-_ARRIVES = ("mbarrier.arrive", "mbarrier.expect_tx", "tcgen05.commit", "cp.async.mbarrier.arrive")
-
-
-def unheard_arrivals(decoded: Decoded, executed: bytes) -> frozenset[int]:
-    """Return the PTX lines of mbarrier arrivals and expect_tx that ran but that no wait can observe, in
-    launches with race checks: every wait for their mbarriers is ordered before them. A `test_wait` or
-    `try_wait` that failed without a retry is not counted as a wait.
-    """
-    heard: dict[int, bool] = {}
-    for row, bits in zip(decoded.code[:-1], executed, strict=False):
-        if decoded.names[row["name"]].startswith(_ARRIVES) and bits & RAN:
-            line = int(row["line"])
-            heard[line] = heard.get(line, False) or bool(bits & TOLD)
-    return frozenset(line for line, has_wait in heard.items() if not has_wait)
 
 
 def _either(first: bool | None, second: bool | None) -> bool | None:

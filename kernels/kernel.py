@@ -7,7 +7,6 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 from tileproof.kernels.compile import ARCH, Built
@@ -28,9 +27,9 @@ class Kernel:
 
     `plan_of` makes the plan of a variant, `image` its PTX, `describe` the launch on inputs (inputs, plan,
     build, whether it is the probe build). `probe`: there is a probe build. `defects` gives the kernel's
-    planted defects, `equivalent` the files that argue why drawn ones are none (docs/mutate.md). `on_demand`:
-    its builds take long, and `tileproof build` makes them only when they are named. `clocks`: those per
-    k-block that the model's likely case may take (docs/time.md); None where no budget is stated.
+    planted defects. `on_demand`: its builds take long, and `tileproof build` makes them only when they are
+    named. `clocks`: those per k-block that the model's likely case may take (docs/time.md); None where no
+    budget is stated.
     """
 
     name: str
@@ -41,7 +40,6 @@ class Kernel:
     defects: Callable[[], Sequence[PlantedDefect]] = field(default=tuple, repr=False)
     probe: bool = True
     arch: str = ARCH
-    equivalent: tuple[Path, ...] = field(default=(), repr=False)
     on_demand: bool = False
     clocks: Callable[[Variant], float | None] = field(default=lambda _: None, repr=False)
 

@@ -8,7 +8,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -100,10 +100,9 @@ def mutate(
 
     A seed gives the same mutants on every machine with the same compiler.
     """
-    from tileproof.conformance.beside.mutate.arguments import argued
     from tileproof.conformance.beside.mutate.draw import draw, places_named, stands_at, wanted
     from tileproof.conformance.beside.mutate.journal import Journal
-    from tileproof.conformance.beside.mutate.judged import in_ptx, with_argument
+    from tileproof.conformance.beside.mutate.judged import in_ptx, proved_equivalent
     from tileproof.conformance.beside.mutate.ledger import enter
     from tileproof.conformance.beside.mutate.operators import OPERATORS
     from tileproof.conformance.beside.mutate.rules import proved
@@ -158,13 +157,8 @@ def mutate(
         fresh = original.judge(pending, jobs or os.cpu_count() or 1, seconds)
         judged = []
         for one in journal.judged(drawn, fresh) if journal else fresh:
-            argument = ""
-            if one.verdict == "survived":
-                mutant, there = in_ptx(one)
-                argument = proved(pool.code, mutant, replace(original.facts, there=there))
-                if not argument and one.kind != "stopped":  # a claim is about what has passed every run
-                    argument = argued(original.known, one.drawn, one.same)
-            one = with_argument(one, argument) if argument else one
+            if one.verdict == "survived" and (argument := proved(pool.code, in_ptx(one), original.facts)):
+                one = proved_equivalent(one, argument)
             judged.append(one)
             progress.start(f"{title}: {one.drawn.operator} {one.verdict}")
             progress.show(len(judged), False)
@@ -201,7 +195,7 @@ def mutate(
 class MutatedOriginal:
     """The original of the mutants: a variant's production build, or a launch file.
 
-    `known`: the claims of a kernel's files about equivalent mutants; `judge(mutants, jobs, seconds)`.
+    `judge(mutants, jobs, seconds)`.
     """
 
     title: str
@@ -209,7 +203,6 @@ class MutatedOriginal:
     sha256: str
     pool: Pool
     facts: Facts
-    known: Any
     judge: Callable[[Sequence[Drawn], int, float], Iterator[Judgement]]
 
 
@@ -223,7 +216,6 @@ def _original(
 ) -> MutatedOriginal:
     """Run the original; TileproofError if it is not clean."""
     from tileproof.conformance.beside.mutate import launched, runs
-    from tileproof.conformance.beside.mutate.arguments import arguments
     from tileproof.conformance.beside.mutate.assembled import assemble
     from tileproof.conformance.beside.mutate.code import PtxCode
     from tileproof.conformance.beside.mutate.draw import Pool
@@ -235,11 +227,10 @@ def _original(
         refuse("a launch file", {"--variant": variant}, KERNEL_ONLY)
         launch = launched.original(found, entry, reference_of(expect), profile, progress)
         return MutatedOriginal(
-            found.name, {}, launch.sha256, Pool(launch.code), launch.facts, (),
+            found.name, {}, launch.sha256, Pool(launch.code), launch.facts,
             partial(launched.judge_all, launch),
         )  # fmt: skip
     refuse("a kernel with a plan", {"--expect": expect, "--entry": entry}, FILE_ONLY)
-    known = arguments(found, found.equivalent)
     given = chosen(found, variant)[0]
     base, plan = runs.original(found, given, profile, progress), found.plan(given)
     ptx = base.built.ptx
@@ -250,5 +241,5 @@ def _original(
     return MutatedOriginal(
         found.title(given), dict(given.sizes), hashlib.sha256(ptx.encode()).hexdigest(),
         Pool(PtxCode(ptx, base.built.entry), found.sources, found.image.prefix),
-        Facts(plan.cluster, plan.smem_bytes, base.idle, base.silent), known, judge,
+        Facts(plan.cluster, plan.smem_bytes), judge,
     )  # fmt: skip

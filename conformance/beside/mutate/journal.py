@@ -71,7 +71,7 @@ class Journal:
             try:
                 assert row is not None
                 n, what = row.pop("number"), row.pop("what")
-                row["findings"], row["silent"] = tuple(row["findings"]), tuple(row["silent"])
+                row["findings"] = tuple(row["findings"])
                 if row["becomes"] is not None:
                     operator, edits = row["becomes"]
                     row["becomes"] = (operator, tuple((line, text) for line, text in edits))

@@ -16,7 +16,7 @@ from tileproof.conformance.beside.mutate.assembled import assemble
 from tileproof.conformance.beside.mutate.code import PtxCode
 from tileproof.conformance.beside.mutate.compared import change
 from tileproof.conformance.beside.mutate.draw import Drawn
-from tileproof.conformance.beside.mutate.runs import Original, built_with, judge, names, silent_lines
+from tileproof.conformance.beside.mutate.runs import Original, built_with, judge, names
 from tileproof.conformance.processes.children import LOOK_S, Children, ChildResult
 from tileproof.emulator import LaunchError, PtxError, UnsupportedInstruction
 from tileproof.spec.machine.errors import TileproofError
@@ -36,10 +36,9 @@ class Judgement:
     `by` is the check that killed it: the machine's code, or what was compared. `stage` is the first
     finding's, `differs` the first stage whose tiles are not the original's bits; `place` tells whether a
     finding names a source line of what was changed, `cause` is the first finding's. Of one that survived
-    `same` tells whether every launch was the original's bit for bit, findings included. `argument` says why
-    it is equivalent; `silent` are the lines of its PTX whose synchronisation had no effect
-    (`runs.silent_lines`), `becomes` what a mutant of sources is in the original's PTX (`compared.change`),
-    operator and lines.
+    `same` tells whether every launch was the original's bit for bit, findings included. `argument` is the
+    proof that it is equivalent; `becomes` what a mutant of sources is in the original's PTX
+    (`compared.change`), operator and lines.
     """
 
     drawn: Drawn
@@ -56,20 +55,12 @@ class Judgement:
     run: int = -1
     seconds: float = 0.0
     findings: tuple[str, ...] = field(default=(), repr=False)
-    silent: tuple[int, ...] = field(default=(), repr=False)
     becomes: tuple[str, tuple[tuple[int, str], ...]] | None = field(default=None, repr=False)
-
-    @property
-    def candidate(self) -> bool:
-        """It survived, and no launch differed in a bit: somebody should say whether it is equivalent."""
-        return self.verdict == "survived" and self.same
 
     def as_dict(self) -> dict[str, Any]:
         """The row for `--json`."""
         row = {
-            key: value
-            for key, value in asdict(self).items()
-            if key not in ("drawn", "findings", "silent", "becomes")
+            key: value for key, value in asdict(self).items() if key not in ("drawn", "findings", "becomes")
         }
         frames = [f"{file.rsplit('/', 1)[-1]}:{line}" for file, line in self.drawn.frames]
         return {
@@ -99,16 +90,15 @@ def judge_one(base: Original, drawn: Drawn, digest: str) -> Judgement:
         return done("equivalent", argument=SAME_CODE, same=True)
     try:
         build = built_with(base, ptx)
-        kill, same, executed = judge(build, base)
+        kill, same = judge(build, base)
     except (UnsupportedInstruction, PtxError, LaunchError) as error:
         return done("killed", by="not read", kind="refusal", message=str(error), cause=str(error))
     except MemoryError:
         return done("killed", by="memory", message="more memory than a launch may take")
     if kill is None:
-        silent = () if base.silent is None else tuple(sorted(silent_lines(build, executed)))
         made = change(PtxCode(base.built.ptx, base.built.entry), ptx) if drawn.sources else None
         becomes = None if made is None else (made[0], tuple(sorted(made[1].items())))
-        return done("survived", same=same, silent=silent, becomes=becomes)
+        return done("survived", same=same, becomes=becomes)
     first = kill.findings[0]
     return done(
         "killed",
@@ -217,16 +207,14 @@ def limit_process(seconds: float) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
 
 
-def in_ptx(judgement: Judgement) -> tuple[Drawn, frozenset[int] | None]:
-    """The mutant as a change of the original's PTX, and its lines whose synchronisation had no effect; None
-    where its lines are not the compiler's but for that change.
-    """
+def in_ptx(judgement: Judgement) -> Drawn:
+    """The mutant, as a change of the original's PTX where its sources make such a change."""
     if judgement.becomes is None:
-        return judgement.drawn, None if judgement.drawn.sources else frozenset(judgement.silent)
+        return judgement.drawn
     operator, lines = judgement.becomes
-    return replace(judgement.drawn, operator=operator, lines=dict(lines)), None
+    return replace(judgement.drawn, operator=operator, lines=dict(lines))
 
 
-def with_argument(judgement: Judgement, argument: str) -> Judgement:
-    """A survivor that an argument shows to be equivalent."""
+def proved_equivalent(judgement: Judgement, argument: str) -> Judgement:
+    """A survivor that a rule proves to be equivalent."""
     return replace(judgement, verdict="equivalent", argument=argument)

@@ -17,7 +17,7 @@ from tileproof.kernels.kernel import Kernel
 from tileproof.kernels.variant import Variant
 from tileproof.spec.machine.errors import TileproofError
 
-_FIELDS = {field.name for field in dataclasses.fields(Judgement)} - {"drawn", "findings", "silent", "becomes"}
+_FIELDS = {field.name for field in dataclasses.fields(Judgement)} - {"drawn", "findings", "becomes"}
 
 
 def judgements(drawn: Sequence[Drawn], rows: Iterable[Mapping[str, Any]]) -> list[Judgement]:

@@ -1,7 +1,7 @@
 """Rules by which a surviving mutant is proved to do what the original does, from its code alone.
 
-A rule is for every kernel and place, in contrast to a claim of a kernel's file (arguments.py), and says
-nothing that a run has to confirm. Each has its reason, for a reviewer to dispute.
+A rule holds for every kernel and place, and reads the code alone, no run. Each gives its reason, for a
+reviewer to dispute.
 """
 
 from __future__ import annotations
@@ -18,14 +18,12 @@ from tileproof.conformance.beside.mutate import (
     fences,
     lanes,
     roundings,
-    silent,
     threads,
     truths,
 )
 from tileproof.conformance.beside.mutate.code import ALU, REGISTER, CodeLine, PtxCode
 from tileproof.conformance.beside.mutate.draw import Drawn
 from tileproof.conformance.beside.mutate.flow import Flow, meets
-from tileproof.conformance.beside.mutate.operators import TRIED, WAIT
 
 SM_SHARED_BYTES = 228 << 10  # of one processor, sm_100 (CUDA C Programming Guide, table of capabilities)
 RESERVED = 1 << 10  # of each CTA
@@ -35,16 +33,10 @@ _PURE = re.compile(r"((mov|and|or|add|sub)\.[bsu](32|64)|cvt\.u64\.u32)$")  # no
 
 @dataclass(frozen=True)
 class Facts:
-    """What a kernel's plan says: CTAs of a cluster, bytes of shared memory of a CTA; and what its runs say:
-    the lines of waits whose result is unused (`Original.idle`), of these and the arrivals that no wait
-    observes (`Original.silent`), and the same lines of the mutant (`there`; None: it was not run).
-    """
+    """What a kernel's plan says: CTAs of a cluster, bytes of shared memory of a CTA."""
 
     cluster: int
     shared_bytes: int
-    idle: frozenset[int] = frozenset()
-    silent: frozenset[int] | None = None
-    there: frozenset[int] | None = None
 
 
 Rule = Callable[[PtxCode, Drawn, CodeLine, Facts], str]
@@ -365,39 +357,6 @@ def released(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
     if flow is None or not meets(code, code.at[at.number], flow.before, everyone, nothing, ends=True):
         return ""
     return "the thread has done and learnt nothing since a barrier of all that another could ask for"
-
-
-@rule("a wait that adds no order")
-def known_before(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
-    """A wait for events that are ordered before it in every schedule: removed, tried once, relaxed."""
-    weaker = drawn.operator == "scope" and drawn.what.startswith(".acquire")
-    gone = drawn.operator == "remove-sync"
-    if drawn.operator == "wait-once":  # the branch of its loop is what was changed
-        n = code.at[at.number]
-        at = next((one for one in reversed(code.code[max(0, n - TRIED) : n]) if WAIT.match(one.opcode)), at)
-        gone = WAIT.match(at.opcode) is not None
-    if not (weaker or gone) or at.number not in facts.idle:
-        return ""
-    return (
-        "in every run its thread knew before it what the phase's arrivals give, or no phase had ended; and "
-        "the phase under way does not end before the thread went on"
-    )
-
-
-@rule("synchronisation without effect")
-def without_effect(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
-    """The original and the mutant are the same text once synchronisation without effect in their own runs is
-    removed (`silent.remaining`).
-    """
-    if facts.silent is None or facts.there is None:
-        return ""
-    mutant = PtxCode(code.changed(drawn.lines), code.entry)
-    if silent.remaining(code, facts.silent) != silent.remaining(mutant, facts.there):
-        return ""
-    return (
-        "they differ only in waits whose result no run used, in arrivals without a later or concurrent wait, "
-        "and in what only these use"
-    )
 
 
 @rule("a product that clears")

@@ -15,7 +15,6 @@ from tileproof.conformance.check.runs import Run
 from tileproof.conformance.drivers.emulator import EmulatorDriver
 from tileproof.conformance.observe.observation import observe
 from tileproof.conformance.observe.tiles import StageTile
-from tileproof.emulator import Module, coverage
 from tileproof.emulator.codes import CODES
 from tileproof.kernels.compile import Built
 from tileproof.kernels.kernel import Kernel
@@ -84,9 +83,7 @@ class Letter:
 class Original:
     """The unchanged build on every run of a profile; `strict`: judged by the letter of the ISA, as long as
     nothing is found in it so. Else mutants that `check` lets pass are judged by the letter too, but for what
-    that finds in the original. `idle`: the lines of waits whose result no run of the full profile used
-    (`emulator.coverage.idle_waits`). `silent`: these and the arrivals that no wait observed (`silent_lines`).
-    Both are None in the quick profile, which has too few iterations of the ring buffers.
+    that finds in the original.
     """
 
     kernel: Kernel
@@ -96,8 +93,6 @@ class Original:
     did: tuple[Did, ...]
     strict: bool = True
     letter: Letter | None = None
-    idle: frozenset[int] = frozenset()
-    silent: frozenset[int] | None = None
 
 
 class Recorder:
@@ -109,13 +104,11 @@ class Recorder:
         self._emulator = EmulatorDriver(strict=strict, instruction_limit=limit)
         self.capabilities = self._emulator.capabilities
         self.first: RunResult | None = None
-        self.executed: list[bytes] = []
 
     def run(self, launch: LaunchFile, plan: KernelPlan, schedule: Schedule, taps: bool) -> RunResult:
         """One launch."""
         result = self._emulator.run(launch, plan, schedule, taps)
         self.first = self.first or result
-        self.executed.append(result.executed)
         return result
 
     def did(self) -> Did:
@@ -177,7 +170,6 @@ def _original(
 ) -> Original:
     built = kernel.build(variant)
     did = []
-    executed: list[bytes] = []
     wanted = runs(kernel.plan(variant), profile)
     for number, (case, schedule) in enumerate(wanted):
         progress(number, len(wanted))
@@ -191,21 +183,7 @@ def _original(
                 do="run `tileproof check` first",
             )
         did.append(driver.did())
-        executed.append(coverage.union(driver.executed))
-    base = Original(kernel, variant, built, tuple(wanted), tuple(did), strict)
-    if profile == "quick":
-        return base
-    whole = coverage.union(executed)
-    idle = coverage.idle_waits(Module.from_ptx(built.ptx).decode(built.entry), whole)
-    return replace(base, idle=idle, silent=silent_lines(built, whole))
-
-
-def silent_lines(built: Built, executed: bytes) -> frozenset[int]:
-    """Return the lines of waits whose result was unused and of arrivals that no wait observed, given the
-    merged coverage of some launches.
-    """
-    decoded = Module.from_ptx(built.ptx).decode(built.entry)
-    return coverage.idle_waits(decoded, executed) | coverage.unheard_arrivals(decoded, executed)
+    return Original(kernel, variant, built, tuple(wanted), tuple(did), strict)
 
 
 @dataclass(frozen=True)
@@ -219,22 +197,20 @@ class Kill:
     differs: str
 
 
-def judge(build: Built, base: Original) -> tuple[Kill | None, bool, bytes]:
-    """Runs a mutant's build until something is found: the kill, whether every run before was the original's
-    bit for bit, and what they executed.
+def judge(build: Built, base: Original) -> tuple[Kill | None, bool]:
+    """Runs a mutant's build until something is found: the kill, and whether every run before was the
+    original's bit for bit.
     """
     same = True
-    executed = b""
     for number, ((case, schedule), was) in enumerate(zip(base.runs, base.did, strict=True)):
         driver = Recorder(max(LEAST, LONGER * was.instructions), base.strict)
         under_test = under_test_of(base.kernel, base.variant, build, driver)
         verdict = run_case(under_test, case, schedule, explain=True)
         if verdict.findings:
             difference = _first_difference(base, number, driver.first)
-            return Kill(number, tuple(verdict.findings), difference), same, executed
+            return Kill(number, tuple(verdict.findings), difference), same
         same = same and driver.did().bits == was.bits
-        executed = coverage.union(one for one in (executed, *driver.executed) if one)
-    return (None if base.letter is None else _letter_kill(build, base, base.letter)), same, executed
+    return (None if base.letter is None else _letter_kill(build, base, base.letter)), same
 
 
 def _letter_kill(build: Built, base: Original, letter: Letter) -> Kill | None:

@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any
 
 from tileproof.conformance.beside.mutate.judged import SAME_CODE, Judgement
-from tileproof.conformance.beside.mutate.rules import BY_A_RULE
 from tileproof.conformance.gate.difference import MUTATION
 from tileproof.conformance.gate.evidence import ReleaseEvidence
 from tileproof.spec.machine.errors import TileproofError
@@ -33,7 +32,7 @@ def score(judged: Sequence[Judgement]) -> dict[str, Any]:
         "drawn": len(judged),
         **{name: sum(one.verdict == name for one in judged) for name in VERDICTS},
         **_shown(judged),
-        "candidates": sum(one.candidate for one in judged),
+        "survived with equal bits": sum(one.verdict == "survived" and one.same for one in judged),
         "of": counted,
         "score": _share(len(killed), counted),
         "synchronising": _share(sum(one.verdict == "killed" for one in sync), len(sync)),
@@ -50,12 +49,7 @@ def _shown(judged: Sequence[Judgement]) -> dict[str, int]:
     """Number of equivalent mutants by the kind of proof."""
     arguments = [one.argument for one in judged if one.verdict == "equivalent"]
     same = sum(argument == SAME_CODE for argument in arguments)
-    rules = sum(argument.startswith(BY_A_RULE) for argument in arguments)
-    return {
-        "the same machine code": same,
-        "equivalent by a rule": rules,
-        "equivalent by a claim": len(arguments) - same - rules,
-    }
+    return {"the same machine code": same, "equivalent by a rule": len(arguments) - same}
 
 
 def _share(part: int, whole: int) -> float | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -179,9 +178,6 @@ def _map(name: str, fields: dict[str, Any], buffer: LaunchBuffer) -> TensorMapAr
     )
 
 
-EQUIVALENT = Path(__file__).parent / "equivalent.toml"
-
-
 def _kernel(
     build: cutlass_fmha_bwd.Build, mended: bool, planted: Callable[[], Sequence[PlantedDefect]]
 ) -> Kernel:
@@ -205,7 +201,6 @@ def _kernel(
         defects=planted,
         probe=False,
         on_demand=True,
-        equivalent=(EQUIVALENT,),
     )
 
 

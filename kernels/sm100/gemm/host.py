@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import ml_dtypes
@@ -18,7 +17,6 @@ from tileproof.kernels.variant import Variant
 from tileproof.spec.plan import KernelPlan
 from tileproof.spec.plans import sm100_gemm
 
-EQUIVALENT = Path(__file__).parent / "equivalent.toml"
 PARAMS_BYTES = 384  # sizeof(Params) in kernel.cu, which asserts it
 
 
@@ -53,6 +51,5 @@ KERNELS = (
         Sources(main="sm100/gemm/kernel.cu", folders=("sm100", "sm100/gemm"), suffix=lambda v: "tile128x64"),
         describe,
         lambda: defects.DEFECTS,
-        equivalent=(EQUIVALENT,),
     ),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tileproof.kernels.compile import ROOT, Built
+from tileproof.kernels.compile import Built
 from tileproof.kernels.image import Sources
 from tileproof.kernels.kernel import Kernel
 from tileproof.kernels.launch.arguments import TensorMapArgument
@@ -56,14 +56,6 @@ KERNELS = (
         ),
         describe=describe,
         defects=lambda: defects.DEFECTS,
-        equivalent=(
-            ROOT / "sm100/equivalent.toml",
-            ROOT / "sm100/head128_columns/equivalent.toml",
-            ROOT / "sm100/head128_columns/equivalent_order.toml",
-            ROOT / "sm100/head128_columns/equivalent_scope.toml",
-            ROOT / "sm100/head128_columns/equivalent_values.toml",
-            ROOT / "sm100/head128_columns/equivalent_who.toml",
-        ),
         clocks=lambda v: CLOCKS[v["d_qk"]],
     ),
 )

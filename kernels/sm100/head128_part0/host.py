@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from tileproof.kernels.compile import ROOT, Built
+from tileproof.kernels.compile import Built
 from tileproof.kernels.image import Sources
 from tileproof.kernels.kernel import Kernel
 from tileproof.kernels.launch.arguments import ScalarArgument
@@ -59,6 +59,5 @@ KERNELS = (
         ),
         describe,
         lambda: defects.DEFECTS,
-        equivalent=(ROOT / "sm100/equivalent.toml",),
     ),
 )

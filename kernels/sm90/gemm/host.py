@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import ml_dtypes
@@ -21,7 +20,6 @@ from tileproof.spec.plans import sm90_gemm
 from tileproof.spec.problems.gemm.problem import GEMM, GEMM_BIAS, Gemm
 
 PARAMS_BYTES = 320  # sizeof(Params) in kernel.cu, which asserts it
-EQUIVALENT = Path(__file__).parent / "equivalent.toml"
 ARCH = "sm_90"  # no feature of one architecture alone: its PTX loads on every later one, SM100 too
 
 
@@ -58,7 +56,6 @@ def _kernel(name: str, problem: Gemm, main: str, planted: tuple[PlantedDefect, .
         describe,
         lambda: planted,
         arch=ARCH,
-        equivalent=(EQUIVALENT,),
     )
 
 

@@ -75,9 +75,9 @@ def test_the_same_machine_code_is_equivalent(base, digest):
     assert one.verdict == "equivalent" and "machine code" in one.argument
 
 
-def test_a_survivor_whose_runs_are_the_same_is_a_candidate(base, digest):
+def test_a_survivor_tells_whether_its_bits_are_equal(base, digest):
     one = verdict(base, changed(base, "prefetch.tensormap", "", "remove-effect"), digest)
-    assert one.verdict == "survived" and one.candidate
+    assert one.verdict == "survived" and one.same
 
 
 def test_a_loop_without_end_is_killed(base, digest):

@@ -479,25 +479,6 @@ def test_lanes_that_hold_the_same(lines, words, holds):
     assert says.startswith("rule equal lanes") == holds
 
 
-@pytest.mark.parametrize(
-    ("operator", "words", "holds"),
-    [
-        ("remove-sync", "removed the wait", True),
-        ("wait-once", "tries once", True),
-        ("scope", ".acquire. is .relaxed.", True),
-        ("parity", "the other parity", False),
-        ("address", "8 past", False),
-    ],
-)
-def test_a_wait_that_tells_nothing(operator, words, holds):
-    """That it is one the runs say: of another line nothing is proved."""
-    read = code()
-    at = next(one for one in read.code if one.opcode.startswith("mbarrier.try_wait"))
-    for lines, proves in (({at.number}, holds), ({at.number + 1}, False)):
-        facts = Facts(1, 200_000, frozenset(lines))
-        assert told(read, at.opcode, operator, words, facts).startswith("rule a wait that") == proves
-
-
 def product(idesc: int, enable: str = "%r2", swizzle: int = 2) -> PtxCode:
     return made(
         "and.b32 %r41, %r1, 1008;",

@@ -7,7 +7,7 @@ import pytest
 from tileproof.conformance.beside.mutate.bits import EVERY, may_be_set, must_be_set, read
 from tileproof.conformance.beside.mutate.draw import Drawn
 from tileproof.conformance.beside.mutate.operators import OPERATORS
-from tileproof.conformance.beside.mutate.rules import RULES, Facts, proved
+from tileproof.conformance.beside.mutate.rules import Facts, proved
 
 from tests.conformance.beside.mutate.test_barriers import ALL, BEFORE, FREE, LABEL, LOAD, LOADED, holds, told
 from tests.conformance.beside.mutate.test_rules import AFTER, BAR, EXPECT, FACTS, GUARD, made
@@ -208,27 +208,6 @@ def test_a_product_of_which_it_is_not_certain_that_it_clears(compares: str, more
     )
     says = of_made(made(*lines), "tcgen05.mma", "duplicate", "twice")
     assert says.startswith("rule a product that clears") == right
-
-
-@pytest.mark.parametrize(
-    ("becomes", "right"),
-    [("4294967295", True), ("-2", False), ("0", False)],
-)
-def test_a_number_is_compared_by_its_width(becomes: str, right: bool) -> None:
-    """The branch is taken: -1 and 2^32 - 1 are the same 32 bits."""
-    lines = (
-        "mov.u32 %r50, 4294967295;",
-        "setp.eq.s32 %p2, %r50, -1;",
-        "@%p2 bra $L__BB0_9;",
-        "st.shared.b32 [%r4], %r1;",
-        "$L__BB0_9:",
-    )
-    found = made(*lines)
-    at = next(one for one in found.code if one.opcode == "setp.eq.s32" and one.operands[1] == "%r50")
-    drawn = Drawn(0, "immediate", "", (), at.opcode, {at.number: f"\tsetp.eq.s32 %p2, %r50, {becomes};"})
-    facts = Facts(1, 200_000, silent=frozenset(), there=frozenset())
-    assert bool(RULES["synchronisation without effect"](found, drawn, at, facts)) == right
-    assert bool(proved(found, drawn, facts)) == right
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import multiprocessing
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from typing import Any, TypeVar
 
 from tileproof.spec.machine.errors import TileproofError
@@ -33,13 +35,19 @@ def forked(work: Callable[[T], R], items: Sequence[T], processes: int) -> Iterat
         yield from map(work, items)
         return
     _work.append(work)
+    pool = ProcessPoolExecutor(processes, multiprocessing.get_context("fork"))
     try:
-        with multiprocessing.get_context("fork").Pool(processes) as pool:
-            for fine, value in pool.imap(
-                _worker, items, chunksize=max(1, min(8, len(items) // (4 * processes)))
-            ):
-                if not fine:
-                    raise TileproofError(value.pop("what"), **value)
-                yield value
+        pieces = max(1, min(8, len(items) // (4 * processes)))
+        for fine, value in pool.map(_worker, items, chunksize=pieces):
+            if not fine:
+                raise TileproofError(value.pop("what"), **value)
+            yield value
+    except BrokenProcessPool:
+        raise TileproofError(
+            "a process that ran launches ended without an answer", found="it crashed, or was killed"
+        ) from None
     finally:
+        for one in list((pool._processes or {}).values()):
+            one.kill()
+        pool.shutdown(wait=False, cancel_futures=True)
         _work.pop()

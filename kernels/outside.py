@@ -14,6 +14,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
+from tileproof.kernels.foreign import shared
 from tileproof.kernels.kernel import Kernel
 from tileproof.spec.machine.errors import TileproofError
 
@@ -28,6 +29,7 @@ def registered() -> tuple[dict[str, Kernel], dict[str, TileproofError]]:
     broken: dict[str, TileproofError] = {}
     for point in sorted(entry_points(group=GROUP), key=lambda one: (one.name, one.value)):
         where = f"entry point {point.name} = {point.value}" + (f" of {point.dist.name}" if point.dist else "")
+        shared.note(where)
         try:
             found |= {kernel.name: kernel for kernel in _kernels(point.load(), where)}
         except TileproofError as error:
@@ -85,6 +87,7 @@ def _load(file: Path) -> Any:
         assert spec is not None and spec.loader is not None
         module = importlib.util.module_from_spec(spec)
         sys.modules[name] = module
+        shared.note(str(file))
         sys.path.insert(0, str(file.parent))
         try:
             spec.loader.exec_module(module)

@@ -60,8 +60,11 @@ def forget() -> None:
 
 
 def known(name: str) -> bool:
-    """Whether a kernel that can be used, or a registered one that cannot, has this name."""
-    return any(name in some for some in (kernels(), tutorials.kernels(), card.kernels(), broken()))
+    """Whether a kernel that can be used, or a registered one that cannot, has this name.
+
+    Packages of others are imported only where no name of this package fits.
+    """
+    return any(name in some() for some in (own, tutorials.kernels, card.kernels, kernels, broken))
 
 
 def kernel(name: str) -> Kernel:
@@ -69,12 +72,9 @@ def kernel(name: str) -> Kernel:
 
     Where `name` is that of an entry point which gave no kernel, the error says why.
     """
-    if name in kernels():
-        return kernels()[name]
-    if name in tutorials.kernels():
-        return tutorials.kernels()[name]
-    if name in card.kernels():
-        return card.kernels()[name]
+    for some in (own, tutorials.kernels, card.kernels, kernels):
+        if name in some():
+            return some()[name]
     if outside.looks_like_a_path(name):
         return outside.at_path(name)
     if name in broken():

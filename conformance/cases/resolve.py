@@ -154,11 +154,11 @@ def described(file: Path) -> str:
 
 
 def _is_name(argument: str) -> bool:
-    """Whether an argument is a kernel's name, or should be: no path ends so, and none lies there."""
-    if registry.known(argument):
-        return True
+    """Whether an argument is a kernel's name, or should be: no path ends so, and none lies there. Of what is
+    a path, no package of others is imported to find out.
+    """
     path_like = "/" in argument or "\\" in argument or bool(Path(argument.partition(":")[0]).suffix)
-    return not path_like and not Path(argument).exists()
+    return not path_like and (registry.known(argument) or not Path(argument).exists())
 
 
 def _defines_kernel(path: Path, argument: str) -> bool:

@@ -6,11 +6,14 @@ import gc
 import multiprocessing
 import signal
 from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from typing import Any
 
 from tileproof.conformance.check.run import KernelUnderTest, run_case
 from tileproof.conformance.judging.judged_run import JudgedRun
+from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.schedule import Schedule
 from tileproof.spec.problems.cases import AnyCase
 
@@ -64,7 +67,9 @@ class Ahead:
 
     def __exit__(self, *_: object) -> None:
         if self._pool is not None:
-            self._pool.terminate()
+            for worker in list((self._pool._processes or {}).values()):
+                worker.kill()
+            self._pool.shutdown(wait=False, cancel_futures=True)
 
     def judged_runs(self, under_test: KernelUnderTest) -> Generator[JudgedRun]:
         """Those of one kernel, in order, without causes; what is left of it is dropped when it is closed."""
@@ -76,6 +81,13 @@ class Ahead:
         number = next(n for n, one in enumerate(self._under_tests) if one is under_test)
         try:
             yield from self._results[number]
+        except BrokenProcessPool:
+            raise TileproofError(
+                "a process that runs cases ended without an answer",
+                where=under_test.kernel.title(under_test.variant),
+                found="it was killed, or the kernel's own code ended it",
+                do="run it again with --jobs 1 to see what ends it",
+            ) from None
         finally:
             self._over[number] = 1
 
@@ -88,9 +100,9 @@ class Ahead:
         context = multiprocessing.get_context("fork")
         self._over = context.Array("b", len(planned), lock=False)
         _under_tests, _over = self._under_tests, self._over
-        self._pool = context.Pool(self._jobs, _ignore_interrupts)
+        self._pool = ProcessPoolExecutor(self._jobs, context, _ignore_interrupts)
         self._results = [
-            self._pool.imap(_one, [(number, run, again(n)) for n, run in enumerate(runs)])
+            self._pool.map(_one, [(number, run, again(n)) for n, run in enumerate(runs)])
             for number, (runs, again) in enumerate(planned)
         ]
 

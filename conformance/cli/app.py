@@ -76,17 +76,17 @@ class Errors(click.Group):
             click.echo(error.format_message())
             code = COULD_NOT_CHECK
         except click.ClickException as error:
-            _fail(_usage_error(error), as_json)
+            fail(_usage_error(error), as_json)
         except (click.Abort, KeyboardInterrupt, Stopped):
-            _fail(TileproofError("interrupted"), as_json)
+            fail(TileproofError("interrupted"), as_json)
         except TileproofError as error:
-            _fail(error, as_json)
+            fail(error, as_json)
         except Exception as error:
             traceback.print_exc()
             fault = TileproofError(
                 "internal error", found=f"{type(error).__name__}: {error}", do="report it with the text above"
             )
-            _fail(fault, as_json)
+            fail(fault, as_json)
         sys.exit(code if isinstance(code, int) else PASS)
 
 
@@ -95,7 +95,8 @@ def _usage_error(error: click.ClickException) -> TileproofError:
     return TileproofError(error.format_message(), do=f"see {command} --help")
 
 
-def _fail(error: TileproofError, as_json: bool) -> NoReturn:
+def fail(error: TileproofError, as_json: bool) -> NoReturn:
+    """Tells an error, as JSON on standard output where that was asked for; exit code 2."""
     if as_json:
         with closed_pipe_is_fine():
             print(json.dumps({"verdict": "could not check", "error": error.as_dict()}, indent=1))
@@ -137,7 +138,3 @@ COMMANDS = (
 )
 for command in COMMANDS:
     main.add_command(command)
-
-
-if __name__ == "__main__":
-    main()

@@ -11,36 +11,23 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import numpy.typing as npt
+from tileproof.conformance.judging.expected import Expected
+from tileproof.conformance.judging.reference_file import FUNCTION, ReferenceFile
 from tileproof.conformance.judging.stages import shape_of
 from tileproof.conformance.launches.placing import Arrays
+from tileproof.kernels.foreign.running import guarded
 from tileproof.kernels.launch.arguments import ScalarArgument, items_of
 from tileproof.kernels.launch.contents import FileBytes, InlineBytes, Unwritten, dtype_of
 from tileproof.kernels.launch.model import LaunchBuffer, LaunchFile
-from tileproof.kernels.launch.reading import guarded, run_python
 from tileproof.spec.machine.errors import TileproofError
 
 F64 = npt.NDArray[np.float64]
-FUNCTION = "reference"
 # Of an output without a bound: units in its last place, and the part of the largest expected value, that an
 # element may be off. It lets the roundings of f32 sums pass, and no more is known of the kernel.
 DEFAULT_ULPS = 2.0
 DEFAULT_PART = 2.0**-14
 EXACT_KINDS = "iub"  # numpy kinds that are compared for equality
 _DTYPE_KEYS = ("name", "dtype", "shape", "role")
-
-
-@dataclass(frozen=True)
-class Expected:
-    """What a reference returns for an output: its value, and how far an element may be from it.
-
-    The bound is ``bound`` (a number, or one an element) + `atol` + `rtol` * |value|; without any of them it
-    is that of `DEFAULT_ULPS` and `DEFAULT_PART`.
-    """
-
-    value: Any
-    bound: Any = None
-    atol: float | None = None
-    rtol: float | None = None
 
 
 @dataclass(frozen=True)
@@ -62,23 +49,14 @@ class ReferenceFunction:
 
 
 def load(text: str) -> ReferenceFunction:
-    """The reference `PATH.py[:FUNCTION]`; TileproofError when it is not there."""
+    """The reference `PATH.py[:FUNCTION]`, which runs in a process of its own; TileproofError when it is not
+    there.
+    """
     path_text, colon, name = text.rpartition(":")
     if not colon or "/" in name or name.endswith(".py"):
         path_text, name = text, FUNCTION
-    path = Path(path_text)
-    names = run_python(path, "the reference")
-    call = names.get(name)
-    if not callable(call):
-        functions = [key for key, one in names.items() if inspect.isfunction(one)]
-        raise TileproofError(
-            "the reference's file has no such function",
-            where=str(path),
-            expected=name,
-            found=", ".join(functions) or "no function",
-            do="give it as --expect FILE.py:FUNCTION",
-        )
-    return ReferenceFunction(call, str(path), names.get("BUFFERS", {}))
+    made = ReferenceFile(Path(path_text), name)
+    return ReferenceFunction(made, path_text, made.buffers)
 
 
 def described(launch: LaunchFile, reference: ReferenceFunction) -> LaunchFile:

@@ -29,6 +29,7 @@ from tileproof.conformance.verdict.contract import (
 )
 from tileproof.emulator import coverage
 from tileproof.emulator.program import Decoded
+from tileproof.kernels.foreign import shared
 from tileproof.spec.machine.finding import Finding
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -56,6 +57,14 @@ def program(
 ) -> JudgedProgram:
     """The identity of a PTX text and its entry."""
     return JudgedProgram(kernel, dict(variant), entry, hashlib.sha256(ptx.encode()).hexdigest(), toolchain)
+
+
+def trust() -> dict[str, Any]:
+    """Whether the process that judges runs foreign code: "separate" where that runs, if at all, in processes
+    of its own; "shared" where this process imported it.
+    """
+    places = list(shared.places())
+    return {"processes": "shared", "shared_with": places} if places else {"processes": "separate"}
 
 
 def record(
@@ -88,7 +97,7 @@ def record(
         findings=tuple(findings),
         controls=tuple(controls),
         checks=tuple(checks),
-        sections=sections or {},
+        sections={**(sections or {}), "trust": trust()},
     )
 
 

@@ -12,6 +12,7 @@ import binascii
 import dataclasses
 import json
 import math
+import os
 import types
 import typing
 from pathlib import Path
@@ -119,9 +120,11 @@ def dump(value: Any) -> Any:
         return [dump(item) for item in value]
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
+    if isinstance(value, np.generic):
+        value = value.item()
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
-    return value
+    return os.fspath(value) if isinstance(value, os.PathLike) else value
 
 
 def load(kind: type[T], data: Any, where: str) -> T:

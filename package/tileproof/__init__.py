@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tileproof.conformance.api.calls import judge, run
     from tileproof.conformance.api.calls import text as page
-    from tileproof.conformance.judging.reference import Expected
+    from tileproof.conformance.judging.expected import Expected
 
 __version__ = "0.1.0"
 __all__ = ["Expected", "__version__", "judge", "page", "run"]
@@ -21,7 +21,7 @@ _FROM = {
     "judge": ("api.calls", "judge"),
     "run": ("api.calls", "run"),
     "page": ("api.calls", "text"),
-    "Expected": ("judging.reference", "Expected"),
+    "Expected": ("judging.expected", "Expected"),
 }
 
 

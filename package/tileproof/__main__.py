@@ -1,8 +1,8 @@
 """`python -m tileproof`: the command line, also the entry point of the script `tileproof`."""
 
-from tileproof.conformance.cli.app import main
+from tileproof.conformance.cli.owner import main
 
 __all__ = ["main"]
 
 if __name__ == "__main__":
-    main(prog_name="tileproof")
+    main()

@@ -33,11 +33,12 @@ ROOMS = {
         "kernels",
     ),
     "diagnose": ("conformance.observe", "conformance.compare"),
-    "verdict": ("__version__", "conformance.observe", "emulator"),
+    "verdict": ("__version__", "conformance.observe", "kernels.foreign", "emulator"),
     "judging": (
         "conformance.processes",
         "conformance.launches",
         "conformance.drivers",
+        "kernels.foreign",
         "kernels.launch",
         "conformance.compare",
         "conformance.diagnose",

@@ -162,7 +162,9 @@ def test_an_output_of_which_the_reference_says_nothing_is_told() -> None:
 def test_what_a_reference_file_defines(tmp_path: Path) -> None:
     path = tmp_path / "ref.py"
     path.write_text("def reference(x):\n    return x\ndef other(x):\n    return -x\nn = 3\n")
-    assert load(str(path)).call(1) == 1 and load(f"{path}:other").call(1) == -1
+    for name, value in (("", 1), (":other", -1)):
+        (returned,) = load(f"{path}{name}").call(x=1)
+        assert returned.value == value
     for name, words in (("no", "no such function"), ("n", "no such function")):
         with pytest.raises(TileproofError, match=words):
             load(f"{path}:{name}")

@@ -1,0 +1,145 @@
+"""The process of a command, and the process that owns its exit code.
+
+The command runs in a child. The owner runs no code but this module's: it forwards signals and waits for the
+one line that says how the command ended. A child that ends without it, by `os._exit(0)` of a kernel.py or by
+a crash, is an error (exit code 2), whatever its own exit code.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import secrets
+import signal
+import sys
+import time
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+COULD_NOT_CHECK = 2
+END_S = 10.0  # that the command may take to end after it told how it ended
+LOOK_S = 0.5
+_FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_PR_SET_PDEATHSIG = 1
+
+
+@dataclass
+class _Told:
+    """What the command told before it ended: its exit code, and foreign code in its process."""
+
+    code: int | None = None
+    shared: list[str] = field(default_factory=list)
+    _rest: bytes = b""
+
+    def read(self, reader: int, nonce: str) -> None:
+        """Takes the lines that are there."""
+        with contextlib.suppress(BlockingIOError):
+            while piece := os.read(reader, 1 << 16):
+                self._rest += piece
+        *lines, self._rest = self._rest.split(b"\n")
+        for line in lines:
+            with contextlib.suppress(ValueError, AttributeError):
+                told = json.loads(line)
+                if told.get("nonce") == nonce:
+                    self.code = told.get("code", self.code)
+                    self.shared += [told["shared"]] if "shared" in told else []
+
+
+def main() -> NoReturn:
+    """Runs the command line in a child; exits with the code that it told."""
+    if not hasattr(signal, "sigwaitinfo"):  # only Linux has what this needs
+        _command(lambda **_: None)
+    nonce, (reader, writer) = secrets.token_hex(16), os.pipe()
+    os.set_blocking(reader, False)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (*_FORWARDED, signal.SIGCHLD))
+    owner = os.getpid()
+    child = os.fork()
+    if not child:
+        os.close(reader)
+        _end_with(owner)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        _command(lambda **told: _tell(writer, nonce, told))
+    os.close(writer)
+    told = _Told()
+    status = _waited(child, reader, nonce, told)
+    if told.code is None:
+        _unanswered(status, told.shared)
+    if told.shared:
+        print(
+            f"note: the code of {', '.join(told.shared)} ran in the process that judged: the verdict is "
+            "worth as much as that code (docs/trust.md)",
+            file=sys.stderr,
+        )
+    sys.exit(told.code)
+
+
+def _tell(writer: int, nonce: str, told: dict[str, Any]) -> None:
+    with contextlib.suppress(OSError):
+        os.write(writer, json.dumps({"nonce": nonce, **told}).encode() + b"\n")
+
+
+def _command(tell: Any) -> NoReturn:
+    """The command line, in this process; tells how it ended, after its output is written."""
+    code: Any = COULD_NOT_CHECK
+    try:
+        from tileproof.conformance.cli.app import main as command
+        from tileproof.kernels.foreign import shared
+
+        shared.listen(lambda place: tell(shared=place))
+        command(prog_name="tileproof")
+    except SystemExit as left:
+        code = left.code
+    except KeyboardInterrupt:
+        print("could not check: interrupted while it started", file=sys.stderr)
+    with contextlib.suppress(OSError, ValueError):
+        sys.stdout.flush()
+        sys.stderr.flush()
+    code = code if isinstance(code, int) else COULD_NOT_CHECK if code else 0
+    tell(code=code)
+    sys.exit(code)
+
+
+def _end_with(owner: int) -> None:
+    """Ends this process when its owner is killed (prctl(2), Linux)."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != owner:
+            os._exit(COULD_NOT_CHECK)
+
+
+def _waited(child: int, reader: int, nonce: str, told: _Told) -> int:
+    """Waits for the command, forwards signals; the status of its process."""
+    last = None
+    while True:
+        found = signal.sigtimedwait((*_FORWARDED, signal.SIGCHLD), LOOK_S)
+        told.read(reader, nonce)
+        # What the terminal sends, and the kernel says so, reaches the command without the owner.
+        if found is not None and found.si_signo in _FORWARDED and found.si_code <= 0:
+            os.kill(child, found.si_signo)
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            told.read(reader, nonce)
+            return status
+        if told.code is not None:
+            last = last or time.monotonic()
+            if time.monotonic() - last > END_S:
+                os.kill(child, signal.SIGKILL)
+
+
+def _unanswered(status: int, shared: list[str]) -> NoReturn:
+    """The error of a command that ended and told nothing."""
+    code = os.waitstatus_to_exitcode(status)
+    found = f"its process ended with code {code}"
+    if code < 0:
+        with contextlib.suppress(ValueError):
+            found = f"its process was ended by {signal.Signals(-code).name}"
+    do = "report it as a defect of Tileproof"
+    if shared:
+        found += f"; the code of {', '.join(shared)} ran in it"
+        do = "correct that code: it ended the process, or crashed it"
+    from tileproof.conformance.cli.app import fail
+    from tileproof.spec.machine.errors import TileproofError
+
+    fail(TileproofError("the command ended without a verdict", found=found, do=do), "--json" in sys.argv)

@@ -1,0 +1,20 @@
+"""What a reference function may return for an output: its value with a bound."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What a reference returns for an output: its value, and how far an element may be from it.
+
+    The bound is ``bound`` (a number, or one an element) + `atol` + `rtol` * |value|; without any of them it
+    is that of `reference.default_bound`.
+    """
+
+    value: Any
+    bound: Any = None
+    atol: float | None = None
+    rtol: float | None = None

@@ -1,0 +1,187 @@
+"""A reference in a Python file: it runs in a process of its own, which takes and returns arrays."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tileproof.conformance.judging.expected import Expected
+from tileproof.kernels.foreign.frames import Message
+from tileproof.kernels.foreign.process import ForeignProcess
+from tileproof.kernels.foreign.running import guarded, run_python
+from tileproof.spec.machine.errors import TileproofError
+
+FUNCTION = "reference"
+WHAT = "the reference"
+_BOUNDS = ("bound", "atol", "rtol")
+
+
+class NotAnArray:
+    """A returned value that numpy makes no numbers of: whoever tries is told what the reference's process
+    was told.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __array__(self, *_: object, **__: object) -> Any:
+        raise TypeError(self._text)
+
+
+class ReferenceFile:
+    """The function `function` of the file at `path`, called in a process of its own; `buffers` is what the
+    file says of buffers (`BUFFERS`). TileproofError when it cannot be loaded.
+
+    A process that was forked from the one that made it starts its own: answers belong to who asked.
+    """
+
+    def __init__(self, path: Path, function: str) -> None:
+        self.path, self.function = path, function
+        self.seconds: float | None = None  # of one call; None for the limits' own
+        self._process, told = self._started()
+        self.__signature__ = _signature(told.get("parameters"), path)
+        self.buffers = _buffers(told.get("buffers"), path)
+
+    def __call__(self, **given: Any) -> Any:
+        if not self._process.usable:
+            self._process, _ = self._started()
+        arrays = {name: one for name, one in given.items() if isinstance(one, np.ndarray)}
+        rest = {
+            name: one.item() if isinstance(one, np.generic) else one
+            for name, one in given.items()
+            if name not in arrays
+        }
+        return _returned(self._process.ask({"call": rest}, arrays, self.seconds))
+
+    def _started(self) -> tuple[ForeignProcess, dict[str, Any]]:
+        if not self.path.is_file():
+            raise TileproofError(f"{WHAT} cannot be read", where=str(self.path), found="no such file")
+        process = ForeignProcess(__name__, WHAT, str(self.path))
+        told = process.ask({"load": str(self.path), "function": self.function}, seconds=self.seconds)
+        return process, told.body
+
+
+def _signature(told: Any, path: Path) -> inspect.Signature:
+    try:
+        return inspect.Signature(
+            [
+                inspect.Parameter(name, getattr(inspect.Parameter, kind), default=None if optional else _NONE)
+                for name, kind, optional in told
+            ]
+        )
+    except (TypeError, ValueError, AttributeError) as error:
+        raise _no_answer(path, error) from None
+
+
+_NONE = inspect.Parameter.empty
+
+
+def _buffers(told: Any, path: Path) -> dict[str, dict[str, Any]]:
+    """What is said of buffers, with the types that a launch file has."""
+    try:
+        for given in told.values():
+            for key, value in given.items():
+                if key == "shape":
+                    given[key] = tuple(map(int, value))
+                elif not isinstance(value, str):
+                    raise TypeError(f"{key}: {value!r}")
+    except (TypeError, ValueError, AttributeError) as error:
+        raise TileproofError(
+            f"{WHAT} does not fit the launch: BUFFERS", where=str(path),
+            expected="a dictionary by buffer of name, dtype, role (texts) and shape (numbers)",
+            found=str(error),
+        ) from None  # fmt: skip
+    return told  # type: ignore[no-any-return]
+
+
+def _returned(answer: Message) -> Any:
+    """What the function returned: arrays by name, or one after another."""
+    names, forms = answer.body.get("names"), answer.body.get("values")
+    if not isinstance(forms, list) or not (names is None or isinstance(names, list)):
+        raise _no_answer(None, "its form")
+    values = [_value(form, number, answer) for number, form in enumerate(forms)]
+    return tuple(values) if names is None else dict(zip(map(str, names), values, strict=False))
+
+
+def _value(form: Any, number: int, answer: Message) -> Expected:
+    if not isinstance(form, Mapping):
+        raise _no_answer(None, "the form of a value")
+    value: Any = answer.arrays.get(f"{number}")
+    if value is None:
+        value = NotAnArray(str(form.get("text", "")))
+    bounds: dict[str, Any] = {}
+    for key in _BOUNDS:
+        found: Any = answer.arrays.get(f"{number}.{key}")
+        if found is not None:
+            bounds[key] = found if key == "bound" else float(found.reshape(-1)[0]) if found.size else 0.0
+        elif key in form:
+            raise TileproofError(f"{WHAT} does not fit the launch: {key}", found=str(form[key]))
+    return Expected(value, **bounds)
+
+
+def _no_answer(path: Path | None, error: object) -> TileproofError:
+    return TileproofError(
+        f"{WHAT} answered what nobody asked", where="" if path is None else str(path), found=str(error)
+    )
+
+
+# ---- in the process of the file
+
+_loaded: list[Any] = []
+
+
+def answer(question: Message) -> Message:
+    """Loads the file, or calls its function."""
+    if "load" in question.body:
+        return _load(Path(question.body["load"]), question.body["function"])
+    call, where = _loaded
+    with np.errstate(all="ignore"):
+        returned = guarded(lambda: call(**question.body["call"], **question.arrays), where, WHAT)
+    body: dict[str, Any] = {}
+    if isinstance(returned, Mapping):
+        body["names"], values = [str(name) for name in returned], list(returned.values())
+    else:
+        values = list(returned) if isinstance(returned, tuple) else [returned]
+    arrays: dict[str, Any] = {}
+    body["values"] = [_form(one, str(number), arrays) for number, one in enumerate(values)]
+    return Message(body, arrays)
+
+
+def _load(path: Path, name: str) -> Message:
+    names = run_python(path, WHAT)
+    call = names.get(name)
+    if not callable(call):
+        functions = [key for key, one in names.items() if inspect.isfunction(one)]
+        raise TileproofError(
+            "the reference's file has no such function",
+            where=str(path),
+            expected=name,
+            found=", ".join(functions) or "no function",
+            do="give it as --expect FILE.py:FUNCTION",
+        )
+    _loaded[:] = call, path
+    parameters = [
+        [one.name, one.kind.name, one.default is not one.empty]
+        for one in inspect.signature(call).parameters.values()
+    ]
+    return Message({"parameters": parameters, "buffers": names.get("BUFFERS", {})})
+
+
+def _form(returned: Any, name: str, arrays: dict[str, Any]) -> dict[str, str]:
+    """A value and its bounds as arrays of real numbers; a text in the place of one that has none."""
+    given = returned if isinstance(returned, Expected) else Expected(returned)
+    form: dict[str, str] = {}
+    for key, value in {"text": given.value, **{key: getattr(given, key) for key in _BOUNDS}}.items():
+        if key != "text" and value is None:
+            continue
+        try:
+            array = np.asarray(value)
+            if np.iscomplexobj(array):
+                raise TypeError("complex numbers")
+            arrays[name if key == "text" else f"{name}.{key}"] = array.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            form[key] = str(error)
+    return form

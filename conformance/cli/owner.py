@@ -1,7 +1,7 @@
 """The process of a command, and the process that owns its exit code.
 
 The command runs in a child. The owner runs no code but this module's: it forwards signals and waits for the
-one line that says how the command ended. A child that ends without it, by `os._exit(0)` of a kernel.py or by
+a line that says how the command ended. A child that ends without it, by `os._exit(0)` of a kernel.py or by
 a crash, is an error (exit code 2), whatever its own exit code.
 """
 

@@ -35,12 +35,12 @@ class ReferenceFile:
     """The function `function` of the file at `path`, called in a process of its own; `buffers` is what the
     file says of buffers (`BUFFERS`). TileproofError when it cannot be loaded.
 
-    A process that was forked from the one that made it starts its own: answers belong to who asked.
+    A process that was forked from its maker starts its own: answers belong to who asked.
     """
 
     def __init__(self, path: Path, function: str) -> None:
         self.path, self.function = path, function
-        self.seconds: float | None = None  # of one call; None for the limits' own
+        self.seconds: float | None = None  # of a call; None for the limits' own
         self._process, told = self._started()
         self.__signature__ = _signature(told.get("parameters"), path)
         self.buffers = _buffers(told.get("buffers"), path)
@@ -48,10 +48,10 @@ class ReferenceFile:
     def __call__(self, **given: Any) -> Any:
         if not self._process.usable:
             self._process, _ = self._started()
-        arrays = {name: one for name, one in given.items() if isinstance(one, np.ndarray)}
+        arrays = {name: value for name, value in given.items() if isinstance(value, np.ndarray)}
         rest = {
-            name: one.item() if isinstance(one, np.generic) else one
-            for name, one in given.items()
+            name: value.item() if isinstance(value, np.generic) else value
+            for name, value in given.items()
             if name not in arrays
         }
         return _returned(self._process.ask({"call": rest}, arrays, self.seconds))
@@ -98,7 +98,7 @@ def _buffers(told: Any, path: Path) -> dict[str, dict[str, Any]]:
 
 
 def _returned(answer: Message) -> Any:
-    """What the function returned: arrays by name, or one after another."""
+    """What the function returned: arrays by name, or in their order."""
     names, forms = answer.body.get("names"), answer.body.get("values")
     if not isinstance(forms, list) or not (names is None or isinstance(names, list)):
         raise _no_answer(None, "its form")
@@ -146,7 +146,7 @@ def answer(question: Message) -> Message:
     else:
         values = list(returned) if isinstance(returned, tuple) else [returned]
     arrays: dict[str, Any] = {}
-    body["values"] = [_form(one, str(number), arrays) for number, one in enumerate(values)]
+    body["values"] = [_form(value, str(number), arrays) for number, value in enumerate(values)]
     return Message(body, arrays)
 
 
@@ -154,7 +154,7 @@ def _load(path: Path, name: str) -> Message:
     names = run_python(path, WHAT)
     call = names.get(name)
     if not callable(call):
-        functions = [key for key, one in names.items() if inspect.isfunction(one)]
+        functions = [key for key, value in names.items() if inspect.isfunction(value)]
         raise TileproofError(
             "the reference's file has no such function",
             where=str(path),
@@ -164,14 +164,14 @@ def _load(path: Path, name: str) -> Message:
         )
     _loaded[:] = call, path
     parameters = [
-        [one.name, one.kind.name, one.default is not one.empty]
-        for one in inspect.signature(call).parameters.values()
+        [each.name, each.kind.name, each.default is not each.empty]
+        for each in inspect.signature(call).parameters.values()
     ]
     return Message({"parameters": parameters, "buffers": names.get("BUFFERS", {})})
 
 
 def _form(returned: Any, name: str, arrays: dict[str, Any]) -> dict[str, str]:
-    """A value and its bounds as arrays of real numbers; a text in the place of one that has none."""
+    """A value and its bounds as arrays of real numbers; a text where there is no number."""
     given = returned if isinstance(returned, Expected) else Expected(returned)
     form: dict[str, str] = {}
     for key, value in {"text": given.value, **{key: getattr(given, key) for key in _BOUNDS}}.items():

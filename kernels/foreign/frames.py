@@ -24,13 +24,13 @@ _HEAD = struct.Struct("<QQ")
 _PIECE = 1 << 20
 
 
-class Ended(Exception):
+class NoMessage(Exception):
     """The other side closed the connection, or sent what is no message; the text says which."""
 
 
 @dataclass(frozen=True)
 class Message:
-    """What one side tells the other."""
+    """What a process tells another."""
 
     body: dict[str, Any]
     arrays: Arrays = field(default_factory=dict)
@@ -40,35 +40,37 @@ def send(to: socket.socket, message: Message, deadline: float | None = None) -> 
     """Sends a message; `TimeoutError` after `deadline` (of `time.monotonic`), TileproofError where it is too
     large or an array has another dtype than `DTYPES`.
     """
-    arrays = {name: np.ascontiguousarray(one) for name, one in message.arrays.items()}
-    for name, one in arrays.items():
-        if one.dtype.name not in DTYPES:
+    arrays = {name: np.ascontiguousarray(array) for name, array in message.arrays.items()}
+    for name, array in arrays.items():
+        if array.dtype.name not in DTYPES:
             raise TileproofError(
                 "the array's type cannot be sent",
                 where=name,
                 expected=", ".join(DTYPES),
-                found=str(one.dtype),
+                found=str(array.dtype),
             )
-    forms = [[name, one.dtype.name, list(np.shape(message.arrays[name]))] for name, one in arrays.items()]
+    forms = [[name, array.dtype.name, list(np.shape(message.arrays[name]))] for name, array in arrays.items()]
     text = json.dumps({"body": message.body, "arrays": forms}).encode()
-    size = sum(one.nbytes for one in arrays.values())
+    size = sum(array.nbytes for array in arrays.values())
     if len(text) > MOST_JSON or size > MOST_ARRAYS:
         raise TileproofError(
             "the message is too large",
             expected=f"at most {MOST_JSON} bytes of JSON and {MOST_ARRAYS} of arrays",
             found=f"{len(text)} and {size} bytes",
         )  # fmt: skip
-    raw = [one.tobytes() for one in arrays.values()]
+    raw = [array.tobytes() for array in arrays.values()]
     for part in (_HEAD.pack(len(text), size), text, *raw):
         _limit(to, deadline)
         to.sendall(part)
 
 
 def receive(source: socket.socket, deadline: float | None = None) -> Message:
-    """The next message; `TimeoutError` after `deadline`, `Ended` where there is none."""
+    """The next message; `TimeoutError` after `deadline`, `NoMessage` where there is none."""
     json_bytes, array_bytes = _HEAD.unpack(_exactly(source, _HEAD.size, deadline))
     if json_bytes > MOST_JSON or array_bytes > MOST_ARRAYS:
-        raise Ended(f"it announced an answer of {json_bytes} bytes of JSON and {array_bytes} bytes of arrays")
+        raise NoMessage(
+            f"it announced an answer of {json_bytes} bytes of JSON and {array_bytes} bytes of arrays"
+        )
     try:
         whole = json.loads(_exactly(source, json_bytes, deadline))
         body, forms = whole["body"], whole["arrays"]
@@ -78,7 +80,7 @@ def receive(source: socket.socket, deadline: float | None = None) -> Message:
         if sum(sizes) != array_bytes:
             raise ValueError(f"{array_bytes} bytes for arrays of {sum(sizes)}")
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise Ended(f"its answer was no message: {error}") from None
+        raise NoMessage(f"its answer was no message: {error}") from None
     raw, arrays, at = memoryview(_exactly(source, array_bytes, deadline)), {}, 0
     for (name, dtype, shape), size in zip(forms, sizes, strict=True):
         arrays[name] = np.frombuffer(raw[at : at + size], dtype).reshape(shape)
@@ -102,16 +104,16 @@ def _exactly(source: socket.socket, size: int, deadline: float | None) -> bytear
         _limit(source, deadline)
         got = source.recv_into(view[at : at + _PIECE])
         if not got:
-            raise Ended("")
+            raise NoMessage("")
         at += got
     return found
 
 
-def _limit(one: socket.socket, deadline: float | None) -> None:
+def _limit(end: socket.socket, deadline: float | None) -> None:
     if deadline is None:
-        one.settimeout(None)
+        end.settimeout(None)
         return
     left = deadline - time.monotonic()
     if left <= 0:
         raise TimeoutError
-    one.settimeout(left)
+    end.settimeout(left)

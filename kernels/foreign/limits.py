@@ -20,7 +20,7 @@ class ForeignLimits:
 
     seconds: float = 600.0
     memory: int = 0
-    files: int = 512
+    files: int = 500
     file_bytes: int = 1 << 32
     processes: int = ROOM_OF_PROCESSES
 
@@ -45,7 +45,7 @@ def _limit(which: int, value: int) -> None:
 def _own_processes() -> int:
     """Threads of this user's processes: what RLIMIT_NPROC is compared with."""
     count = 0
-    for one in Path("/proc").glob("[0-9]*/task"):
+    for tasks in Path("/proc").glob("[0-9]*/task"):
         with contextlib.suppress(OSError):
-            count += len(os.listdir(one)) if one.stat().st_uid == os.getuid() else 0
+            count += len(os.listdir(tasks)) if tasks.stat().st_uid == os.getuid() else 0
     return count

@@ -1,7 +1,7 @@
 """A process that runs foreign code, as the process that owns the verdict sees it: questions and answers.
 
-It is a fresh interpreter, no fork: it has no memory and no open files of the one that asks, and what it
-answers is data (`frames`). One that ends without an answer, or does not answer in time, is an error.
+It is a fresh interpreter, no fork, without memory or open files of the asking process, and what it answers is
+data (`frames`). To end without an answer, or not to answer in time, is an error.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dataclasses import asdict
 from typing import Any
 
 from tileproof.kernels.foreign import frames
-from tileproof.kernels.foreign.frames import Ended, Message
+from tileproof.kernels.foreign.frames import NoMessage, Message
 from tileproof.kernels.foreign.limits import ForeignLimits
 from tileproof.spec.machine.errors import TileproofError
 
@@ -29,8 +29,8 @@ _PARTS = ("what", "where", "expected", "found", "do")
 
 
 class ForeignProcess:
-    """A process in which the module `server` answers: its function `answer` takes a `Message` and returns
-    one. `what` and `where` name the code that it runs, for errors.
+    """A process in which the module `server` answers: its function `answer` takes and returns a
+    `Message`. `what` and `where` name the code that it runs, for errors.
     """
 
     def __init__(self, server: str, what: str, where: str, limits: ForeignLimits | None = None) -> None:
@@ -65,7 +65,7 @@ class ForeignProcess:
     ) -> Message:
         """The answer to a question, in at most `seconds`, by default those of the limits.
 
-        TileproofError: the one that the other side answers with, or how it ended without an answer. Without
+        TileproofError: the error that the other side answers with, or how it ended without an answer. Without
         an answer it is ended.
         """
         seconds = self._limits.seconds if seconds is None else min(seconds, self._limits.seconds)
@@ -79,8 +79,8 @@ class ForeignProcess:
                 "did not return in time", f"no answer in {seconds:.0f} s",
                 "make it faster, or allow more time where the command has a limit of time",
             ) from None  # fmt: skip
-        except (Ended, OSError) as error:
-            text = str(error) if isinstance(error, Ended) and str(error) else ""
+        except (NoMessage, OSError) as error:
+            text = str(error) if isinstance(error, NoMessage) and str(error) else ""
             raise self._failed("ended without an answer", text or self._ending()) from None
         except BaseException:  # an interrupt: the answer may come later, and would be taken for another
             self.end()

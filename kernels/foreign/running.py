@@ -1,4 +1,4 @@
-"""Runs a Python file, or a function of one, of a user: an exception is an error that names the line."""
+"""Runs a Python file of a user, or a function of it: an exception is an error that names the line."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def main() -> None:
         while True:
             try:
                 question = frames.receive(link)
-            except (frames.Ended, OSError):
+            except (frames.NoMessage, OSError):
                 break
             try:
                 answered = answer(question)

@@ -31,7 +31,7 @@ def launch_of(path: Path) -> LaunchFile:
     if not isinstance(data, dict) or not isinstance(folder, str):
         raise TileproofError(f"{WHAT} ended without an answer", where=str(path))
     made = jsonform.parse(data, Path(folder), str(path))
-    return replace(made, buffers=tuple(_filled(one, told) for one in made.buffers))
+    return replace(made, buffers=tuple(_filled(buffer, told) for buffer in made.buffers))
 
 
 def _filled(buffer: LaunchBuffer, told: Message) -> LaunchBuffer:
@@ -47,7 +47,7 @@ def answer(question: Message) -> Message:
     """Runs the file at `path`."""
     path = Path(question.body["path"])
     names = run_python(path, WHAT)
-    made = next((names[one] for one in NAMES if one in names), None)
+    made = next((names[name] for name in NAMES if name in names), None)
     if made is None:
         raise TileproofError(
             "the file defines no launch", where=str(path), expected="a function launch(), or LAUNCH"
@@ -59,7 +59,7 @@ def answer(question: Message) -> Message:
             "the object is not a launch", where=str(path), expected="a LaunchFile", found=type(made).__name__
         )
     arrays: dict[str, Any] = {}
-    buffers = [_emptied(one, arrays) for one in made.buffers]
+    buffers = [_emptied(buffer, arrays) for buffer in made.buffers]
     folder = made.folder if made.folder != Path() else path.parent
     try:
         data = json.loads(jsonform.text(replace(made, buffers=tuple(buffers))))

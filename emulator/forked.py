@@ -47,7 +47,7 @@ def forked(work: Callable[[T], R], items: Sequence[T], processes: int) -> Iterat
             "a process that ran launches ended without an answer", found="it crashed, or was killed"
         ) from None
     finally:
-        for one in list((pool._processes or {}).values()):
-            one.kill()
+        for process in list((pool._processes or {}).values()):
+            process.kill()
         pool.shutdown(wait=False, cancel_futures=True)
         _work.pop()

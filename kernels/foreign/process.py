@@ -19,7 +19,7 @@ from dataclasses import asdict
 from typing import Any
 
 from tileproof.kernels.foreign import frames
-from tileproof.kernels.foreign.frames import NoMessage, Message
+from tileproof.kernels.foreign.frames import Message, NoMessage
 from tileproof.kernels.foreign.limits import ForeignLimits
 from tileproof.spec.machine.errors import TileproofError
 

@@ -46,8 +46,8 @@ def test_arrays_come_back_as_they_went(path: str) -> None:
     with ForeignProcess(path, "the code", "answering.py") as process:
         told = process.ask({"x": [1, None, "text"]}, arrays)
         assert told.body == {"seen": {"x": [1, None, "text"]}}
-        for name, one in arrays.items():
-            assert told.arrays[name].dtype == one.dtype and np.array_equal(told.arrays[name], one)
+        for name, sent in arrays.items():
+            assert told.arrays[name].dtype == sent.dtype and np.array_equal(told.arrays[name], sent)
         with pytest.raises(TileproofError, match="cannot be sent"):
             process.ask({}, {"o": np.array([object()])})
 

@@ -55,7 +55,8 @@ def build(source: Path, defines: Sequence[str] = (), includes: Sequence[Path] = 
     folders = [tools.cutlass_include, root / "tools/util/include", source.parent, *includes]
     arguments = [*FLAGS, *(f"-D{one}" for one in defines), *(f"-I{folder}" for folder in folders)]
     stated = " ".join((tools.version, *FLAGS, *defines)).encode()
-    key = hashlib.sha256(source.read_bytes() + stated).hexdigest()[:24]
+    headers = (one.read_bytes() for one in sorted(source.parent.glob("*.h*")))
+    key = hashlib.sha256(b"".join((source.read_bytes(), stated, *headers))).hexdigest()[:24]
     target = cache_root() / "record" / f"{source.stem}-{key}"
     compiled, ptx = target / "program.o", target / "kernels.ptx"
     program = HostProgram(target / "program", ptx)

@@ -1,5 +1,6 @@
-"""CUDA programs over CUB, Thrust, cooperative groups, cuda::barrier, cuda::pipeline and WMMA: their own
-comparison passes under `record --run`, and `judge` finds no error in the recording; planted errors are found.
+"""CUDA programs over CUB, Thrust, cooperative groups, cuda::barrier, cuda::pipeline, WMMA and PyTorch's
+memory-efficient attention backward: their own comparison passes under `record --run`, and `judge` finds no
+error in the recording; planted errors are found.
 """
 
 from __future__ import annotations
@@ -7,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import torch
 from tileproof.conformance.api.calls import judge
 from tileproof.conformance.beside.record import launchfile, recorder
 from tileproof.conformance.beside.record.programs import build
@@ -18,17 +20,23 @@ CHECKS = {  # what each program compares
     "pipelines": 3,
     "reductions": 7,
     "sorts": 4,
+    "mem_eff_backward": 3,
 }
+TORCH = [Path(torch.__file__).parent / "include"]  # its headers have the attention backward
 pytestmark = pytest.mark.timeout(900)
 
 
 def recorded(
-    name: str, folder: Path, capfd: pytest.CaptureFixture[str], defines: tuple[str, ...] = ()
+    name: str,
+    folder: Path,
+    capfd: pytest.CaptureFixture[str],
+    defines: tuple[str, ...] = (),
+    arguments: tuple[str, ...] = (),
 ) -> tuple[list[str], Path]:
     """What the program prints, and the recording of all its launches."""
-    program = build(FOLDER / f"{name}.cu", defines)
+    program = build(FOLDER / f"{name}.cu", defines, TORCH if name.startswith("mem_eff") else ())
     capfd.readouterr()
-    done = recorder.record([str(program.path)], run=True, processors=4)
+    done = recorder.record([str(program.path), *arguments], run=True, processors=4)
     assert (done.problem, done.failed) == (None, [])
     launchfile.write(done, folder, name)
     return capfd.readouterr().out.splitlines(), folder / "launch.json"
@@ -39,9 +47,7 @@ def judged(path: Path) -> VerdictRecord:
     return judge(path, seconds=300, schedules=6)
 
 
-@pytest.mark.parametrize(
-    "name", CHECKS
-)
+@pytest.mark.parametrize("name", CHECKS)
 def test_a_right_program_has_no_error(name: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     lines, path = recorded(name, tmp_path, capfd)
     assert sum(line.endswith(": right") for line in lines) == CHECKS[name] == len(lines)
@@ -59,3 +65,8 @@ def test_a_planted_error_is_found(
     _, path = recorded(name, tmp_path, capfd, (define,))
     verdict = judged(path)
     assert verdict.verdict == "defect" and code in {one.code for one in verdict.findings}
+
+
+def test_a_wrong_value_is_told_by_the_program(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    lines, _ = recorded("mem_eff_backward", tmp_path, capfd, arguments=("wrong-lse",))
+    assert lines == ["dQ: WRONG", "dK: WRONG", "dV: WRONG"]

@@ -148,6 +148,7 @@ end|hang|error|stops|no warp can make progress; the finding lists each waiter an
 end|livelock|error|stops|warps execute instructions without any effect
 end|instruction-limit|error|stops|the launch ran longer than its instruction_limit
 end|time-limit|error|stops|the launch ran longer than its seconds_limit
+end|memory-limit|error|stops|the launch holds more of the host's memory than it may: operations in flight, captures, uncollected groups of copies
 end|trap|error|stops|the kernel executed trap
 end|branch-index|error|stops|the index of brx.idx lies outside its list of targets
 end|device-assert|error|stops|the kernel called __assertfail

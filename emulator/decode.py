@@ -159,6 +159,8 @@ class Decoder(Operands):
             bytes(self.constants),
             frozenset(self.specials.values()),
             self.shared_symbols,
+            self.register_bytes,
+            self.local_bytes,
         )
 
     def _walk(self, statements: list[Statement]) -> None:

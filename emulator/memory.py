@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import math
+import operator
 from typing import Any
 
 import numpy as np
+from tileproof.emulator.budget import check_room
 from tileproof.emulator.errors import LaunchError
 
 _BASE = 0x1000_0000_0000
 _GUARD = 1 << 20
 _POISON = 0xFF
+
+
+def _check_kind(kind: np.dtype[Any]) -> None:
+    """Raise LaunchError for elements that are no plain bytes: a kernel could write addresses of the host."""
+    if kind.hasobject:
+        raise LaunchError("a buffer holds numbers, not Python objects", found=f"dtype {kind}")
 
 
 class Buffer:
@@ -105,6 +114,7 @@ class Memory:
             raise LaunchError(
                 "a buffer needs a numpy array", expected="numpy.ndarray", found=type(array).__name__
             )
+        _check_kind(array.dtype)
         if not array.flags.c_contiguous:
             raise LaunchError(
                 "a buffer needs a C-contiguous array",
@@ -125,7 +135,21 @@ class Memory:
 
         `address`: its device address, for a launch that was recorded with its addresses.
         """
-        array = np.empty(shape, dtype=dtype)
+        try:
+            kind = np.dtype(dtype)
+            size = math.prod(operator.index(n) for n in ((shape,) if isinstance(shape, int) else shape))
+        except (TypeError, ValueError) as error:
+            raise LaunchError(
+                "a buffer needs a shape and a type", expected="whole numbers and a numpy dtype",
+                found=f"shape {shape!r:.80}, dtype {dtype!r:.80}", do=str(error)[:200],
+            ) from None  # fmt: skip
+        _check_kind(kind)
+        held = sum(b.bytes for b in self.buffers)
+        check_room(2 * size * kind.itemsize, f"a buffer of shape {shape!r:.80}", name, held)
+        try:
+            array = np.empty(shape, dtype=kind)
+        except (ValueError, MemoryError) as error:
+            raise LaunchError("numpy does not make the array of a buffer", found=str(error)[:200]) from None
         array.reshape(-1).view(np.uint8)[...] = _POISON
         name = name or f"buffer {len(self.buffers)}"
         written = np.zeros(array.nbytes, dtype=np.uint8)

@@ -12,6 +12,7 @@ import numpy as np
 from tileproof.emulator import _engine, isa  # noqa: F401 - importing isa fills the registry
 from tileproof.emulator import schedule as schedules
 from tileproof.emulator.arguments import Argument, pack
+from tileproof.emulator.budget import check_room, cluster_bytes, host_memory
 from tileproof.emulator.causes import accepted, divide
 from tileproof.emulator.codes import strict_weights
 from tileproof.emulator.decode import Decoder
@@ -47,6 +48,8 @@ class Module:
         self._parsed = parsed
         self._decoded: dict[tuple[str, bool], Decoded] = {}
         self._globals: dict[str, tuple[int, np.ndarray]] = {}
+        # Each is kept with its first value.
+        check_room(2 * sum(v.bytes for v in parsed.variables.values()), "the variables of the module")
         at = variables_at
         for variable in parsed.variables.values():
             if variable.space == "shared":
@@ -195,11 +198,17 @@ class Module:
         decoded = self.decode(entry, how.cooperative)
         packed = pack(decoded, args)
         shape = self._shape(decoded, grid, block, cluster)
+        check_shared(entry, decoded.static_shared, shared_bytes)
+        one = cluster_bytes(
+            math.prod(shape.cluster), math.prod(shape.block), decoded.static_shared + shared_bytes,
+            decoded.register_bytes, decoded.local_bytes,
+        )  # fmt: skip
+        check_room(one, "a cluster of the launch", entry)
         if how.cooperative:
             clusters = math.prod(shape.grid) // math.prod(shape.cluster)
+            check_room(clusters * one, f"{clusters} clusters at once, as a cooperative grid needs,", entry)
             how, schedule = replace(how, resident=clusters), replace(schedule, initial_clusters=clusters)
             self._workspace[1][...] = self._workspace[1].nbytes, 0
-        check_shared(entry, decoded.static_shared, shared_bytes)
         how.check(entry, schedule)
         allowances = accepted(how.allow)
         dynamic = RESERVED_SHARED_BYTES + decoded.static_shared
@@ -228,7 +237,11 @@ class Module:
             strict=strict_weights() if how.strict else None,
             outputs=[output.address for output in how.outputs],
             resident=max(
-                how.resident if how.resident is not None else PROCESSORS // math.prod(shape.cluster), 1
+                min(
+                    how.resident if how.resident is not None else PROCESSORS // math.prod(shape.cluster),
+                    host_memory() // one,
+                ),
+                1,
             ),
             launch_registers=self._registers(decoded, math.prod(shape.block)),
             seconds_limit=how.seconds_limit,
@@ -254,6 +267,7 @@ class Module:
             if how.trace
             else None,
             hang=hang,
+            limited=tuple(f"{what}: {count}" for what, count in raw["limited"]),
             decisions=decisions_of(raw["decisions"]),
             held_back=held_back(raw["holds"], ProgramView(decoded), shape.grid, shape.cluster)
             if raw["holds"]

@@ -118,3 +118,5 @@ class Decoded:
     constants: bytes
     special_slots: frozenset[int]
     shared_symbols: dict[str, tuple[int, int]]  # name -> (offset in the CTA's shared memory, bytes)
+    register_bytes: int  # of a warp
+    local_bytes: int  # of a thread

@@ -162,6 +162,7 @@ def launch_on(
         result,
         findings=(*result.findings, *(finding for one in rest for finding in one.findings)),
         allowed=(*result.allowed, *(finding for one in rest for finding in one.allowed)),
+        limited=(*result.limited, *(left for one in rest for left in one.limited)),
     )
     return merged, done.placed.buffers
 

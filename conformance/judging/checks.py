@@ -33,6 +33,13 @@ def instructions(refused: Sequence[str]) -> CheckOutcome:
     return CheckOutcome("instructions", True, "unsupported" if refused else "passed", reason, details=details)
 
 
+_ENDS = {
+    "time-limit": "did not end within the time",
+    "instruction-limit": "did not end within the instructions",
+    "memory-limit": "holds more memory than a launch may (memory-limit)",
+}
+
+
 def machine(log: RunLog, findings: Sequence[Finding]) -> CheckOutcome:
     """What the machine finds in what it executes."""
     details: dict[str, Any] = {"remarks": dict(log.remarks)} if log.remarks else {}
@@ -43,9 +50,9 @@ def machine(log: RunLog, findings: Sequence[Finding]) -> CheckOutcome:
             details["errors"] = [fault.error.as_dict()]
         reason = f"a run under {fault.schedule} failed"
         return failed_or("machine", findings, not_run("machine", reason, fault.text, **details))
-    limited = [run for run in log.runs[:3] if run.limited]
+    limited = [run for run in log.runs[:3] if run.ended_by]
     if limited or not log.runs:
-        reason = f"{limited[0].schedule} did not end within the time" if limited else log.stopped
+        reason = f"{limited[0].schedule} {_ENDS[limited[0].ended_by]}" if limited else log.stopped
         return failed_or("machine", findings, not_run("machine", reason, **details))
     return failed_or("machine", findings, CheckOutcome("machine", True, "passed", details=details))
 
@@ -54,14 +61,14 @@ def races(log: RunLog, findings: Sequence[Finding], checked: bool) -> CheckOutco
     """Whether conflicting accesses are ordered."""
     if not checked:
         return not_run("races", "they were left out (--no-races)")
-    whole = any(not run.limited for run in log.runs)
+    whole = any(not run.ended_by for run in log.runs)
     passed = CheckOutcome("races", True, "passed")
     return failed_or("races", findings, passed if whole else not_run("races", log.stopped))
 
 
 def schedules(log: RunLog, findings: Sequence[Finding]) -> CheckOutcome:
     """Whether several schedules ran, and their outputs agree."""
-    ended = [run for run in log.runs if not run.limited]
+    ended = [run for run in log.runs if not run.ended_by]
     details: dict[str, Any] = {"run": len(ended), "planned": log.planned, "left_out": log.left_out}
     outcome = CheckOutcome("schedules", True, "passed", details=details)
     some = [seen for seen in log.causes.values() if len(seen.schedules) < len(ended)]

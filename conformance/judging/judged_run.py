@@ -22,10 +22,10 @@ class JudgedRun:
     or output; `remarks` are all other findings, as text, with their number.
 
     `executed`: (module, entry, one byte per instruction; `tileproof.emulator.coverage`) of each launch, empty
-    where the driver does not report it. `finished`: every launch ran to its end; `limited`: a limit of time
-    or instructions stopped it. `points`: scheduling points. `agreed`: tiles that two builds show with equal
-    bits. `again`: the production build was launched again; `unrepeated`: only its outputs are wrong.
-    `wrong`: arrays that a reference function may explain. `result` is kept of the first run of a case.
+    where the driver does not report it. `finished`: every launch ran to its end; `ended_by`: the limit that
+    stopped it, as `RunResult.ended_by`. `points`: scheduling points. `agreed`: tiles that two builds show
+    with equal bits. `again`: the production build was launched again; `unrepeated`: only its outputs are
+    wrong. `wrong`: arrays that a reference function may explain. `result` is kept of the first run of a case.
     """
 
     schedule: Schedule = field(default_factory=Schedule)
@@ -34,7 +34,7 @@ class JudgedRun:
     remarks: dict[str, int] = field(default_factory=dict)
     executed: tuple[tuple[str, str, bytes], ...] = field(default=(), repr=False)
     finished: bool = True
-    limited: bool = False
+    ended_by: str = ""
     points: int = 0
     seconds: float = 0.0
     agreed: int = 0

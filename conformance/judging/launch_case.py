@@ -129,7 +129,7 @@ class LaunchCase(Case):
             remarks=remarks,
             executed=run.executed_by_entry,
             finished=not run.stopped,
-            limited=run.limited,
+            ended_by=run.ended_by,
             points=run.counters.schedule_points,
             seconds=run.seconds,
             result=_kept(run) if first else None,

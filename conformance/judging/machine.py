@@ -14,7 +14,8 @@ MOST_PLACES = 6
 
 def machine_findings(run: RunResult) -> tuple[list[Finding], dict[str, int]]:
     """(errors, a finding for each cause; "severity code: message" of all other causes)."""
-    errors, remarks = [], {}
+    errors: list[Finding] = []
+    remarks = {f"left out: {one}": 1 for one in run.limited}
     for allowed, findings in ((False, run.findings), (True, run.allowed)):
         for cause in by_cause(one for one in findings if one.code not in LIMITS):
             if cause.severity == "error" and not allowed:

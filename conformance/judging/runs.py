@@ -78,6 +78,7 @@ def run_once(
         launches=tuple(results),
         stages=captured(launch, modules, list(done.results.items())),
         stopped=done.stopped,
+        limited=tuple(dict.fromkeys(one for result in results for one in result.limited)),
         schedule=schedule,
         seconds=time.monotonic() - began,
     )

@@ -28,6 +28,12 @@ void Engine::issue(const char* engine, uint64_t queue, const Origin& origin, std
   tell(&Listener::issue, op);
   if (early() && (queue == 0 || queues_.find(queue) == queues_.end())) {
     finish(op);
+    spend(16 + static_cast<uint64_t>(std::max<int64_t>(amount, 0)) / 64, origin);
+    return;
+  }
+  if (unordered_.size() + queued_ >= kMostInFlight) {
+    if (!stopped)
+      fault("memory-limit", std::to_string(kMostInFlight) + " asynchronous operations are in flight", origin);
     return;
   }
   scheduler->name(op);
@@ -37,6 +43,7 @@ void Engine::issue(const char* engine, uint64_t queue, const Origin& origin, std
   }
   scheduler->queues_changed();
   queues_[queue].push_back(std::move(op));
+  ++queued_;
 }
 
 void Engine::finish(AsyncOp& op) {
@@ -52,6 +59,7 @@ void Engine::finish(AsyncOp& op) {
 AsyncOp Engine::take_first(std::deque<AsyncOp>& queue) {
   AsyncOp op = std::move(queue.front());
   queue.pop_front();
+  --queued_;
   if (queue.empty()) queues_.erase(op.queue);
   scheduler->queues_changed();
   return op;
@@ -60,7 +68,7 @@ AsyncOp Engine::take_first(std::deque<AsyncOp>& queue) {
 void Engine::complete(AsyncOp op) {
   ++progress;
   finish(op);
-  if (++looks_ % 64 == 0) look_at_the_clock(op.origin);
+  spend(16 + static_cast<uint64_t>(std::max<int64_t>(op.amount, 0)) / 64, op.origin);
 }
 
 void Engine::complete_queue(uint64_t queue) {
@@ -159,7 +167,10 @@ void Engine::try_complete(Cta& cta, Mbarrier& b, const Origin& at) {
   if (b.pending != 0 || b.tx != 0) return;
   b.phase++;
   b.pending = b.expected;
-  if (b.announced != b.listed) announced.emplace(cta.rank, b.offset, b.listed = b.announced);
+  if (b.announced != b.listed && announced.size() < kMostListed)
+    announced.emplace(cta.rank, b.offset, b.listed = b.announced);
+  else if (b.announced != b.listed && !announced.contains({cta.rank, b.offset, b.announced}))
+    ++cut["byte counts of mbarrier phases"];
   b.announced = 0;
   tell(&Listener::mbarrier_done, cta, b, at);
   ++counters.barrier_phases;
@@ -177,6 +188,9 @@ void Engine::phase_complete(Cta& cta, Mbarrier& b) {
     r.cta = cta.id;
     r.rank = cta.rank;
     r.phase = b.phase - 1;
+    hold(tap.tmem ? 5 * kTmemLanes * static_cast<uint64_t>(tap.columns) : 2 * uint64_t{tap.bytes},
+         Origin{b.history.init, cta.id, cta.rank, -1, -1});
+    if (stopped) return;
     if (tap.tmem) {
       // What the commit's pipeline writes later is not pending for what it publishes.
       LaterWrites later(*this, completing_queue_);

@@ -221,7 +221,7 @@ py::dict launch(
   counters["claimed_clusters"] = n.claimed_clusters;
   counters["schedule_points"] = n.schedule_points;
   py::list records;
-  for (const Capture& r : engine.tap_records) {
+  for (Capture& r : engine.tap_records) {
     py::dict d;
     d["tap"] = r.tap;
     d["cta"] = py::make_tuple(r.cta.x, r.cta.y, r.cta.z);
@@ -230,10 +230,15 @@ py::dict launch(
     d["data"] = py::bytes(reinterpret_cast<const char*>(r.data.data()), r.data.size());
     d["valid"] = py::bytes(reinterpret_cast<const char*>(r.valid.data()), r.valid.size());
     records.append(d);
+    r = Capture{};  // not twice in memory
   }
   py::dict result;
   result["findings"] = findings;
   result["printf"] = py::bytes(engine.printf_text);
+  py::list limited;
+  for (const auto& [what, count] : engine.cut) limited.append(py::make_tuple(what, count));
+  if (engine.sink.dropped) limited.append(py::make_tuple("findings", engine.sink.dropped));
+  result["limited"] = limited;
   result["counters"] = counters;
   result["executed"] =
       py::bytes(reinterpret_cast<const char*>(engine.executed.data()), engine.executed.size());

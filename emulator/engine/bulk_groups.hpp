@@ -35,8 +35,10 @@ struct BulkThread {
       if (!committed[i]->over(reads_only)) return false;
     return true;
   }
-  void drop_finished() {
+  size_t drop_finished() {  // how many those are
+    const size_t before = committed.size();
     while (!committed.empty() && committed.front()->over(false)) committed.pop_front();
+    return before - committed.size();
   }
 };
 

@@ -41,14 +41,20 @@ struct CopyState {
       if ((f->lanes >> lane & 1) && f->serial <= all[static_cast<size_t>(last)]) return true;
     return false;
   }
-  // All but the `allowed` newest groups have been waited for.
-  void passed(int lane, int64_t allowed) {
+  size_t committed() const {
+    size_t n = 0;
+    for (const auto& all : groups) n += all.size();
+    return n;
+  }
+  // All but the `allowed` newest groups have been waited for; returns how many those are.
+  size_t passed(int lane, int64_t allowed) {
     auto& all = groups[static_cast<size_t>(lane)];
     const int64_t done = static_cast<int64_t>(all.size()) - allowed;
-    if (done <= 0) return;
+    if (done <= 0) return 0;
     uint64_t& to = tracked[static_cast<size_t>(lane)];
     to = std::max(to, all[static_cast<size_t>(done - 1)]);
     all.erase(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(done));
+    return static_cast<size_t>(done);
   }
 };
 

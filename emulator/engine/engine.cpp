@@ -107,7 +107,25 @@ std::optional<Dim3> Engine::claim_cluster() {
   return claimed;
 }
 
+void Engine::hold(uint64_t bytes, const Origin& at) {
+  held_ += bytes;
+  if (held_ > kMostHeld && !stopped)
+    fault("memory-limit",
+          "captures, data on its way and groups of copies take more than " + std::to_string(kMostHeld) +
+              " bytes of the host",
+          at);
+}
+
+std::shared_ptr<std::vector<uint8_t>> Engine::held_bytes(size_t n, const Origin& at) {
+  hold(n, at);
+  return {new std::vector<uint8_t>(n), [this, n](std::vector<uint8_t>* bytes) {
+            release(n);
+            delete bytes;
+          }};
+}
+
 void Engine::start_cluster(Dim3 first) {
+  spend(256, Origin{nullptr, first, 0, -1, -1});
   if (spare_.empty()) spare_.push_back(std::make_unique<Cluster>());
   uint32_t slot = 0;
   while (slot < live.size() && live[slot]->slot == slot) ++slot;
@@ -161,7 +179,9 @@ void Engine::start_warp(Cta& cta, Warp& w, int index) {
   w.splits.clear();
   w.joins.clear();
   w.parts.clear();
+  for (const auto& [lane, thread] : w.bulk) release(kGroupBytes * thread.committed.size());
   w.bulk.clear();
+  if (w.copies) release(kGroupBytes * w.copies->committed());
   w.copies.reset();
   w.tmem_loads.clear();
   w.open_loads = 0;
@@ -240,9 +260,7 @@ Engine::Ran Engine::run_split(Warp& w, size_t index, uint32_t most, bool consult
         diverge(w, index, i, mask);
         // Both sides are schedulable now; the taken side goes on here.
       }
-      if (++looks_ % 1024 == 0) [[unlikely]]
-        look_at_the_clock(
-            Origin{&i, cta.id, cta.rank, w.index, static_cast<int32_t>(__builtin_ctz(s->mask))});
+      spend(1, Origin{&i, cta.id, cta.rank, w.index, static_cast<int32_t>(__builtin_ctz(s->mask))});
       if (counters.warp_instructions > config.instruction_limit) {
         fault("instruction-limit",
               "the launch ran " + std::to_string(config.instruction_limit) +
@@ -303,6 +321,7 @@ Engine::Ran Engine::run_split(Warp& w, size_t index, uint32_t most, bool consult
 }
 
 void Engine::look_at_the_clock(const Origin& at) {
+  next_look_ = looks_ + 1024;
   switch (watch_.look()) {
     case Watch::Verdict::GoOn:
       return;

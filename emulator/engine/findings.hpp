@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -10,6 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "budget.hpp"
 #include "enumerations/codes.hpp"
 #include "program.hpp"
 
@@ -81,7 +83,8 @@ class FindingSink {
   bool* stopped = nullptr;                          // the launch's
   bool muted = false;                               // an instruction runs again, only to see its result
 
-  // The finding: a new one the first time this (code, instruction, other instruction) is seen in a CTA rank.
+  // The finding: a new one the first time this (code, instruction, other instruction) is seen in a CTA rank;
+  // null beyond kMostFindings of its severity.
   Finding* add(Severity severity, const std::string& code, const std::string& message, const Origin& at,
                uint64_t address = 0, const Instr* other = nullptr) {
     if (!weights.empty())
@@ -89,11 +92,18 @@ class FindingSink {
         severity = w->second.severity;
         *stopped |= w->second.stops;
       }
-    auto [it, fresh] = seen_.try_emplace(std::make_tuple(code, at.instr, other, at.rank), findings.size());
-    if (!fresh) {
+    const auto key = std::make_tuple(code, at.instr, other, at.rank);
+    if (const auto it = seen_.find(key); it != seen_.end()) {
       findings[it->second].count++;
       return &findings[it->second];
     }
+    size_t& kept = kept_[static_cast<size_t>(severity)];
+    if (kept == kMostFindings) {
+      ++dropped;
+      return nullptr;
+    }
+    ++kept;
+    seen_.emplace(key, findings.size());
     Finding f;
     f.severity = severity;
     f.code = code;
@@ -121,8 +131,10 @@ class FindingSink {
   }
 
   std::vector<Finding> findings;
+  uint64_t dropped = 0;  // reports beyond kMostFindings
 
  private:
+  std::array<size_t, 3> kept_{};  // by severity
   std::map<std::tuple<std::string, const Instr*, const Instr*, int32_t>, size_t> seen_;
 };
 

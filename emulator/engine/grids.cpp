@@ -217,7 +217,7 @@ bool Grids::check(const InFlightGrid& earlier, const GlobalBuffer& b, uint64_t a
                                            (wrote ? "wrote" : "read") +
                                            "; both grids may be in flight; missing: " + missing,
                                        at, b.address + static_cast<uint64_t>(k), p.at.instr);
-  if (f->has_race) return true;
+  if (!f || f->has_race) return true;
   f->has_race = true;
   Race& r = f->race;
   r.first = p.at;

@@ -8,7 +8,10 @@ namespace {
 Step bulk_commit(Exec& x, const Instr&) {
   for (uint32_t m = x.mask; m; m &= m - 1) {
     const int l = __builtin_ctz(m);
-    x.w.bulk[l].commit();
+    BulkThread& t = x.w.bulk[l];
+    t.commit();
+    x.e.hold(kGroupBytes, x.origin(l));
+    if (t.committed.size() % 1024 == 0) x.e.release(kGroupBytes * t.drop_finished());
     x.e.tell(&Listener::bulk_commit, x.w, l);
   }
   ++x.e.progress;
@@ -21,7 +24,7 @@ Step bulk_wait(Exec& x, const Instr& i) {
   const int newest = static_cast<int>(i.imm);
   for (uint32_t m = x.mask; m; m &= m - 1) {
     BulkThread& t = x.w.bulk[__builtin_ctz(m)];
-    t.drop_finished();
+    x.e.release(kGroupBytes * t.drop_finished());
     if (t.waited(newest, reads_only)) continue;
     x.s->wait = Wait::BulkGroup;
     x.s->lanes_wanted = x.mask;

@@ -112,7 +112,7 @@ Step bulk_store(Exec& x, const Instr& i) {
     e->issue(
         "bulk copy", 0, at,
         [=] {
-          auto image = std::make_shared<std::vector<uint8_t>>(size);
+          auto image = e->held_bytes(size, at);
           if (!e->store_may_read(*owner, offset, at, "a bulk copy")) return;
           e->read_shared(*owner, offset, size, image->data(), at, "a bulk copy");
           group->reads_left--;

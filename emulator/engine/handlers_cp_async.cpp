@@ -94,6 +94,7 @@ void close_group(Exec& x) {
   CopyState& state = state_of(x.w);
   for (uint32_t m = x.mask; m; m &= m - 1)
     state.groups[static_cast<size_t>(__builtin_ctz(m))].push_back(state.serial);
+  x.e.hold(kGroupBytes * static_cast<uint64_t>(__builtin_popcount(x.mask)), x.origin(x.lane()));
   ++x.e.progress;
   x.e.tell(&Listener::copy_commit, x.w, x.mask);
 }
@@ -118,7 +119,7 @@ Step wait(Exec& x, const Instr& i) {
     return Step::Block;
   }
   x.s->arrived = false;
-  for (uint32_t m = x.mask; m; m &= m - 1) state.passed(__builtin_ctz(m), allowed);
+  for (uint32_t m = x.mask; m; m &= m - 1) x.e.release(kGroupBytes * state.passed(__builtin_ctz(m), allowed));
   x.e.tell(&Listener::copy_pass, x.w, x.mask, allowed);
   return Step::Next;
 }
@@ -143,7 +144,11 @@ Step arrive(Exec& x, const Instr& i) {
     const One one{x.origin(l), address & kOffsetMask};
     Mbarrier* b = e->barrier_at(*cta, one.offset, one.at);
     if (!b) return Step::Stop;
-    if (!i.m[s::noinc]) ++b->pending;  // net zero: the arrival takes it back
+    if (!i.m[s::noinc] && ++b->pending >= 1 << 20) {  // net zero: the arrival takes it back
+      e->fault("mbarrier-count", "cp.async.mbarrier.arrive makes more than 2^20-1 arrivals pending", one.at,
+               one.offset);
+      return Step::Stop;
+    }
     state.tracked[static_cast<size_t>(l)] = state.issued[static_cast<size_t>(l)];
     all->push_back(one);
   }

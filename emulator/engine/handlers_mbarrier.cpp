@@ -75,7 +75,10 @@ Step mbarrier_init(Exec& x, const Instr& i) {
     b.offset = offset;
     b.expected = b.pending = static_cast<int32_t>(count);
     b.live = true;
-    x.e.inits.emplace(owner->rank, offset, count);
+    if (x.e.inits.size() < kMostListed)
+      x.e.inits.emplace(owner->rank, offset, count);
+    else if (!x.e.inits.contains({owner->rank, offset, count}))
+      ++x.e.cut["mbarrier.init counts"];
     b.history.init = &i;
     b.history.init_warp = static_cast<int16_t>(x.w.index);
     // A store by this thread: copies that were to fill these bytes must be over.

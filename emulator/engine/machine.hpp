@@ -4,6 +4,7 @@
 
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <random>
@@ -137,6 +138,7 @@ class Engine {
   std::vector<uint8_t> executed;  // of each instruction of the program: kRan and so on
   PoisonLedger poisons;
   std::string printf_text;
+  std::map<std::string, uint64_t> cut;  // what was left out of the output, and how much
   std::vector<Capture> tap_records;
   std::set<std::tuple<int32_t, uint32_t, uint32_t>> inits;  // CTA rank, offset, count of each mbarrier.init
   std::set<std::tuple<int32_t, uint32_t, int64_t>> announced;  // and the bytes of each phase's expect_tx
@@ -178,6 +180,18 @@ class Engine {
   PoisonId poison_in(const Cta& cta, uint32_t offset, uint32_t size, bool& fresh);
   // Poison was stored in these bytes: they are as if nobody had written them.
   void store_poison(Cta& cta, uint32_t offset, const uint8_t* bits, uint32_t size, PoisonId set);
+
+  // Work of a handler beside its instruction, in branches: so the clock is looked at in time.
+  void spend(uint64_t work, const Origin& at) {
+    looks_ += work;
+    if (looks_ >= next_look_) [[unlikely]]
+      look_at_the_clock(at);
+  }
+  // Memory of the host that grows while the launch runs; `release` gives it back.
+  void hold(uint64_t bytes, const Origin& at);
+  void release(uint64_t bytes) { held_ -= bytes; }
+  // Bytes between the two halves of a store.
+  std::shared_ptr<std::vector<uint8_t>> held_bytes(size_t n, const Origin& at);
 
   // The one door for asynchronous operations: the schedule policy decides when `complete` runs.
   void issue(const char* engine, uint64_t queue, const Origin& origin, std::function<void()> complete,
@@ -295,13 +309,16 @@ class Engine {
   std::unique_ptr<Races> races_;
   std::unique_ptr<Grids> grids_;
   std::vector<uint8_t> unseen_bytes_;
+  uint64_t held_ = 0;
+  size_t queued_ = 0;  // operations in queues_
   std::vector<Listener*> listeners_;
   Unordered<AsyncOp> unordered_;
   std::map<uint64_t, std::deque<AsyncOp>> queues_;
   uint64_t seq_ = 0;
   uint64_t completing_queue_ = 0;  // of the operation that completes now
   Watch watch_;
-  uint32_t looks_ = 0;        // branches and completions since the launch began
+  uint64_t looks_ = 0;        // work since the launch began, in branches
+  uint64_t next_look_ = 0;    // at the clock
   uint64_t last_effect_ = 0;  // warp instruction count at the last progress
   uint64_t last_progress_ = 0;
 };

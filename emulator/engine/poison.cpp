@@ -12,7 +12,10 @@ constexpr size_t kMostReads = 1 << 16;  // kept apart; further reads of a findin
 
 PoisonId PoisonLedger::set_of(std::vector<uint32_t> reads) {
   const auto [it, fresh] = ids_.try_emplace(std::move(reads), static_cast<PoisonId>(sets_.size() + 1));
-  if (fresh) sets_.push_back(it->first);
+  if (fresh) {
+    sets_.push_back(it->first);
+    kept_ += it->first.size();
+  }
   return it->second;
 }
 
@@ -46,6 +49,8 @@ PoisonId PoisonLedger::both(PoisonId a, PoisonId b) {
                      [&](uint32_t r) { return reads_[r].finding == reads_[read].finding; }))
       all.push_back(read);
   std::sort(all.begin(), all.end());
+  // Beyond the limits a value keeps the reads of one of its sources: still poison, and still told.
+  if (sets_.size() >= kMostPoisonSets || kept_ + all.size() > kMostPoisonReads) return a;
   return unions_[{a, b}] = set_of(std::move(all));
 }
 

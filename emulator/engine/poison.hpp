@@ -52,6 +52,7 @@ class PoisonLedger {
   std::vector<std::vector<uint32_t>> sets_;                                      // a read for each finding
   std::map<std::vector<uint32_t>, PoisonId> ids_;
   std::map<std::pair<PoisonId, PoisonId>, PoisonId> unions_;
+  size_t kept_ = 0;  // reads in all sets
 };
 
 struct PoisonRegister {

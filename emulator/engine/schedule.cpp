@@ -346,6 +346,7 @@ void Scheduler::choose_and_move() {
 
 void Scheduler::run() {
   while (!e.stopped && !e.live.empty()) {
+    e.spend(1, Origin{});
     collect();
     if (candidates_.size())
       choose_and_move();

@@ -302,7 +302,7 @@ Step tensor_store(Exec& x, const Instr& i) {
     e->issue(
         "TMA store", 0, t->origin,
         [=] {
-          auto image = std::make_shared<std::vector<uint8_t>>(t->bytes());
+          auto image = e->held_bytes(t->bytes(), t->origin);
           if (!e->store_may_read(*owner, offset, t->origin, "a tensor store")) return;
           read_map(*e, *t);
           chunks(*t, offset, [&](uint32_t o, uint32_t a, uint32_t n, uint32_t room) {

@@ -11,7 +11,7 @@ from tileproof.spec.machine.finding import Finding
 from tileproof.spec.machine.finding_causes import Cause, by_cause
 
 # Findings that say where the tool stopped, not what is wrong.
-LIMITS = ("time-limit", "instruction-limit")
+LIMITS = ("time-limit", "instruction-limit", "memory-limit")
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,8 @@ class RunResult:
     `module` and `entry` name the kernel of one launch. `executed`: one byte per instruction of
     `Module.decode(entry).code` (`tileproof.emulator.coverage`). `launches`: of a launch file, the result of
     each launch that ran; `stages`: its captures as arrays, by name; `stopped`: a finding ended it early.
-    `schedule` is the emulator's, `seconds` wall time.
+    `schedule` is the emulator's, `seconds` wall time. `limited`: what was cut from the output (printf,
+    findings, lists of mbarriers), as text with a count; a limit that ended the run is `ended_by`.
 
     `decisions`: with `record`, the decisions from which a replay does the same. `held_back`: the decisions of
     a replay that the launch reached. `allowed`: findings that the caller accepts; the others are `findings`.
@@ -171,6 +172,7 @@ class RunResult:
     stopped: bool = False
     schedule: Any = None
     seconds: float = field(default=0.0, compare=False)
+    limited: tuple[str, ...] = ()
 
     @property
     def causes(self) -> tuple[Cause, ...]:
@@ -188,9 +190,9 @@ class RunResult:
         return tuple(f for f in self.errors if f.code not in LIMITS)
 
     @property
-    def limited(self) -> bool:
-        """Whether a limit of time or instructions stopped it."""
-        return any(f.code in LIMITS for f in self.findings)
+    def ended_by(self) -> str:
+        """The limit that ended the run, a code of `LIMITS`; "" without one."""
+        return next((f.code for f in self.findings if f.code in LIMITS), "")
 
     @property
     def executed_by_entry(self) -> tuple[tuple[str, str, bytes], ...]:

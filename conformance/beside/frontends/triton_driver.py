@@ -67,7 +67,7 @@ class _Utils:
         """No-op: no resource is held."""
 
     def set_printf_fifo_size(self, size: int) -> None:
-        """No-op: the printf buffer is unlimited."""
+        """No-op: a launch prints up to a card's default."""
 
 
 class Sm100Driver(GPUDriver):  # type: ignore[misc]

@@ -1,0 +1,56 @@
+"""Memory of the host: what a process may have, and the error for who asks for more."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+from pathlib import Path
+
+from tileproof.emulator.errors import LaunchError
+from tileproof.spec.machine.limits import RESERVED_SHARED_BYTES
+
+# Where a control group says how many bytes its processes may have, versions 2 and 1.
+_GROUPS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+# Bytes that the engine holds for each byte of shared memory, for tensor memory, and for a CTA beside.
+_SHARED, _TENSOR, _CTA = 2, 128 * 512 * 5, 1 << 14
+
+
+def host_memory() -> int:
+    """Bytes that this process may have: the least of the machine's memory, its control group's and its own
+    limits (RLIMIT_AS, RLIMIT_DATA).
+    """
+    found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    for path in _GROUPS:
+        with contextlib.suppress(OSError, ValueError):  # "max": no limit
+            found.append(int(Path(path).read_text()))
+    for kind in (resource.RLIMIT_AS, resource.RLIMIT_DATA):
+        limit = resource.getrlimit(kind)[0]
+        if limit != resource.RLIM_INFINITY:
+            found.append(limit)
+    return min(found)
+
+
+def check_room(wanted: int, what: str, where: str = "", held: int = 0) -> None:
+    """Raise LaunchError when `wanted` bytes for `what` and the `held` ones are more than the process may
+    have.
+    """
+    most = host_memory()
+    if wanted + held <= most:
+        return
+    raise LaunchError(
+        f"{what} would take more memory than this process may have",
+        where=where[:80],
+        expected=f"at most {most} bytes" + (f", of which {held} are taken" if held else ""),
+        found=f"{wanted} bytes",
+    )
+
+
+def cluster_bytes(ctas: int, threads: int, shared: int, registers: int, local: int) -> int:
+    """About what the engine holds for a resident cluster: `shared` bytes of each CTA, `registers` of each
+    warp and `local` of each thread.
+    """
+    warps = -(-threads // 32)
+    return ctas * (
+        _SHARED * (RESERVED_SHARED_BYTES + shared) + _TENSOR + _CTA + warps * (registers + 32 * local)
+    )

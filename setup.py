@@ -1,6 +1,7 @@
 """Rebuilds the engine in place: `python setup.py build_ext --inplace`, with CMake and Ninja, after an edit.
 
-Packages are made by scikit-build-core (pyproject.toml), not here. `-q` keeps to warnings and errors.
+`--sanitize` builds only the engine, under AddressSanitizer and UndefinedBehaviorSanitizer, in build/sanitized,
+for `make fuzz`. Packages are made by scikit-build-core (pyproject.toml), not here. `-q` keeps to warnings and errors.
 Environment: `CXX` (g++; `ccache g++` works), `TILEPROOF_CXXFLAGS` (replaces the optimisation flags),
 `TILEPROOF_JOBS` (2).
 """
@@ -21,6 +22,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent
 BUILD = ROOT / "build" / "engine" / sys.implementation.cache_tag
+SANITIZED = ROOT / "build" / "sanitized" / sys.implementation.cache_tag
+SANITIZERS = (
+    "-O1 -g1 -fno-omit-frame-pointer -ffp-contract=off -fno-math-errno -march=x86-64-v2 -D_GLIBCXX_ASSERTIONS "
+    "-fsanitize=address,undefined -fno-sanitize=vptr -fno-sanitize-recover=all"
+)
 
 
 def tool(name: str) -> str:
@@ -70,17 +76,23 @@ def main() -> None:
     )
     parser.add_argument("-q", "--quiet", action="store_true")
     parser.add_argument("command", choices=["build_ext"], help="packages: pip install ., or python -m build")
-    parser.add_argument("--inplace", action="store_true", required=True)
-    quiet = parser.parse_args().quiet
+    where = parser.add_mutually_exclusive_group(required=True)
+    where.add_argument("--inplace", action="store_true")
+    where.add_argument("--sanitize", action="store_true", help="into build/sanitized, for the fuzzer")
+    given = parser.parse_args()
+    quiet, build, target = given.quiet, BUILD, "inplace"
+    if given.sanitize:
+        build, target = SANITIZED, "_engine"
+        os.environ["TILEPROOF_CXXFLAGS"] = SANITIZERS
     cmake, chosen = tool("cmake"), arguments()
     wanted = [cmake, *chosen, os.environ.get("TILEPROOF_CXXFLAGS", "")]
-    record = BUILD / "configured.json"
+    record = build / "configured.json"
     if not record.exists() or json.loads(record.read_text()) != wanted:
-        (BUILD / "CMakeCache.txt").unlink(missing_ok=True)
-        run([cmake, "-S", str(ROOT), "-B", str(BUILD), *chosen], quiet)
+        (build / "CMakeCache.txt").unlink(missing_ok=True)
+        run([cmake, "-S", str(ROOT), "-B", str(build), *chosen], quiet)
         record.write_text(json.dumps(wanted))
     jobs = os.environ.get("TILEPROOF_JOBS", "2")
-    run([cmake, "--build", str(BUILD), "--target", "inplace", "--parallel", jobs], quiet)
+    run([cmake, "--build", str(build), "--target", target, "--parallel", jobs], quiet)
 
 
 if __name__ == "__main__":

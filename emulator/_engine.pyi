@@ -4,6 +4,8 @@ from typing import Any
 
 PACKED_INSTR_BYTES: int
 
+class Ending(RuntimeError): ...
+
 class Program:
     def __init__(
         self,

@@ -71,7 +71,7 @@ barriers|sync-mask|error|stops|a .sync instruction whose member mask omits a lan
 barriers|aligned-partial|error|stops|an .aligned instruction that lanes of the warp skip by a predicate; except for barriers, also when lanes of the warp have exited
 barriers|shfl-inactive|error|continues|shfl.sync reads a lane that does not participate
 copies|tensormap-invalid|error|stops|the 128 bytes are not an encoded tensor map
-copies|tensormap-field|error|stops|a field of a tensor map in memory holds a value that the driver refuses, or tensormap.replace writes one
+copies|tensormap-field|error|stops|a field of a tensor map in memory holds a value that the driver refuses, or tensormap.replace writes such a value
 copies|tensormap-rank|error|stops|the dimension of the instruction differs from the rank of the map
 copies|tensormap-gather4|error|stops|gather4 or scatter4 with a map that is not of rank 2 with one row per box
 copies|tma-coordinate|error|stops|the innermost coordinate of a tensor copy is not a multiple of 16 bytes, or that coordinate of a store is negative: an illegal instruction on hardware

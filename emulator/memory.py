@@ -2,23 +2,36 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import operator
+import os
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 from tileproof.emulator.budget import check_room
 from tileproof.emulator.errors import LaunchError
+from tileproof.emulator.misuse import instance, whole
+from tileproof.emulator.program import PARAM_WINDOW, SHARED_WINDOW
 
 _BASE = 0x1000_0000_0000
 _GUARD = 1 << 20
 _POISON = 0xFF
+MOST_ADDRESS = 1 << 57
+# Generic addresses of shared memory, local memory and parameters (engine/program.hpp).
+_WINDOWS = SHARED_WINDOW, PARAM_WINDOW + (1 << 40)
 
 
 def _check_kind(kind: np.dtype[Any]) -> None:
     """Raise LaunchError for elements that are no plain bytes: a kernel could write addresses of the host."""
     if kind.hasobject:
         raise LaunchError("a buffer holds numbers, not Python objects", found=f"dtype {kind}")
+
+
+def _data(array: np.ndarray) -> int:
+    """The host's address of an array, without ctypes, which a finalizer cannot import."""
+    return int(array.__array_interface__["data"][0])
 
 
 class Buffer:
@@ -48,7 +61,10 @@ class Buffer:
 
         Raises LaunchError when they do not fit.
         """
-        bytes_ = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
+        given = np.ascontiguousarray(data)
+        _check_kind(given.dtype)
+        bytes_ = given.reshape(-1).view(np.uint8)
+        offset = whole(offset, "offset")
         if offset < 0 or offset + bytes_.size > self.bytes:
             raise LaunchError(
                 "a copy does not fit its buffer",
@@ -87,9 +103,18 @@ class Memory:
     def __init__(self) -> None:
         self._next = _BASE
         self.buffers: list[Buffer] = []
+        # Of each launch that runs: its process and its buffers.
+        self._launches: dict[object, tuple[int, tuple[Buffer, ...]]] = {}
 
     def _place(self, size: int, at: int | None = None) -> int:
         if at is not None:
+            at = whole(at, "address", most=MOST_ADDRESS - size)
+            if at < _WINDOWS[1] and at + size > _WINDOWS[0]:
+                raise LaunchError(
+                    "a buffer lies where generic addresses name shared or local memory or parameters",
+                    where=f"address {at:#x}, {size} bytes",
+                    expected=f"an address outside {_WINDOWS[0]:#x}..{_WINDOWS[1]:#x}",
+                )
             for other in self.buffers:
                 if at < other.address + other.bytes + _GUARD and other.address < at + size + _GUARD:
                     raise LaunchError(
@@ -122,7 +147,7 @@ class Memory:
                 found=f"strides {array.strides} of shape {array.shape}",
                 do="pass numpy.ascontiguousarray(array)",
             )
-        name = name or f"buffer {len(self.buffers)}"
+        name = instance(name, str, "name") or f"buffer {len(self.buffers)}"
         out = Buffer(array, self._place(array.nbytes, address), name, None, array.flags.writeable)
         self.buffers.append(out)
         return out
@@ -137,7 +162,9 @@ class Memory:
         """
         try:
             kind = np.dtype(dtype)
-            size = math.prod(operator.index(n) for n in ((shape,) if isinstance(shape, int) else shape))
+            size = math.prod(
+                operator.index(n) for n in ((shape,) if isinstance(shape, int) else tuple(shape))
+            )
         except (TypeError, ValueError) as error:
             raise LaunchError(
                 "a buffer needs a shape and a type", expected="whole numbers and a numpy dtype",
@@ -148,29 +175,54 @@ class Memory:
         check_room(2 * size * kind.itemsize, f"a buffer of shape {shape!r:.80}", name, held)
         try:
             array = np.empty(shape, dtype=kind)
-        except (ValueError, MemoryError) as error:
+        except (TypeError, ValueError, MemoryError) as error:
             raise LaunchError("numpy does not make the array of a buffer", found=str(error)[:200]) from None
         array.reshape(-1).view(np.uint8)[...] = _POISON
-        name = name or f"buffer {len(self.buffers)}"
+        name = instance(name, str, "name") or f"buffer {len(self.buffers)}"
         written = np.zeros(array.nbytes, dtype=np.uint8)
         out = Buffer(array, self._place(array.nbytes, address), name, written, True)
         self.buffers.append(out)
         return out
 
     def free(self, buffer: Buffer) -> None:
-        """Free the buffer: a later access to its addresses is a finding."""
+        """Free the buffer: a later access to its addresses is a finding.
+
+        LaunchError for a buffer of another memory, a freed buffer, and a buffer that a launch of another
+        thread uses.
+        """
+        if instance(buffer, Buffer, "buffer") not in self.buffers:
+            raise LaunchError(
+                "this memory does not hold the buffer", found=repr(buffer), do="free each buffer once"
+            )
+        own = os.getpid()  # a launch of the parent process does not run here
+        if any(pid == own and buffer in table for pid, table in self._launches.values()):
+            raise LaunchError(
+                "a buffer is freed while a launch uses it", found=repr(buffer), do="let the launch end first"
+            )
         self.buffers.remove(buffer)
 
-    def engine_table(self) -> list[tuple[int, int, int, int, bool, str]]:
-        """Return (address, bytes, data pointer, written pointer or 0, writable, name) of each buffer."""
+    @contextlib.contextmanager
+    def in_use(self) -> Iterator[list[tuple[int, int, int, int, bool, str]]]:
+        """Keep the buffers while a launch uses them: (address, bytes, data pointer, written pointer or 0,
+        writable, name) of each. Buffers that are added later are not of this launch.
+        """
+        buffers, key = tuple(self.buffers), object()
+        self._launches[key] = os.getpid(), buffers
+        try:
+            yield self._table(buffers)
+        finally:
+            self._launches.pop(key, None)
+
+    @staticmethod
+    def _table(buffers: Iterable[Buffer]) -> list[tuple[int, int, int, int, bool, str]]:
         return [
             (
                 b.address,
                 b.bytes,
-                b._array.ctypes.data,
-                0 if b._written is None else b._written.ctypes.data,
-                b.writable,
+                _data(b._array),
+                0 if b._written is None else _data(b._written),
+                b.writable and b._array.flags.writeable,
                 b.name,
             )
-            for b in self.buffers
+            for b in buffers
         ]

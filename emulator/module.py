@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, Unpack
@@ -19,7 +20,8 @@ from tileproof.emulator.decode import Decoder
 from tileproof.emulator.errors import LaunchError, PtxError, UnsupportedInstruction
 from tileproof.emulator.hang import Hang
 from tileproof.emulator.inspect import EntryInfo, ModuleInfo, inspect_entry
-from tileproof.emulator.memory import Buffer, Memory
+from tileproof.emulator.memory import MOST_ADDRESS, Buffer, Memory
+from tileproof.emulator.misuse import instance, sequence, whole, wrong
 from tileproof.emulator.options import LaunchKeywords, LaunchOptions
 from tileproof.emulator.program import Decoded
 from tileproof.emulator.ptx import PtxModule, parse_module
@@ -50,7 +52,7 @@ class Module:
         self._globals: dict[str, tuple[int, np.ndarray]] = {}
         # Each is kept with its first value.
         check_room(2 * sum(v.bytes for v in parsed.variables.values()), "the variables of the module")
-        at = variables_at
+        at = whole(variables_at, "variables_at", most=MOST_ADDRESS)
         for variable in parsed.variables.values():
             if variable.space == "shared":
                 continue
@@ -108,7 +110,7 @@ class Module:
         """Return the performance directives of a kernel, by name without the dot; KeyError for an unknown
         kernel.
         """
-        return dict(self._parsed.entries[entry].directives)
+        return dict(self._parsed.entries[instance(entry, str, "entry")].directives)
 
     def variable(self, name: str) -> Buffer:
         """Return a `.global` or `.const` variable as a buffer that the host can read and write; launches use
@@ -116,7 +118,7 @@ class Module:
 
         LaunchError when the module has no such variable.
         """
-        if name not in self._globals:
+        if instance(name, str, "name") not in self._globals:
             known = ", ".join(sorted(self._globals)[:20]) or "none"
             raise LaunchError("the module has no such variable", where=name, expected=f"one of: {known}")
         address, data = self._globals[name]
@@ -139,6 +141,7 @@ class Module:
 
     def inspect_entry(self, entry: str) -> EntryInfo:
         """Inspect one kernel; KeyError for an unknown kernel."""
+        instance(entry, str, "entry")
         addresses = {name: at for name, (at, _) in self._globals.items()}
         return inspect_entry(self._parsed, self._parsed.entries[entry], addresses)
 
@@ -147,7 +150,7 @@ class Module:
 
         Raises LaunchError for an unknown entry, UnsupportedInstruction or PtxError for its instructions.
         """
-        if entry not in self._parsed.entries:
+        if instance(entry, str, "entry") not in self._parsed.entries:
             known = ", ".join(name[:60] for name in self._parsed.entries) or "none"
             raise LaunchError("the module has no such entry", where=entry, expected=f"one of: {known}")
         key = entry, cooperative and "%envreg" in self._parsed.text
@@ -194,60 +197,64 @@ class Module:
         Raises LaunchError, PtxError or UnsupportedInstruction. Defects of the kernel are findings, not
         errors.
         """
-        memory, schedule, how = memory or Memory(), schedule or Schedule(), LaunchOptions(**options)
+        memory = Memory() if memory is None else instance(memory, Memory, "memory")
+        schedule = Schedule() if schedule is None else schedule
+        how = LaunchOptions(**options)
+        how.check(instance(entry, str, "entry"), schedule)
         decoded = self.decode(entry, how.cooperative)
         packed = pack(decoded, args)
         shape = self._shape(decoded, grid, block, cluster)
         check_shared(entry, decoded.static_shared, shared_bytes)
-        one = cluster_bytes(
+        each = cluster_bytes(
             math.prod(shape.cluster), math.prod(shape.block), decoded.static_shared + shared_bytes,
             decoded.register_bytes, decoded.local_bytes,
         )  # fmt: skip
-        check_room(one, "a cluster of the launch", entry)
+        check_room(each, "a cluster of the launch", entry)
         if how.cooperative:
             clusters = math.prod(shape.grid) // math.prod(shape.cluster)
-            check_room(clusters * one, f"{clusters} clusters at once, as a cooperative grid needs,", entry)
+            check_room(clusters * each, f"{clusters} clusters at once, as a cooperative grid needs,", entry)
             how, schedule = replace(how, resident=clusters), replace(schedule, initial_clusters=clusters)
             self._workspace[1][...] = self._workspace[1].nbytes, 0
-        how.check(entry, schedule)
         allowances = accepted(how.allow)
+        record, in_flight = _records(grids)
         dynamic = RESERVED_SHARED_BYTES + decoded.static_shared
         named = given_names(how.symbols, dynamic)
-        raw = _engine.launch(
-            program=decoded.program,
-            buffers=memory.engine_table() + self._table(),
-            grid=shape.grid,
-            block=shape.block,
-            cluster=shape.cluster,
-            dynamic_shared=shared_bytes,
-            params=packed.data,
-            known_params=b"" if all(packed.known) else packed.known,
-            param_names=packed.names,
-            policy=POLICIES.index(schedule.policy),
-            seed=schedule.seed & ((1 << 64) - 1),
-            mma=int(how.mma == "exact"),
-            livelock_limit=how.livelock_limit,
-            instruction_limit=how.instruction_limit,
-            taps=[for_engine(tap, dynamic) for tap in how.taps],
-            trace_limit=how.trace_limit if how.trace else 0,
-            path=how.path and how.trace,
-            races=how.races,
-            schedule=schedules.for_engine(schedule, how.record),
-            grant_claims=how.clc == "grant",
-            strict=strict_weights() if how.strict else None,
-            outputs=[output.address for output in how.outputs],
-            resident=max(
-                min(
-                    how.resident if how.resident is not None else PROCESSORS // math.prod(shape.cluster),
-                    host_memory() // one,
+        with memory.in_use() as buffers, _ended(entry):
+            raw = _engine.launch(
+                program=decoded.program,
+                buffers=buffers + self._table(),
+                grid=shape.grid,
+                block=shape.block,
+                cluster=shape.cluster,
+                dynamic_shared=shared_bytes,
+                params=packed.data,
+                known_params=b"" if all(packed.known) else packed.known,
+                param_names=packed.names,
+                policy=POLICIES.index(schedule.policy),
+                seed=schedule.seed & ((1 << 64) - 1),
+                mma=int(how.mma == "exact"),
+                livelock_limit=how.livelock_limit,
+                instruction_limit=how.instruction_limit,
+                taps=[for_engine(tap, dynamic) for tap in how.taps],
+                trace_limit=how.trace_limit if how.trace else 0,
+                path=how.path and how.trace,
+                races=how.races,
+                schedule=schedules.for_engine(schedule, how.record),
+                grant_claims=how.clc == "grant",
+                strict=strict_weights() if how.strict else None,
+                outputs=[output.address for output in how.outputs],
+                resident=max(
+                    min(
+                        how.resident if how.resident is not None else PROCESSORS // math.prod(shape.cluster),
+                        host_memory() // each,
+                    ),
+                    1,
                 ),
-                1,
-            ),
-            launch_registers=self._registers(decoded, math.prod(shape.block)),
-            seconds_limit=how.seconds_limit,
-            grid_record=grids[0] if grids else None,
-            in_flight=grids[1] if grids else [],
-        )
+                launch_registers=self._registers(decoded, math.prod(shape.block)),
+                seconds_limit=how.seconds_limit,
+                grid_record=record,
+                in_flight=in_flight,
+            )
         names = SharedNames(decoded.shared_symbols, named)
         hang = Hang(raw["hang"], ProgramView(decoded)) if "hang" in raw else None
         findings, allowed = divide(_findings(raw, entry, hang, names), allowances)
@@ -297,6 +304,30 @@ class Module:
             (at, data.nbytes, data.ctypes.data, 0, self._parsed.variables[name].space == "global", name)
             for name, (at, data) in self._globals.items()
         ] + [(self._workspace[0], 8, self._workspace[1].ctypes.data, 0, True, "workspace of the grid")]
+
+
+@contextlib.contextmanager
+def _ended(entry: str) -> Iterator[None]:
+    """LaunchError when the interpreter ends while the launch runs in another thread, or before it."""
+    try:
+        yield
+    except _engine.Ending:
+        raise LaunchError(
+            "the launch was stopped: the interpreter ends", where=entry[:80], do="join the thread first"
+        ) from None
+
+
+def _records(grids: InFlight | None) -> InFlight | tuple[None, list[Any]]:
+    """The records of a launch in a stream; LaunchError for what is none."""
+    if grids is None:
+        return None, []
+    parts = sequence(grids, (_engine.GridRecord, list), "grids")
+    if len(parts) != 2:
+        raise wrong("grids", "a record and the records in flight", grids)
+    record, in_flight = instance(parts[0], _engine.GridRecord, "grids[0]"), parts[1]
+    for earlier, _ in sequence(in_flight, tuple, "grids"):
+        instance(earlier, _engine.GridRecord, "a grid in flight")
+    return record, in_flight
 
 
 class _Shape(NamedTuple):

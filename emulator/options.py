@@ -9,9 +9,12 @@ from typing import Literal, TypedDict
 from tileproof.emulator.causes import Allow
 from tileproof.emulator.errors import LaunchError
 from tileproof.emulator.memory import Buffer
+from tileproof.emulator.misuse import instance, sequence, whole
 from tileproof.emulator.request import check_limits, check_outputs
 from tileproof.emulator.result import Tap
 from tileproof.spec.machine.schedule import BaseOrder, Schedule
+
+MOST_EVENTS = 1 << 28  # of a trace, 64 bytes each
 
 
 class LaunchKeywords(TypedDict, total=False):
@@ -87,7 +90,12 @@ class LaunchOptions:
             livelock_limit=self.livelock_limit, instruction_limit=self.instruction_limit,
             trace_limit=self.trace_limit, resident=1 if self.resident is None else self.resident,
         )  # fmt: skip
-        check_outputs(entry, self.outputs)
+        for name in ("trace", "path", "races", "strict", "cooperative"):
+            instance(getattr(self, name), bool, name, entry)
+        sequence(self.taps, Tap, "taps", entry)
+        if self.trace:
+            whole(self.trace_limit, "trace_limit", most=MOST_EVENTS, where=entry)
+        check_outputs(entry, sequence(self.outputs, Buffer, "outputs", entry))
         if not isinstance(schedule, Schedule):
             raise LaunchError("the schedule is not a Schedule", expected="a Schedule", found=repr(schedule))
         schedule.check()
@@ -96,7 +104,7 @@ class LaunchOptions:
                 'an "early" launch has no decisions', where=entry[:80], expected="another policy",
                 found="record", do="replay it by its name",
             )  # fmt: skip
-        if self.clc not in ("refuse", "grant"):
+        if instance(self.clc, str, "clc", entry) not in ("refuse", "grant"):
             raise LaunchError("unknown answer to claims", expected="refuse or grant", found=repr(self.clc))
-        if self.mma not in ("fast", "exact"):
+        if instance(self.mma, str, "mma", entry) not in ("fast", "exact"):
             raise LaunchError("unknown MMA mode", expected="fast or exact", found=repr(self.mma))

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from tileproof.emulator.errors import LaunchError
 from tileproof.emulator.memory import Buffer
+from tileproof.emulator.misuse import MOST
 from tileproof.spec.machine.limits import MAX_BLOCK, MAX_GRID, MAX_SHARED_BYTES, MAX_THREADS
 
 MOST_CTAS = 1 << 24
@@ -98,10 +99,11 @@ def check_shape(
 def check_limits(entry: str, seconds_limit: float, **counts: int) -> None:
     """Raise LaunchError unless each of `counts` is a count and `seconds_limit` a time."""
     for name, value in counts.items():
-        if not isinstance(value, int) or value < 0:
+        if not isinstance(value, int) or not 0 <= value <= MOST:
             raise LaunchError(
-                f"{name} is not a count", where=entry[:80], expected="an integer from 0", found=repr(value)
-            )
+                f"{name} is not a count", where=entry[:80], expected=f"an integer from 0 to {MOST}",
+                found=repr(value),
+            )  # fmt: skip
     if not isinstance(seconds_limit, int | float) or not 0 <= seconds_limit < float("inf"):
         raise LaunchError(
             "seconds_limit is not a time", where=entry[:80], expected="seconds, 0 for no limit",

@@ -20,7 +20,7 @@ assert (_POLICIES, _BASES, _KINDS) == (POLICIES, BASES, KINDS)
 
 def for_engine(schedule: Schedule, record: BaseOrder | None = None) -> dict[str, Any]:
     """Return the fields of a schedule in the format of the engine; `record`: the base of its decisions."""
-    pairs = np.array([tuple(hold) for hold in schedule.decisions], dtype=np.uint64)
+    pairs = np.array([tuple(hold) for hold in schedule.decisions], np.uint64)
     return {
         "depth": schedule.depth,
         "points": schedule.points,

@@ -10,6 +10,7 @@ from typing import Any
 
 from tileproof.emulator import _engine
 from tileproof.emulator.memory import Buffer, Memory
+from tileproof.emulator.misuse import instance, sequence, whole
 from tileproof.emulator.module import Module
 from tileproof.emulator.result import RunResult
 from tileproof.spec.machine.finding import Finding, MachinePlace, Race
@@ -31,7 +32,7 @@ class Stream:
     """
 
     def __init__(self, memory: Memory) -> None:
-        self.memory = memory
+        self.memory = instance(memory, Memory, "memory")
         self._launches = 0
         self._last: GridRecord | None = None
         self._in_flight: list[tuple[GridRecord, int]] = []  # when the last launch began
@@ -57,11 +58,12 @@ class Stream:
         `unordered`: what ran before it here, and that no event or synchronisation puts before it; `where`
         names this launch in findings about such.
         """
+        instance(module, Module, "module")
         in_flight = self._unfinished() if programmatic else []
         record = GridRecord()
         self._launches += 1
         record.number, record.where = self._launches, where
-        given = [*in_flight, *((earlier, _UNORDERED) for earlier in unordered)]
+        given = [*in_flight, *((r, _UNORDERED) for r in sequence(unordered, GridRecord, "unordered"))]
         result = module.launch(entry, memory=self.memory, grids=(record, given), **how)
         self._last, self._in_flight = record, in_flight
         self._modules.append(module)
@@ -104,7 +106,10 @@ def host_copy(
     record = GridRecord()
     record.where = where
     found = []
-    for access in accesses:
+    for access in sequence(accesses, HostAccess, "accesses"):
+        size = instance(access.buffer, Buffer, "the buffer of an access").bytes
+        first = whole(access.first, "the first byte of an access", most=size)
+        whole(access.count, "the bytes of an access", most=size - first)
         place = (access.buffer.address, access.buffer.bytes, access.buffer.numpy().ctypes.data)
         for other in unordered:
             if met := other.meets(place, access.first, access.count, access.write):

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 from tileproof.emulator.errors import LaunchError
-from tileproof.emulator.result import Capture, Tap, TmemRegion
+from tileproof.emulator.misuse import MOST, instance, whole
+from tileproof.emulator.result import Capture, SmemRegion, Tap, TmemRegion
 from tileproof.spec.machine.limits import MAX_SHARED_BYTES, RESERVED_SHARED_BYTES
 
 MBARRIER_BYTES = 8
@@ -18,7 +19,14 @@ def for_engine(tap: Tap, dynamic: int) -> tuple[str, int, bool, int, int, int, i
 
     `dynamic`: where the dynamic shared memory begins. LaunchError when the region lies outside the CTA's.
     """
-    region = tap.region
+    region = instance(tap.region, (TmemRegion, SmemRegion), "the region of a tap")
+    instance(tap.name, str, "the name of a tap")
+    whole(tap.barrier_offset, "the barrier_offset of a tap", -MOST)
+    ends = (
+        (region.column, region.columns) if isinstance(region, TmemRegion) else (region.offset, region.bytes)
+    )
+    for number in ends:
+        whole(number, "the region of a tap", -MOST)
     if isinstance(region, TmemRegion):
         fits = region.column >= 0 and region.columns > 0 and region.column + region.columns <= 512
     else:

@@ -13,6 +13,7 @@ import numpy as np
 from tileproof.emulator import _engine
 from tileproof.emulator.errors import LaunchError
 from tileproof.emulator.memory import Buffer
+from tileproof.emulator.misuse import MOST, instance, numbers, whole, wrong
 from tileproof.spec.machine.tensor_map_bytes import BYTES, driver_map
 from tileproof.spec.machine.tma import PACKED, TensorMapFields, check_tensor_map
 
@@ -78,7 +79,7 @@ class TensorMap:
         Raises LaunchError for fields that cuTensorMapEncodeTiled would reject (CUDA driver API).
         """
         return cls.fields(
-            address=buffer.address + offset,
+            address=instance(buffer, Buffer, "buffer").address + whole(offset, "offset", -MOST),
             dtype=_name_of(buffer, dtype),
             shape=shape,
             strides=strides,
@@ -107,7 +108,7 @@ class TensorMap:
     ) -> TensorMap:
         """The map of cuTensorMapEncodeIm2col: dimensions C, W[, H[, D]], N; corners W first."""
         return cls.fields(
-            address=buffer.address + offset,
+            address=instance(buffer, Buffer, "buffer").address + whole(offset, "offset", -MOST),
             dtype=_name_of(buffer, dtype),
             shape=shape,
             strides=strides,
@@ -180,6 +181,13 @@ class TensorMap:
         upper: Sequence[int] = (),
     ) -> TensorMap:
         """As `tiled`, or `im2col` with corners; from an address and a name of a type ("bfloat16")."""
+        shape, strides, box = numbers(shape, "shape"), numbers(strides, "strides"), numbers(box, "box")
+        lower, upper = numbers(lower, "lower"), numbers(upper, "upper")
+        if element_strides is not None:
+            element_strides = numbers(element_strides, "element_strides")
+        address = whole(address, "address")
+        for name, word in (("dtype", dtype), ("swizzle", swizzle), ("oob_fill", oob_fill)):
+            instance(word, str, name)
         rank = len(shape)
         names = set(_CODES)
         wrong = []
@@ -198,14 +206,14 @@ class TensorMap:
         out = cls(
             address,
             dtype,
-            tuple(map(int, shape)),
-            tuple(map(int, strides)),
-            tuple(map(int, box)),
-            tuple(map(int, element_strides)) if element_strides is not None else (1,) * rank,
+            shape,
+            strides,
+            box,
+            tuple(element_strides) if element_strides is not None else (1,) * rank,
             swizzle,
             oob_fill,
-            tuple(map(int, lower)),
-            tuple(map(int, upper)),
+            lower,
+            upper,
         )
         check_tensor_map(out.checked)
         return out
@@ -261,6 +269,7 @@ class TensorMap:
     def decode(cls, data: bytes) -> TensorMap:
         """The map whose `encode()` these 128 bytes are; LaunchError for other bytes, and for a map with a
         field that the driver refuses."""
+        data = bytes(instance(data, (bytes, bytearray, memoryview), "a tensor map"))
         if len(data) != BYTES or not cls.holds(data):
             raise LaunchError("these bytes are not a tensor map of the emulator", found=data[:8].hex(" "))
         if wrong := _engine.wrong_tensor_map(data):
@@ -286,6 +295,7 @@ class TensorMap:
     def read(cls, data: bytes) -> TensorMap:
         """The map in 128 bytes of `encode()`, or of NVIDIA's driver as far as its encoding was measured
         (`spec.machine.tensor_map_bytes`); TileproofError for others and for interleaved layouts."""
+        data = bytes(instance(data, (bytes, bytearray, memoryview), "a tensor map"))
         if data[: len(_MAGIC)] == _MAGIC:
             return cls.decode(data)
         made = driver_map(data)
@@ -320,7 +330,10 @@ def _name_of(buffer: Buffer, dtype: Any) -> str:
     """The name of a map's element type: `dtype`, which may be such a name, or the buffer's."""
     if isinstance(dtype, str) and dtype in _CODES:
         return dtype
-    kind = np.dtype(dtype) if dtype is not None else buffer.numpy().dtype
+    try:
+        kind = np.dtype(dtype) if dtype is not None else buffer.numpy().dtype
+    except (TypeError, ValueError):
+        raise wrong("dtype", "a numpy dtype or the name of a TMA data type", dtype) from None
     if kind.name not in _DTYPES or not kind.isnative:
         raise LaunchError(
             "a tensor map cannot have this element type", found=str(kind), expected="a TMA data type"

@@ -3,7 +3,13 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <pthread.h>
+
+#include <atomic>
+#include <chrono>
 #include <optional>
+#include <stdexcept>
+#include <thread>
 
 #include "grids.hpp"
 #include "machine.hpp"
@@ -92,6 +98,38 @@ py::dict origin_dict(const Program& p, const Origin& o) {
   return d;
 }
 
+// Launches that run in this process. When the interpreter ends it kills a thread that asks for the GIL, in
+// the middle of C++ code, which aborts the process: so the end asks launches to stop, and waits for them.
+std::atomic<int> running{0};
+std::atomic<bool> ends{false};
+std::thread::id ending_thread;
+
+bool must_end() { return ends && std::this_thread::get_id() != ending_thread; }
+
+struct Ending : std::runtime_error {
+  Ending() : std::runtime_error("the interpreter ends") {}
+};
+
+struct Running {
+  Running() {
+    if (must_end()) throw Ending();
+    ++running;
+  }
+  ~Running() {
+    for (int n = running; n > 0 && !running.compare_exchange_weak(n, n - 1);) {
+    }
+  }
+};
+
+void end_launches() {
+  ending_thread = std::this_thread::get_id();
+  ends = true;
+  py::gil_scoped_release release;
+  const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (running > 0 && std::chrono::steady_clock::now() < patience)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
 py::dict launch(
     const Program& program,
     const std::vector<std::tuple<uint64_t, uint64_t, uint64_t, uint64_t, bool, std::string>>& buffers,
@@ -105,6 +143,7 @@ py::dict launch(
     bool grant_claims, const std::optional<std::vector<std::tuple<std::string, int, bool>>>& strict,
     double seconds_limit, uint32_t resident, const std::vector<uint64_t>& outputs, GridRecord* grid_record,
     const std::vector<std::pair<GridRecord*, int32_t>>& in_flight) {
+  const Running counted;
   GlobalMemory memory;
   for (const auto& [address, size, data, written, writable, name] : buffers) {
     GlobalBuffer b;
@@ -141,6 +180,7 @@ py::dict launch(
   c.grant_claims = grant_claims;
   c.seconds_limit = seconds_limit;
   c.interrupted = [] {
+    if (must_end()) return true;
     py::gil_scoped_acquire hold;
     return PyErr_CheckSignals() != 0;  // what the signal raised is thrown when the engine has returned
   };
@@ -157,6 +197,7 @@ py::dict launch(
     py::gil_scoped_release release;
     engine.run();
   }
+  if (engine.interrupted && !PyErr_Occurred()) throw Ending();
   if (engine.interrupted) throw py::error_already_set();
   py::list findings;
   for (const Finding& f : engine.sink.findings) {
@@ -312,10 +353,15 @@ GlobalBuffer of_host(const HostBuffer& given) {
   return b;
 }
 
+void check_host(const GlobalBuffer& b, uint64_t first, uint64_t count) {
+  if (first > b.size || count > b.size - first)
+    throw std::out_of_range("an access of the host exceeds its buffer");
+}
+
 void host_touches(GridRecord& record, const HostBuffer& buffer, uint64_t first, uint64_t count, bool write,
                   const std::string& what) {
   const GlobalBuffer b = of_host(buffer);
-  if (first + count > b.size) throw std::out_of_range("an access of the host exceeds its buffer");
+  check_host(b, first, count);
   record.touch(b, first, count, write, what);
 }
 
@@ -324,7 +370,7 @@ py::object host_meets(const GridRecord& record, const HostBuffer& buffer, uint64
   const GridPlace* p = nullptr;
   bool wrote = false;
   const GlobalBuffer b = of_host(buffer);
-  if (first + count > b.size) throw std::out_of_range("an access of the host exceeds its buffer");
+  check_host(b, first, count);
   const int64_t at = record.meets(b, first, count, write, false, &p, &wrote);
   if (at < 0) return py::none();
   const auto cta = py::make_tuple(p->at.cta.x, p->at.cta.y, p->at.cta.z);
@@ -335,6 +381,10 @@ py::object host_meets(const GridRecord& record, const HostBuffer& buffer, uint64
 
 PYBIND11_MODULE(_engine, m) {
   m.doc() = "The SM100 engine: executes decoded PTX.";
+  py::register_exception<Ending>(m, "Ending");
+  py::module_::import("atexit").attr("register")(py::cpp_function(&end_launches));
+  pthread_atfork(nullptr, nullptr,
+                 [] { running = 0; });  // the launches of other threads are not in the child
   py::class_<Program>(m, "Program")
       .def(py::init(&make_program), py::arg("kernel"), py::arg("code"), py::arg("vec"), py::arg("constants"),
            py::arg("names"), py::arg("sources"), py::arg("specials"), py::arg("register_bytes"),

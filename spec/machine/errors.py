@@ -18,15 +18,21 @@ class TileproofError(Exception):
     do: what the user can do next.
     """
 
+    # Characters of a part: what was found may be a stranger's megabytes.
+    MOST = 2000
+
     def __init__(
         self, what: str, *, where: str = "", expected: str = "", found: str = "", do: str = ""
     ) -> None:
-        self.what = what
-        self.where = where
-        self.expected = expected
-        self.found = found
-        self.do = do
+        self.what = self._cut(what)
+        self.where = self._cut(where)
+        self.expected = self._cut(expected)
+        self.found = self._cut(found)
+        self.do = self._cut(do)
         super().__init__(self._text())
+
+    def _cut(self, part: str) -> str:
+        return part if len(part) <= self.MOST else f"{part[: self.MOST]} ... ({len(part)} characters)"
 
     def _text(self) -> str:
         parts = [self.what]

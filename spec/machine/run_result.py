@@ -191,7 +191,7 @@ class RunResult:
 
     @property
     def ended_by(self) -> str:
-        """The limit that ended the run, a code of `LIMITS`; "" without one."""
+        """The limit that ended the run, a code of `LIMITS`; "" if none did."""
         return next((f.code for f in self.findings if f.code in LIMITS), "")
 
     @property

@@ -167,11 +167,11 @@ class Schedule:
 
     def check(self) -> None:
         """LaunchError when a field is out of range."""
-        if self.policy not in POLICIES:
+        if not isinstance(self.policy, str) or self.policy not in POLICIES:
             raise LaunchError(
                 "unknown schedule policy", expected=", ".join(POLICIES), found=repr(self.policy)
             )
-        if self.base not in BASES:
+        if not isinstance(self.base, str) or self.base not in BASES:
             raise LaunchError("unknown base of a replay", expected=", ".join(BASES), found=repr(self.base))
         for name, least in (("depth", 1), ("points", 1), ("environment", 0), ("initial_clusters", 0)):
             value = getattr(self, name)
@@ -181,6 +181,10 @@ class Schedule:
                     expected=f"an integer from {least} to 2^31 - 1",
                     found=repr(value),
                 )
+        if not isinstance(self.seed, int):
+            raise LaunchError("the seed of a schedule is no integer", found=repr(self.seed))
+        if not isinstance(self.decisions, tuple) or not all(isinstance(d, Hold) for d in self.decisions):
+            raise LaunchError("the decisions of a schedule are a tuple of Hold", found=repr(self.decisions))
         if self.decisions and self.policy != "replay":
             raise LaunchError(
                 "only a replay can have decisions", expected='policy "replay"', found=repr(self.policy)

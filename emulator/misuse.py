@@ -1,0 +1,51 @@
+"""Arguments of the Python interface: what is of the wrong type or size is a LaunchError that names it."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+from tileproof.emulator.errors import LaunchError
+
+MOST = 2**63 - 1  # of a count
+
+
+def wrong(name: str, expected: str, found: Any, where: str = "") -> LaunchError:
+    """The error for an argument `name`."""
+    shown = (
+        f"{type(found).__name__} {found!r}" if isinstance(found, int | float | str) else type(found).__name__
+    )
+    return LaunchError(f"{name} does not fit", where=where, expected=expected, found=shown[:200])
+
+
+def instance(value: Any, kinds: type | tuple[type, ...], name: str, where: str = "") -> Any:
+    """The value, which must be of one of these types."""
+    if isinstance(value, kinds):
+        return value
+    names = " or ".join(kind.__name__ for kind in (kinds if isinstance(kinds, tuple) else (kinds,)))
+    raise wrong(name, names, value, where)
+
+
+def whole(value: Any, name: str, least: int = 0, most: int = MOST, where: str = "") -> int:
+    """The value as an int from `least` to `most`."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = least - 1
+    if not least <= number <= most:
+        raise wrong(name, f"a whole number from {least} to {most}", value, where)
+    return number
+
+
+def sequence(value: Any, kinds: type | tuple[type, ...], name: str, where: str = "") -> tuple[Any, ...]:
+    """The items of a list or tuple, each of one of these types."""
+    if isinstance(value, str | bytes | dict | set) or not hasattr(value, "__iter__"):
+        raise wrong(name, "a list or tuple", value, where)
+    return tuple(instance(item, kinds, f"{name}[{k}]", where) for k, item in enumerate(value))
+
+
+def numbers(value: Any, name: str, where: str = "") -> tuple[int, ...]:
+    """The whole numbers of a list, tuple or array."""
+    if isinstance(value, str | bytes | dict | set) or not hasattr(value, "__iter__"):
+        raise wrong(name, "whole numbers", value, where)
+    return tuple(whole(item, f"{name}[{k}]", -MOST, MOST, where) for k, item in enumerate(value))

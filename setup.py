@@ -1,7 +1,8 @@
 """Rebuilds the engine in place: `python setup.py build_ext --inplace`, with CMake and Ninja, after an edit.
 
-`--sanitize` builds only the engine, under AddressSanitizer and UndefinedBehaviorSanitizer, in build/sanitized,
-for `make fuzz`. Packages are made by scikit-build-core (pyproject.toml), not here. `-q` keeps to warnings and errors.
+`--sanitize` builds the engine alone, under AddressSanitizer and UndefinedBehaviorSanitizer, in
+build/sanitized, for `make fuzz`. Packages are made by scikit-build-core (pyproject.toml), not here. `-q`
+keeps to warnings and errors.
 Environment: `CXX` (g++; `ccache g++` works), `TILEPROOF_CXXFLAGS` (replaces the optimisation flags),
 `TILEPROOF_JOBS` (2).
 """
@@ -24,7 +25,8 @@ ROOT = Path(__file__).resolve().parent
 BUILD = ROOT / "build" / "engine" / sys.implementation.cache_tag
 SANITIZED = ROOT / "build" / "sanitized" / sys.implementation.cache_tag
 SANITIZERS = (
-    "-O1 -g1 -fno-omit-frame-pointer -ffp-contract=off -fno-math-errno -march=x86-64-v2 -D_GLIBCXX_ASSERTIONS "
+    "-O1 -g1 -fno-omit-frame-pointer -ffp-contract=off -fno-math-errno -march=x86-64-v2 "
+    "-D_GLIBCXX_ASSERTIONS "
     "-fsanitize=address,undefined -fno-sanitize=vptr -fno-sanitize-recover=all"
 )
 

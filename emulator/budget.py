@@ -32,7 +32,7 @@ def host_memory() -> int:
 
 
 def check_room(wanted: int, what: str, where: str = "", held: int = 0) -> None:
-    """Raise LaunchError when `wanted` bytes for `what` and the `held` ones are more than the process may
+    """Raise LaunchError when `wanted` bytes for `what` and `held` bytes are more than the process may
     have.
     """
     most = host_memory()

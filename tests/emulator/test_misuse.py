@@ -184,7 +184,7 @@ def test_a_buffer_is_not_freed_under_a_launch() -> None:
     for taken in (buffer, unused):
         with pytest.raises(LaunchError, match="freed while a launch uses it"):
             memory.free(taken)
-    memory.free(memory.empty(1, np.uint32))  # one that came later is not of the launch
+    memory.free(memory.empty(1, np.uint32))  # a later buffer is not of the launch
     thread.join()
     memory.free(buffer)
 
@@ -219,7 +219,7 @@ if how == "daemon":  # a launch without end in a thread that nobody joins
     for _ in range(3):
         threading.Thread(target=endless, daemon=True).start()
     time.sleep(0.2)
-elif how == "often":  # launches one after the other
+elif how == "often":  # many launches in turn
     for _ in range(3):
         threading.Thread(target=again, daemon=True).start()
     time.sleep(0.2)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 from tileproof.conformance.cli.given import FILE_ONLY, KERNEL_ONLY, refuse
+from tileproof.conformance.cli.isolating import isolate_options, isolated
 from tileproof.conformance.cli.stopping import closed_pipe_is_fine, stoppable
 from tileproof.conformance.cli.variants import variant_options
 from tileproof.conformance.cli.views import view_options, write_views
@@ -72,6 +73,7 @@ if TYPE_CHECKING:
     help="Write outputs and captured stages of the first run as .npy.",
 )  # fmt: skip
 @click.option("-j", "--jobs", default=0, type=click.IntRange(0), help="Runs at a time; 0 for one per core.")
+@isolate_options
 @click.option(
     "--json", "json_path", metavar="FILE|-", help="Write the verdict as JSON; - is standard output."
 )
@@ -95,6 +97,8 @@ def judge(
     mma: Any,
     dump: Path | None,
     jobs: int,
+    isolate: bool,
+    isolate_without: tuple[str, ...],
     json_path: str | None,
     sarif: str | None,
     junit: str | None,
@@ -116,6 +120,8 @@ def judge(
     if init:
         return _init(Path(launch), entry, out)
     refuse("judge without --init", {"--entry": entry, "--out": out})
+    if isolate or isolate_without:
+        isolated(isolate_without, seconds, [json_path, sarif, junit], dump)
     words = ["tileproof", "judge", launch, *judge_words(expect, seed, races, strict, mma, allow)]
     options = JudgeOptions(
         seconds, seed, schedules, policies, jobs or os.cpu_count() or 1,

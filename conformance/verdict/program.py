@@ -29,7 +29,7 @@ from tileproof.conformance.verdict.contract import (
 )
 from tileproof.emulator import coverage
 from tileproof.emulator.program import Decoded
-from tileproof.kernels.foreign import shared
+from tileproof.kernels.foreign import isolation, shared
 from tileproof.spec.machine.finding import Finding
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -61,10 +61,11 @@ def program(
 
 def trust() -> dict[str, Any]:
     """Whether the process that judges runs foreign code: "separate" where that runs, if at all, in processes
-    of its own; "shared" where this process imported it.
+    of its own; "shared" where this process imported it. `isolated`: what `judge --isolate` denies to both.
     """
-    places = list(shared.places())
-    return {"processes": "shared", "shared_with": places} if places else {"processes": "separate"}
+    places, held = list(shared.places()), list(isolation.held())
+    told = {"processes": "shared", "shared_with": places} if places else {"processes": "separate"}
+    return {**told, "isolated": held} if held else told
 
 
 def record(

@@ -13,12 +13,13 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from tileproof.kernels.foreign import frames
+from tileproof.kernels.foreign import frames, isolation
 from tileproof.kernels.foreign.frames import Message, NoMessage
 from tileproof.kernels.foreign.limits import ForeignLimits
 from tileproof.spec.machine.errors import TileproofError
@@ -37,7 +38,13 @@ class ForeignProcess:
         self.owner = os.getpid()
         self._what, self._where, self._limits = what, where, limits or ForeignLimits()
         self._link, theirs = socket.socketpair()
-        given = json.dumps({"fd": theirs.fileno(), "limits": asdict(self._limits), "parent": self.owner})
+        folder = isolation.within()
+        settings = {
+            "fd": theirs.fileno(), "limits": asdict(self._limits), "parent": self.owner,
+            "folder": tempfile.mkdtemp(prefix="foreign-", dir=folder) if folder else "",
+            "without": isolation.missing() if folder else [],
+        }  # fmt: skip
+        given = json.dumps(settings)
         sys.stderr.flush()
         with theirs:
             self._process = subprocess.Popen(

@@ -14,8 +14,9 @@ import signal
 import socket
 import sys
 import traceback
+from pathlib import Path
 
-from tileproof.kernels.foreign import frames
+from tileproof.kernels.foreign import frames, isolation
 from tileproof.kernels.foreign.limits import ForeignLimits
 from tileproof.spec.machine.errors import TileproofError
 
@@ -27,6 +28,9 @@ def main() -> None:
     module, settings, paths = sys.argv[1], json.loads(sys.argv[2]), json.loads(sys.argv[3])
     _end_with(settings["parent"])
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if settings["folder"]:
+        os.environ["TMPDIR"] = os.environ["HOME"] = settings["folder"]
+        isolation.isolate(Path(settings["folder"]), without=settings["without"])
     answer = importlib.import_module(module).answer
     # What foreign code imports comes from where the process that asks would import it from.
     sys.path[:] = paths

@@ -73,7 +73,7 @@ def test_what_an_isolated_process_may_do(tmp_path: Path) -> None:
     names = {"inside": inside, "outside": outside, "named": tmp_path / "out.json"}
     texts = {text.format(**names): wanted for text, wanted in TRIED.items()}
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, *map(str, (inside, names["named"], json.dumps(list(texts)), outside))],
+        [sys.executable, "-c", PROGRAM, inside, names["named"], json.dumps(list(texts)), outside],
         capture_output=True, text=True, check=True, env={"OPENBLAS_NUM_THREADS": "1"},
     )  # fmt: skip
     told = json.loads(done.stdout)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("launch", metavar="FILE|KERNEL|PTX")
+@click.argument("launch", metavar="FILE|KERNEL|PTX", required=False)
 @click.option(
     "--expect", metavar="REF.py[:FUNCTION]",
     help="A function from the inputs, in float64, to what the outputs should be (docs/judging.md).",
@@ -39,6 +39,11 @@ if TYPE_CHECKING:
 @click.option(
     "-o", "--out", metavar="DIR", type=click.Path(path_type=Path, file_okay=False),
     help="With --init: the folder of the launch.json; by default that of the PTX.",
+)  # fmt: skip
+@click.option(
+    "--many", is_flag=True,
+    help="Judge launch files from standard input, one on each line, as a path or as JSON; answer with a line "
+    "of JSON for each (docs/judging.md).",
 )  # fmt: skip
 @variant_options
 @click.option("--case", "case_json", metavar="JSON", help="Of a kernel: this case (see `tileproof check`).")
@@ -79,11 +84,12 @@ if TYPE_CHECKING:
 )
 @view_options
 def judge(
-    launch: str,
+    launch: str | None,
     expect: str | None,
     init: bool,
     entry: str | None,
     out: Path | None,
+    many: bool,
     variant: str | None,
     case_json: str | None,
     plant: str | None,
@@ -112,16 +118,28 @@ def judge(
     from tileproof.conformance.api.replay import judge_words
     from tileproof.conformance.api.verdicts import KernelChoice
     from tileproof.conformance.cases import resolve
+    from tileproof.conformance.cli.many import judge_many
     from tileproof.conformance.judging.judging import JudgeOptions
     from tileproof.conformance.judging.record import refused
     from tileproof.conformance.judging.runs import RunOptions
     from tileproof.kernels.kernel import Kernel
 
-    if init:
+    if launch is None and not many:
+        raise TileproofError("Missing argument 'FILE|KERNEL|PTX'", do="see tileproof judge --help")
+    if init and launch is not None:
         return _init(Path(launch), entry, out)
     refuse("judge without --init", {"--entry": entry, "--out": out})
     if isolate or isolate_without:
         isolated(isolate_without, seconds, [json_path, sarif, junit], dump)
+    if many:
+        asked = {
+            "FILE": launch, "--variant": variant, "--case": case_json, "--plant": plant, "--dump": dump,
+            "--json": json_path, "--sarif": sarif, "--junit": junit,
+        }  # fmt: skip
+        refuse("judge --many", asked)
+        each = JudgeOptions(seconds, seed, schedules, policies, 0, RunOptions(races, strict, allow, mma))
+        return judge_many(each, expect, jobs or os.cpu_count() or 1)
+    assert launch is not None
     words = ["tileproof", "judge", launch, *judge_words(expect, seed, races, strict, mma, allow)]
     options = JudgeOptions(
         seconds, seed, schedules, policies, jobs or os.cpu_count() or 1,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import cast
@@ -44,7 +44,8 @@ class JudgeOptions:
     """How a case is judged. `seconds` of wall time for all of it; compiling comes on top.
 
     `policies`: the schedules to run, as policies or as whole schedules ("late", "random:seed=7"); () for
-    early, late, random and then exploration. `schedules`: how many at most. `run` is of launch files.
+    early, late, random and then exploration. `schedules`: how many at most. `processes`: runs at a time, each
+    in a process of its own; 0 runs them in this process. `run` is of launch files.
     """
 
     seconds: float = SECONDS
@@ -112,7 +113,7 @@ def _judge(case: Case, log: RunLog, options: JudgeOptions, progress: Progress) -
         return
     plan = wanted or case.first_schedules(options.seed)[: options.schedules]
     log.planned = len(plan)
-    _first(case, log, plan[0], deadline, progress)
+    _first(case, log, plan[0], options, deadline, progress)
     _rest(case, log, plan[1:], options, deadline, progress)
     _explain(case, log, deadline, progress)
     if options.policies:
@@ -154,15 +155,39 @@ def schedules_of(text: str, seed: int) -> list[Schedule]:
     return [made]
 
 
-def _first(case: Case, log: RunLog, schedule: Schedule, deadline: float, progress: Progress) -> None:
+def _first(
+    case: Case, log: RunLog, schedule: Schedule, options: JudgeOptions, deadline: float, progress: Progress
+) -> None:
     """Runs the first schedule, whose outputs the later ones must repeat."""
     progress(f"running under {schedule}")
     remaining = deadline - time.monotonic()
-    done = in_child(partial(case.run, schedule, remaining, True), remaining + GRACE_S)
+    run = partial(case.run, schedule, remaining, True)
+    done = in_child(run, remaining + GRACE_S) if options.processes else _here(run)
     log.note(schedule, done)
     if done.value is not None:
         log.first = done.value.result
         case.repeat(done.value)
+
+
+def _here(run: Callable[[], JudgedRun]) -> ChildResult[JudgedRun]:
+    """A run in this process, which a crash would end."""
+    try:
+        return ChildResult(value=run())
+    except TileproofError as error:
+        return ChildResult(error=error)
+
+
+def _runs(
+    work: Sequence[Callable[[], JudgedRun]], processes: int, deadline: float
+) -> Iterator[tuple[int, ChildResult[JudgedRun]]]:
+    """(number, result) of each run as it ends, until the deadline."""
+    if processes:
+        yield from in_children(work, processes=processes, deadline=deadline)
+        return
+    for number, run in enumerate(work):
+        if time.monotonic() >= deadline:
+            return
+        yield number, _here(run)
 
 
 def _rest(
@@ -181,9 +206,7 @@ def _rest(
     waiting: dict[int, ChildResult[JudgedRun]] = {}
     done = noted = 0
     try:
-        for number, result in in_children(
-            [work(one) for one in schedules], processes=max(options.processes, 1), deadline=deadline
-        ):
+        for number, result in _runs([work(one) for one in schedules], options.processes, deadline):
             waiting[number] = result
             done += 1
             while noted in waiting:  # in the order of the plan, whichever ended first

@@ -15,6 +15,7 @@ from tileproof.conformance.judging.expected import Expected
 from tileproof.conformance.judging.reference_file import FUNCTION, ReferenceFile
 from tileproof.conformance.judging.stages import shape_of
 from tileproof.conformance.launches.placing import Arrays
+from tileproof.kernels.foreign.process import ForeignProcess
 from tileproof.kernels.foreign.running import guarded
 from tileproof.kernels.launch.arguments import ScalarArgument, items_of
 from tileproof.kernels.launch.contents import FileBytes, InlineBytes, Unwritten, dtype_of
@@ -48,15 +49,19 @@ class ReferenceFunction:
     buffers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
-def load(text: str) -> ReferenceFunction:
-    """The reference `PATH.py[:FUNCTION]`, which runs in a process of its own; TileproofError when it is not
-    there.
+def load(text: str, process: ForeignProcess | None = None) -> ReferenceFunction:
+    """The reference `PATH.py[:FUNCTION]`, which runs in a process of its own, or in `process`; TileproofError
+    when it is not there.
     """
-    path_text, colon, name = text.rpartition(":")
-    if not colon or "/" in name or name.endswith(".py"):
-        path_text, name = text, FUNCTION
-    made = ReferenceFile(Path(path_text), name)
-    return ReferenceFunction(made, path_text, made.buffers)
+    path, name = named(text)
+    made = ReferenceFile(path, name, process)
+    return ReferenceFunction(made, str(path), made.buffers)
+
+
+def named(text: str) -> tuple[Path, str]:
+    """The file and the function of `PATH.py[:FUNCTION]`."""
+    path, colon, name = text.rpartition(":")
+    return (Path(text), FUNCTION) if not colon or "/" in name or name.endswith(".py") else (Path(path), name)
 
 
 def described(launch: LaunchFile, reference: ReferenceFunction) -> LaunchFile:

@@ -31,6 +31,11 @@ class NotAnArray:
         raise TypeError(self._text)
 
 
+def server(path: Path) -> ForeignProcess:
+    """A process that can load the file at `path`."""
+    return ForeignProcess(__name__, WHAT, str(path))
+
+
 class ReferenceFile:
     """The function `function` of the file at `path`, called in a process of its own; `buffers` is what the
     file says of buffers (`BUFFERS`). TileproofError when it cannot be loaded.
@@ -38,10 +43,10 @@ class ReferenceFile:
     A process that was forked from its maker starts its own: answers belong to who asked.
     """
 
-    def __init__(self, path: Path, function: str) -> None:
+    def __init__(self, path: Path, function: str, process: ForeignProcess | None = None) -> None:
         self.path, self.function = path, function
         self.seconds: float | None = None  # of a call; None for the limits' own
-        self._process, told = self._started()
+        self._process, told = self._started(process)
         self.__signature__ = _signature(told.get("parameters"), path)
         self.buffers = _buffers(told.get("buffers"), path)
 
@@ -56,10 +61,10 @@ class ReferenceFile:
         }
         return _returned(self._process.ask({"call": rest}, arrays, self.seconds))
 
-    def _started(self) -> tuple[ForeignProcess, dict[str, Any]]:
+    def _started(self, process: ForeignProcess | None = None) -> tuple[ForeignProcess, dict[str, Any]]:
         if not self.path.is_file():
             raise TileproofError(f"{WHAT} cannot be read", where=str(self.path), found="no such file")
-        process = ForeignProcess(__name__, WHAT, str(self.path))
+        process = process or server(self.path)
         told = process.ask({"load": str(self.path), "function": self.function}, seconds=self.seconds)
         return process, told.body
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import json
 import multiprocessing
 import os
 import pickle
@@ -58,10 +59,11 @@ class Children(Generic[T]):
     """Children that run at once: `start` work in one, take what `ended`, `end` the rest.
 
     Leaving the context ends what still runs. What a signal's handler raises is raised by `ended` again where
-    Python dropped it.
+    Python dropped it. `as_json`: results are plain data and travel as JSON, which no child can make more of.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, as_json: bool = False) -> None:
+        self._form: Any = json if as_json else pickle
         self._context = multiprocessing.get_context("fork")
         self._running: list[_Child] = []
         self._signals = contextlib.ExitStack()
@@ -79,16 +81,27 @@ class Children(Generic[T]):
 
     def start(self, number: int, work: Callable[[], T]) -> None:
         """Starts `work` in a child, which is called `number` from here on."""
-        self._running.append(_start(self._context, number, work))
+        self._running.append(_start(self._context, number, work, self._form))
 
-    def ended(self, seconds: float) -> Iterator[tuple[int, ChildResult[T]]]:
-        """(number, result) of each child that has ended; waits for one, at most `seconds`."""
+    def ended(self, seconds: float, also: Sequence[int] = ()) -> Iterator[tuple[int, ChildResult[T]]]:
+        """(number, result) of each child that has ended; waits for one, or for input on the files `also`, at
+        most `seconds`.
+        """
         self._raise_again()
-        ready = set(wait([one.pipe for one in self._running], seconds))
+        ready = set(wait([*(one.pipe for one in self._running), *also], seconds))
         for one in [child for child in self._running if child.pipe in ready]:
             self._running.remove(one)
-            yield one.number, _received(one)
+            yield one.number, _received(one, self._form)
         self._raise_again()
+
+    def end_older(self, seconds: float) -> list[int]:
+        """Ends every child that has run for more than `seconds`; the number of each."""
+        now = time.monotonic()
+        old = [child for child in self._running if now - child.began > seconds]
+        for child in old:
+            _end(child)
+            self._running.remove(child)
+        return [child.number for child in old]
 
     def end(self, longer_than: float = 0.0) -> list[tuple[int, float]]:
         """Ends every child that has used no processor time for `longer_than` seconds, its own children's
@@ -188,11 +201,11 @@ def in_child(work: Callable[[], T], seconds: float | None = None) -> ChildResult
     return ChildResult(fault=f"it did not end in {seconds:.0f} s")
 
 
-def _start(context: Any, number: int, work: Callable[[], Any]) -> _Child:
+def _start(context: Any, number: int, work: Callable[[], Any], form: Any) -> _Child:
     sys.stdout.flush()
     sys.stderr.flush()
     ours, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=_child, args=(work, theirs, os.getpid()))
+    process = context.Process(target=_child, args=(work, theirs, os.getpid(), form))
     # What a signal raises inside a hook of fork is lost: it waits until the child is there.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     try:
@@ -211,20 +224,20 @@ def _end_with(parent: int) -> None:
             os._exit(1)
 
 
-def _child(work: Callable[[], Any], pipe: Connection, parent: int) -> None:
+def _child(work: Callable[[], Any], pipe: Connection, parent: int, form: Any) -> None:
     _end_with(parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to every process of the terminal
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
     os.dup2(sys.stderr.fileno() if _has_file(sys.stderr) else 2, 1)  # standard output is the verdict's
     try:
-        sent = _pickled(("value", work()))
+        sent = _sent(form, ("value", work()))
     except TileproofError as error:
-        sent = _pickled(("error", error.as_dict()))
+        sent = _sent(form, ("error", error.as_dict()))
     except BaseException as error:  # SystemExit of a stranger's code too
         last = traceback.extract_tb(error.__traceback__)[-1]
         found = f"{type(error).__name__}: {error} ({last.filename}, line {last.lineno})"
-        sent = _pickled(("error", {"what": "internal error", "found": found}))
+        sent = _sent(form, ("error", {"what": "internal error", "found": found}))
     with contextlib.suppress(BrokenPipeError):
         pipe.send_bytes(sent)
     pipe.close()
@@ -240,15 +253,17 @@ def _has_file(stream: Any) -> bool:
         return False
 
 
-def _pickled(value: Any) -> bytes:
+def _sent(form: Any, value: Any) -> bytes:
+    if form is json:
+        return json.dumps(value).encode()
     return pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL)
 
 
-def _received(one: _Child) -> ChildResult[Any]:
+def _received(one: _Child, form: Any) -> ChildResult[Any]:
     seconds = time.monotonic() - one.began
     try:
-        kind, value = pickle.loads(one.pipe.recv_bytes())
-    except (EOFError, OSError):
+        kind, value = form.loads(one.pipe.recv_bytes())
+    except (EOFError, OSError, json.JSONDecodeError):
         one.process.join()
         code = one.process.exitcode or 0
         return ChildResult(fault=ended(code), code=code, seconds=seconds)

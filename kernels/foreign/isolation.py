@@ -26,14 +26,14 @@ NEEDS = {
 }
 FILES_ABI, SIGNALS_ABI, DEVICES_ABI = 3, 6, 5
 
-# As the kernel header landlock: every right to change the file system; of a file only those to write and truncate.
+# Landlock's rights to change the file system; a single file can be written and truncated.
 _WRITE, _TRUNCATE, _DEVICES = 1 << 1, 1 << 14, 1 << 15
 _CHANGES = _WRITE | sum(1 << bit for bit in range(4, 14)) | _TRUNCATE
 _SCOPES = 0b11  # abstract sockets and signals
 _CREATE, _ADD, _RESTRICT = 444, 445, 446
 _ALWAYS = (Path("/dev/null"),)
 
-# Numbers of x86-64: what opens connections, reaches into other processes, or changes what Landlock leaves open.
+# Numbers of x86-64: what opens connections, reaches into other processes, or changes what Landlock ignores.
 _DENIED = {
     "sockets": (41, 42, 425),  # socket, connect, io_uring_setup; a socketpair has no other end outside
     "processes": (101, 310, 311, 438, 298, 321, 323),  # ptrace, process_vm_*, pidfd_getfd, perf, bpf, ...

@@ -35,7 +35,7 @@ class ForeignProcess:
     """
 
     def __init__(self, server: str, what: str, where: str, limits: ForeignLimits | None = None) -> None:
-        self.owner = os.getpid()
+        self.owner, self._adopted = os.getpid(), False
         self._what, self._where, self._limits = what, where, limits or ForeignLimits()
         self._link, theirs = socket.socketpair()
         folder = isolation.within()
@@ -59,13 +59,19 @@ class ForeignProcess:
         self.end()
 
     def __del__(self) -> None:
-        if hasattr(self, "_process"):
+        if hasattr(self, "_process") and not self._adopted:
             self.end()
 
     @property
     def usable(self) -> bool:
-        """Whether this process started it, and it runs."""
-        return self.owner == os.getpid() and self._process.poll() is None
+        """Whether this process started it, and it runs, or adopted it."""
+        return self.owner == os.getpid() and (self._adopted or self._process.poll() is None)
+
+    def adopt(self) -> None:
+        """Has this process, a fork of the one that started it, ask the questions from here on. It does not
+        end with this process, and two processes must not ask at once.
+        """
+        self.owner, self._adopted = os.getpid(), True
 
     def ask(
         self, body: dict[str, Any], arrays: frames.Arrays | None = None, seconds: float | None = None

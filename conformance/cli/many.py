@@ -159,7 +159,7 @@ def _asked(number: int, line: str, options: JudgeOptions, expect: str | None) ->
     try:
         given = json.loads(line)
     except ValueError as error:
-        raise TileproofError("the line is no JSON", where=f"line {number}", found=str(error)) from None
+        raise TileproofError("the line is not valid JSON", where=f"line {number}", found=str(error)) from None
     if given.get("schema") == SCHEMA:
         return AskedCase(number, given, expect, options)
     wanted = {"seconds": int | float, "schedules": int, "seed": int, "folder": str, "expect": str | None}

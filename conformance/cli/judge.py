@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @click.option(
     "--many", is_flag=True,
-    help="Judge launch files from standard input, one on each line, as a path or as JSON; answer with a line "
+    help="Judge launch files from the lines of standard input, as paths or as JSON; answer with a line "
     "of JSON for each (docs/judging.md).",
 )  # fmt: skip
 @variant_options

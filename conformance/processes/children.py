@@ -84,8 +84,8 @@ class Children(Generic[T]):
         self._running.append(_start(self._context, number, work, self._form))
 
     def ended(self, seconds: float, also: Sequence[int] = ()) -> Iterator[tuple[int, ChildResult[T]]]:
-        """(number, result) of each child that has ended; waits for a child, or for input on the files `also`, at
-        most `seconds`.
+        """(number, result) of each child that has ended; waits for a child, or for input on the files `also`,
+        at most `seconds`.
         """
         self._raise_again()
         ready = set(wait([*(one.pipe for one in self._running), *also], seconds))

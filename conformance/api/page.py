@@ -72,6 +72,9 @@ def _checks(checks: tuple[CheckOutcome, ...]) -> Iterator[str]:
                 f"  {'':<12}   {score['name']}: {score['elements'] - score['wrong']} of {score['elements']} "
                 f"elements within their bound, largest error {score['worst']:.3g} of it{stated}"
             )
+        if known := one.details.get("fixed inputs"):
+            told = ", ".join(known[:MOST_SHOWN]) + (", ..." if len(known) > MOST_SHOWN else "")
+            yield f"  {'':<12}   fixed inputs: an answer that is stored for {told} would not be noticed"
         for text, count in list(one.details.get("remarks", {}).items())[:MOST_LINES]:
             yield f"  {'':<12}   {text} (under {count} schedules)"
         for error in one.details.get("errors", ()):

@@ -85,6 +85,11 @@ class Case(ABC):
         """The schedules that run first."""
         return [Schedule("early"), Schedule("late"), Schedule("random", seed)]
 
+    def anew(self, schedule: Schedule, seconds: float) -> JudgedRun | None:
+        """A run with other inputs, and what is wrong with it; None where the case has no other inputs."""
+        del schedule, seconds
+        return None
+
     def repeat(self, first: JudgedRun) -> None:
         """Take the outputs of the first run as those that later runs must repeat."""
         del first

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import cast
+from typing import TypeVar, cast
 
 from tileproof.conformance.judging.case import Case, Progress
 from tileproof.conformance.judging.judged_run import JudgedRun
@@ -36,6 +36,7 @@ CAUSE_PART = 0.3  # of the time that is left, for causes of wrong values
 SMALLER, SMALLER_S = 4, 10.0  # causes that a small schedule is looked for, and seconds of each
 GRACE_S = 5.0  # that a run may take beyond its limit to report it
 
+Ran = TypeVar("Ran", bound=JudgedRun | None)
 Interrupts = tuple[type[BaseException], ...]
 
 
@@ -114,6 +115,7 @@ def _judge(case: Case, log: RunLog, options: JudgeOptions, progress: Progress) -
     plan = wanted or case.first_schedules(options.seed)[: options.schedules]
     log.planned = len(plan)
     _first(case, log, plan[0], options, deadline, progress)
+    _anew(case, log, plan[0], options, deadline, progress)
     _rest(case, log, plan[1:], options, deadline, progress)
     _explain(case, log, deadline, progress)
     if options.policies:
@@ -169,7 +171,20 @@ def _first(
         case.repeat(done.value)
 
 
-def _here(run: Callable[[], JudgedRun]) -> ChildResult[JudgedRun]:
+def _anew(
+    case: Case, log: RunLog, schedule: Schedule, options: JudgeOptions, deadline: float, progress: Progress
+) -> None:
+    """Runs the first schedule with other inputs, where the first run came to its end."""
+    remaining = deadline - time.monotonic()
+    if not log.finished or remaining <= 0:
+        return
+    progress("running with other inputs")
+    run = partial(case.anew, schedule, remaining)
+    done = in_child(run, remaining + GRACE_S) if options.processes else _here(run)
+    log.note_anew(schedule, done)
+
+
+def _here(run: Callable[[], Ran]) -> ChildResult[Ran]:
     """A run in this process, which a crash would end."""
     try:
         return ChildResult(value=run())

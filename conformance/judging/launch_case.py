@@ -14,6 +14,7 @@ from tileproof.conformance.judging.causes import explained
 from tileproof.conformance.judging.judged_run import JudgedRun
 from tileproof.conformance.judging.log import RunLog, SeenCause
 from tileproof.conformance.judging.machine import machine_findings
+from tileproof.conformance.judging.redraw import drawn, fixed, redrawn
 from tileproof.conformance.judging.reference import ExpectedOutput, ReferenceFunction
 from tileproof.conformance.judging.reference_file import ReferenceFile
 from tileproof.conformance.judging.runs import RunOptions, run_once
@@ -22,6 +23,7 @@ from tileproof.conformance.judging.values import differing, finding_of, judged_v
 from tileproof.conformance.launches.check import contradictions, unset_bytes
 from tileproof.conformance.launches.modules import LoadedModule, load
 from tileproof.conformance.launches.order import StepOrder
+from tileproof.conformance.launches.placing import Arrays
 from tileproof.conformance.processes.children import in_child
 from tileproof.conformance.verdict import program as programs
 from tileproof.conformance.verdict.contract import (
@@ -44,8 +46,9 @@ MOST_PRINTED = 4000  # characters of what the kernels print
 
 @dataclass
 class LaunchCase(Case):
-    """A launch file and how it is run. `first`: outputs that later runs must repeat bit for bit where no
-    reference says what they should be.
+    """A launch file and how it is run. `inputs` are other draws of its inputs, of which the reference expects
+    `expected_anew`. `first`: outputs that later runs must repeat bit for bit where no reference says what
+    they should be.
     """
 
     launch: LaunchFile
@@ -53,6 +56,8 @@ class LaunchCase(Case):
     options: RunOptions = field(default_factory=RunOptions)
     modules: Mapping[str, LoadedModule] = field(default_factory=dict, repr=False)
     expected: Mapping[str, ExpectedOutput] = field(default_factory=dict, repr=False)
+    inputs: Arrays = field(default_factory=dict, repr=False)
+    expected_anew: Mapping[str, ExpectedOutput] = field(default_factory=dict, repr=False)
     first: Mapping[str, Output] = field(default_factory=dict, repr=False)
     base: Schedule = field(default_factory=Schedule)
     errors: list[TileproofError] = field(default_factory=list)
@@ -100,28 +105,47 @@ class LaunchCase(Case):
             return True
         progress("the reference")
 
-        def evaluated() -> dict[str, ExpectedOutput]:
-            return references.evaluate(reference, self.launch, references.inputs_of(self.launch))
+        def evaluated() -> tuple[dict[str, ExpectedOutput], dict[str, ExpectedOutput]]:
+            made = references.evaluate(reference, self.launch, references.inputs_of(self.launch))
+            again = references.inputs_of(self.launch, self.inputs)
+            try:
+                return made, references.evaluate(reference, self.launch, again) if self.inputs else {}
+            except TileproofError:  # it does not take such inputs
+                return made, {}
+
+        self.inputs = redrawn(self.launch, self.modules) if drawn(self.launch) else {}
 
         call, remaining = reference.call, deadline - time.monotonic()
         if isinstance(call, ReferenceFile):  # it has a process of its own
             call.seconds = max(remaining, 0.01)
             try:
-                self.expected = evaluated()
+                self.expected, self.expected_anew = evaluated()
             except TileproofError as error:
                 self.reference_fault = error
             return self.reference_fault is None
         done = in_child(evaluated, remaining)
         if done.value is not None:
-            self.expected = done.value
+            self.expected, self.expected_anew = done.value
             return True
         self.reference_fault = done.error or TileproofError(
             "the reference did not return", where=reference.where, found=done.fault
         )
         return False
 
-    def run(self, schedule: Schedule, seconds: float = 0.0, first: bool = False) -> JudgedRun:
-        run = run_once(self.launch, self.modules, schedule, self.options, seconds=seconds)
+    def anew(self, schedule: Schedule, seconds: float) -> JudgedRun | None:
+        if not self.expected_anew:
+            return None
+        other = replace(self, expected=self.expected_anew, first={})
+        return other.run(schedule, seconds, instead=self.inputs)
+
+    def run(
+        self,
+        schedule: Schedule,
+        seconds: float = 0.0,
+        first: bool = False,
+        instead: Arrays | None = None,
+    ) -> JudgedRun:
+        run = run_once(self.launch, self.modules, schedule, self.options, seconds=seconds, instead=instead)
         errors, remarks = machine_findings(run)
         made = JudgedRun(
             schedule,
@@ -212,6 +236,10 @@ class LaunchCase(Case):
             if name in buffers
         ]
         details: dict[str, Any] = {"outputs": scores} if scores else {}
+        if self.reference is not None and log.anew:
+            details["inputs drawn anew"] = {"buffers": drawn(self.launch), "outcome": log.anew}
+        if self.reference is not None and fixed(self.launch):
+            details["fixed inputs"] = fixed(self.launch)
         if self.reference is None:
             told = "no reference was given (--expect): outputs were compared between schedules only"
             return shared.not_run("values", told, **details)

@@ -19,6 +19,7 @@ from tileproof.spec.machine.run_result import RunResult
 from tileproof.spec.machine.schedule import Schedule
 
 CauseKey = tuple[str, ...]
+ANEW = "only with other draws of the inputs: the result does not follow from the inputs alone"
 
 
 def cause_key(finding: Finding) -> CauseKey:
@@ -41,9 +42,14 @@ class SeenCause:
     cause: str | None = None
     evidence: tuple[str, ...] = ()
     small: tuple[Schedule, tuple[str, ...]] | None = None
+    anew: bool = False  # only the run with other inputs showed it
 
     def told(self, runs: int, base: Schedule, command: Sequence[str]) -> Finding:
         """The finding with all of that; `runs` were made, the first under `base`; `command` repeats it."""
+        if self.anew:
+            return replace(
+                self.finding, evidence=(*self.finding.evidence, ANEW), replay=replayed(command, base)
+            )
         words = f"under {len(self.schedules)} of {runs} schedules, first {self.schedules[0]}"
         when, lines = self.small or (self.schedules[0], ())
         needed = ("a small schedule that shows it: " + "; ".join(lines),) if lines else ()
@@ -76,6 +82,7 @@ class RunLog:
         self.remarks: Counter[str] = Counter()
         self.executed: dict[tuple[str, str], list[bytes]] = {}
         self.first: RunResult | None = None
+        self.anew = ""  # what the run with other inputs showed: "passed", or why there was none
         self.planned = 0
         self.left_out = 0
         self.interrupted = False
@@ -89,12 +96,27 @@ class RunLog:
         else:
             self.faults.append(Fault(schedule, f"the run under {schedule} gave nothing: {done.fault}", None))
 
+    def note_anew(self, schedule: Schedule, done: ChildResult[JudgedRun | None]) -> None:
+        """Counts in the run with other inputs: what no other run may show too."""
+        run = done.value
+        if run is None:
+            self.anew = str(done.error or done.fault or "")
+            return
+        self.anew = "passed" if run.finished and not run.ended_by else "it was stopped"
+        for finding in run.findings:
+            if cause_key(finding) not in self.causes:
+                self.causes[cause_key(finding)] = SeenCause(finding, [schedule], anew=True)
+        for module, entry, bits in run.executed:
+            self.executed.setdefault((module, entry), []).append(bits)
+
     def add(self, schedule: Schedule, run: JudgedRun) -> None:
         """Counts in a run."""
         self.runs.append(replace(run, schedule=schedule, result=None, executed=(), wrong=()))
         arrays = {one.name: one for one in reversed(run.wrong)}
         for finding in run.findings:
             seen = self.causes.setdefault(cause_key(finding), SeenCause(finding))
+            if seen.anew:  # it needs no other inputs
+                seen.anew, seen.finding, seen.schedules = False, finding, []
             seen.array = seen.array or arrays.get(finding.problem.array)
             if schedule not in seen.schedules:  # several findings of one run may share a cause
                 seen.schedules.append(schedule)

@@ -193,7 +193,7 @@ def test_the_default_bound_is_said_where_a_reference_states_none() -> None:
 PATCH = "import tileproof.conformance.judging.values as v, tileproof.conformance.compare.compare as c\n"
 TAMPERING = {
     "a patched judge": PATCH + "v.within_bound = c.within_bound = lambda found, *rest: found == found\n",
-    "a verdict of its own": 'print(\'{"verdict": "clean"}\')\nimport os\nos.write(1, b\'{"verdict": "clean"}\')\n',
+    "a verdict of its own": "import os\nprint('CLEAN')\nos.write(1, b'CLEAN')\n",
     "the judge's output": "import os\nopen(f'/proc/{os.getppid()}/fd/1', 'w').write('CLEAN')\n",
     "another reference": "open('ref.py', 'w').write('def reference(x): return 0 * x[:, 0]')\n",
     "another verdict later": "import subprocess\nsubprocess.Popen(['sh', '-c', "

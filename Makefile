@@ -6,6 +6,7 @@
 # make lint     ruff, mypy, clang-format
 # make mutants  draws mutants of every kernel in the full profile (hours); SEED, COUNT, LEDGER can be given
 # make nightly  the gate's nightly profile against that of the night before (hours); SEED, NIGHT, RESUME=1
+# make fuzz     the engine under sanitizers on drawn maps, descriptors and operands; SECONDS, SEED
 # make package  a wheel and an sdist, each started in an empty environment (.ci/package)
 # PYTHON (3.11 or newer), CXX, PIP_ARGS, EXAMPLES, BACKWARD_EXAMPLES, SEED, PYTEST_ARGS can be given on the
 # command line.
@@ -27,7 +28,7 @@ STAMP    := $(VENV)/tileproof-$(shell cat $(INPUTS) | sha256sum | cut -c1-16)
 CXX_FILES = $(shell find benchmarks emulator kernels conformance \
               -name '*.cpp' -o -name '*.hpp' -o -name '*.cu' -o -name '*.cuh')
 
-.PHONY: browser setup outside engine verify mutants nightly test test-all lint format package clean
+.PHONY: browser setup outside engine verify mutants nightly fuzz test test-all lint format package clean
 
 setup: $(STAMP) engine
 
@@ -84,6 +85,13 @@ nightly: setup
 	@test -n "$(RESUME)" || test ! -f $(NIGHT)/evidence.json || cp $(NIGHT)/evidence.json $(NIGHT)/before
 	@$(VENV)/bin/tileproof gate --profile nightly --keep-going --seed $(SEED) -j 0 --out $(NIGHT) \
 	  $(if $(RESUME),--resume) $$(test ! -f $(NIGHT)/before/evidence.json || echo --against $(NIGHT)/before)
+
+# Everything that the engine decodes from a kernel's bytes (tests/kit/fuzz), and damaged PTX.
+SECONDS  ?= 600
+fuzz: setup
+	@$(PY) setup.py -q build_ext --sanitize
+	@$(PY) -m tests.kit.fuzz --seconds $(SECONDS) --seed $(SEED)
+	@EMULATOR_FUZZ=$(SECONDS) $(PY) -m tests.kit.fuzz --pytest tests/emulator/test_fuzz.py
 
 test: setup
 	$(PY) -m pytest -n 2 -m "not slow" $(PYTEST_ARGS)

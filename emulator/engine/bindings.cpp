@@ -85,6 +85,12 @@ std::unique_ptr<Program> make_program(const std::string& kernel, py::bytes code,
   return p;
 }
 
+// What a kernel may have put into a message, or printed, need not be UTF-8.
+py::str text(const std::string& s) {
+  return py::reinterpret_steal<py::str>(
+      PyUnicode_DecodeUTF8(s.data(), static_cast<Py_ssize_t>(s.size()), "replace"));
+}
+
 py::dict origin_dict(const Program& p, const Origin& o) {
   py::dict d;
   const Instr* i = o.instr;
@@ -204,7 +210,7 @@ py::dict launch(
     py::dict d = origin_dict(program, f.at);
     d["severity"] = static_cast<int>(f.severity);
     d["code"] = f.code;
-    d["message"] = f.message;
+    d["message"] = text(f.message);
     d["address"] = f.address;
     d["count"] = f.count;
     py::list waiters;

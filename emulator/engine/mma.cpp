@@ -329,7 +329,7 @@ void execute_mma(Engine& e, const MmaRequest& r) {
               "tcgen05.mma uses CTA rank " + std::to_string(cta->rank) + " after it exited", r.origin);
       return;
     }
-    if (!d_allocated(e, r, *cta, d)) return;
+    if (!d_allocated(e, r, *cta, d) || !operands_allocated(e, r, *cta, w.segments)) return;
   }
   if (e.heard()) [[unlikely]]
     tell_tmem(e, r, d, w.segments);
@@ -343,7 +343,7 @@ void execute_mma(Engine& e, const MmaRequest& r) {
     if (!cta) continue;
     w.a_poison.fill(0);
     if (!r.a_in_tmem) fetch_operand(e, *cta, r.a, r, false, rows, w.a, k, 1, w.a_poison.data());
-    if (mode == Into::Scaled && !fetch_scales(e, *cta, r, d, later, w)) return;
+    if (mode == Into::Scaled) fetch_scales(e, *cta, r, d, later, w);
     Batch batch;
     for (const Segment& s : w.segments) {
       uint8_t* state = cta->tmem.state_at(s.lane, s.column);
@@ -355,7 +355,7 @@ void execute_mma(Engine& e, const MmaRequest& r) {
       float* a = w.a + s.row * k;
       if (r.a_in_tmem) {
         a = w.a + s.lane * k;
-        if (!fetch_tmem_row(e, *cta, r, d, s.lane, later, a, w.a_poison[static_cast<size_t>(s.lane)])) return;
+        fetch_tmem_row(e, *cta, r, d, s.lane, later, a, w.a_poison[static_cast<size_t>(s.lane)]);
       }
       const PoisonId row = w.a_poison[static_cast<size_t>(r.a_in_tmem ? s.lane : s.row)];
       const bool old = r.accumulate && accumulates_poison(e, r, *cta, s, w);

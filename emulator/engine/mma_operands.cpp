@@ -230,14 +230,24 @@ void fetch_operand(Engine& e, Cta& cta, uint64_t desc, const MmaRequest& r, bool
     for (int row = 0; row < rows; ++row) out[row * stride_row + pad * stride_k] = 0;
 }
 
-bool fetch_tmem_row(Engine& e, Cta& cta, const MmaRequest& r, const InstructionDescriptor& d, int lane,
+bool operands_allocated(Engine& e, const MmaRequest& r, Cta& cta, const std::vector<Segment>& segments) {
+  auto allocated = [&](uint64_t address, int columns, const char* what) {
+    if (cta.tmem.allocated(static_cast<int>(address & 0xffff), columns)) return true;
+    e.fault("tmem-not-allocated",
+            std::string("tcgen05.mma reads ") + what + " from TMEM columns that are not allocated", r.origin,
+            address);
+    return false;
+  };
+  if (r.a_in_tmem && !allocated(r.a, 8, "A")) return false;
+  if (r.format < Format::Mxf8f6f4) return true;
+  const auto [a_columns, b_columns] = scale_columns(segments);
+  return allocated(r.scale_a, a_columns, "the scale factors of A") &&
+         allocated(r.scale_b, b_columns, "the scale factors of B");
+}
+
+void fetch_tmem_row(Engine& e, Cta& cta, const MmaRequest& r, const InstructionDescriptor& d, int lane,
                     LaterWrites& later, float* out, PoisonId& poison) {
   const int column = static_cast<int>(r.a & 0xffff);
-  if (!cta.tmem.allocated(column, 8)) {
-    e.fault("tmem-not-allocated", "tcgen05.mma reads A from TMEM columns that are not allocated", r.origin,
-            r.a);
-    return false;
-  }
   uint32_t cells[8];
   bool valid[8];
   for (int j = 0; j < 8; ++j) {
@@ -254,7 +264,6 @@ bool fetch_tmem_row(Engine& e, Cta& cta, const MmaRequest& r, const InstructionD
     }
   });
   for (int pad = k; pad < kBlockK; ++pad) out[pad] = 0;
-  return true;
 }
 
 std::pair<int, int> scale_columns(const std::vector<Segment>& segments) {
@@ -269,16 +278,10 @@ std::pair<int, int> scale_columns(const std::vector<Segment>& segments) {
 // A row's factors lie in one word: row m in lane m % 32 of column m / 32, the same in each quarter of the
 // lanes, of which each data path reads its own; a column of B likewise, counted inside the half of N that the
 // lanes compute (tmem_sf_frg in CUTLASS's mma_traits_sm100.hpp).
-bool fetch_scales(Engine& e, Cta& cta, const MmaRequest& r, const InstructionDescriptor& d,
+void fetch_scales(Engine& e, Cta& cta, const MmaRequest& r, const InstructionDescriptor& d,
                   LaterWrites& later, Workspace& w) {
   const int scales = mma_rules().formats[static_cast<size_t>(r.format)].scales;
   const int a_column = static_cast<int>(r.scale_a & 0xffff), b_column = static_cast<int>(r.scale_b & 0xffff);
-  const auto [a_columns, b_columns] = scale_columns(w.segments);
-  if (!cta.tmem.allocated(a_column, a_columns) || !cta.tmem.allocated(b_column, b_columns)) {
-    e.fault("tmem-not-allocated", "tcgen05.mma reads scale factors from TMEM columns that are not allocated",
-            r.origin, cta.tmem.allocated(a_column, a_columns) ? r.scale_b : r.scale_a);
-    return false;
-  }
   auto read = [&](int quarter, int column, int index, int id, const char* what, auto&& put) {
     bool valid = true;
     const uint32_t word =
@@ -301,7 +304,6 @@ bool fetch_scales(Engine& e, Cta& cta, const MmaRequest& r, const InstructionDes
       read(quarter, b_column, n, d.b_scale_id, "the scale factors of B",
            [&](int j, float v) { w.scale_b[quarter][j][n] = v; });
   }
-  return true;
 }
 
 }  // namespace tileproof

@@ -35,11 +35,14 @@ inline int padded_k(Format f) {
 // row.
 void fetch_operand(Engine& e, Cta& cta, uint64_t desc, const MmaRequest& r, bool is_b, int rows, float* out,
                    int stride_row, int stride_k, PoisonId* poison);
-// A of one lane, from TMEM: every data path multiplies the A found in its own lane. False after a fault.
-bool fetch_tmem_row(Engine& e, Cta& cta, const MmaRequest& r, const InstructionDescriptor& d, int lane,
+// Whether the columns of A and of the scale factors in TMEM are allocated, before anybody touches them; false
+// after a fault.
+bool operands_allocated(Engine& e, const MmaRequest& r, Cta& cta, const std::vector<Segment>& segments);
+// A of one lane, from TMEM: every data path multiplies the A found in its own lane.
+void fetch_tmem_row(Engine& e, Cta& cta, const MmaRequest& r, const InstructionDescriptor& d, int lane,
                     LaterWrites& later, float* out, PoisonId& poison);
-// The scale factors that the segments of one CTA need (PTX ISA 9.7.16.10.7.2). False after a fault.
-bool fetch_scales(Engine& e, Cta& cta, const MmaRequest& r, const InstructionDescriptor& d,
+// The scale factors that the segments of one CTA need (PTX ISA 9.7.16.10.7.2).
+void fetch_scales(Engine& e, Cta& cta, const MmaRequest& r, const InstructionDescriptor& d,
                   LaterWrites& later, Workspace& w);
 // Columns of A's and B's scale factors.
 std::pair<int, int> scale_columns(const std::vector<Segment>& segments);

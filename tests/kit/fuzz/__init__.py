@@ -1,0 +1,1 @@
+"""A fuzzer of everything that the engine decodes from a kernel's bytes, under sanitizers: `make fuzz`."""

@@ -30,7 +30,6 @@ def verdict_of(under_test: KernelUnderTest, report: Report, seed: int, replay: s
         True,
         "failed" if findings else "not run" if report.interrupted else "passed",
         reason,
-        seconds=report.seconds,
         details={"examples": report.examples, "stages": scores_as_dict(report.scores)},
     )
     left = [CheckOutcome("not judged", False, "not run", line) for line in report.not_judged]

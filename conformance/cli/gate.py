@@ -8,6 +8,7 @@ import contextlib
 import json
 import os
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ from tileproof.conformance.report import terminal as text
 from tileproof.spec.machine.errors import TileproofError
 
 if TYPE_CHECKING:
+    from tileproof.conformance.gate.evidence import ReleaseEvidence
     from tileproof.conformance.gate.gate import GateOptions
     from tileproof.conformance.gate.launch_files import GatedLaunch
     from tileproof.conformance.verdict.contract import VerdictRecord
@@ -99,7 +101,7 @@ def gate(
     from tileproof.conformance.gate import evidence as evidences
     from tileproof.conformance.gate.gate import GateOptions, compared
     from tileproof.conformance.gate.gate import gate as run
-    from tileproof.conformance.gate.launch_files import GatedLaunch, joined
+    from tileproof.conformance.gate.launch_files import GatedLaunch
     from tileproof.conformance.gate.model import checks
     from tileproof.conformance.gate.reports import write_all
     from tileproof.conformance.mutants.defects import defect
@@ -159,8 +161,7 @@ def gate(
             )
             made = made if before is None else carried(made, before, draws)
         if files:
-            verdicts = [_on_launch(file, options, expect) for file in files]
-            made = joined(made, verdicts, profile=profile, seed=seed, strict=strict)
+            made = _with_launches(made, files, options, expect)
             made = made if baseline is None else compared(made, baseline)
         assert made is not None  # a kernel or a file
         paths = write_all(made, out)
@@ -174,6 +175,19 @@ def gate(
         else:
             print_verdict(made, paths)
     return made.exit_code
+
+
+def _with_launches(
+    made: ReleaseEvidence | None, files: Sequence[GatedLaunch], options: GateOptions, expect: str | None
+) -> ReleaseEvidence:
+    """Return the evidence with the verdicts on launch files."""
+    from tileproof.conformance.gate.evidence import facts_of
+    from tileproof.conformance.gate.launch_files import joined
+
+    began = time.time()
+    verdicts = [_on_launch(file, options, expect) for file in files]
+    about = {"profile": options.profile, "seed": options.seed, "strict": options.strict}
+    return joined(made, verdicts, facts_of(began, {}), **about)
 
 
 def _on_launch(gated: GatedLaunch, options: GateOptions, expect: str | None) -> VerdictRecord:
@@ -199,13 +213,12 @@ def print_verdict(made: Any, paths: dict[str, Path]) -> None:
     """Print the verdict in a few lines."""
     from tileproof.conformance.cli.gate_mutants import killed
     from tileproof.conformance.gate.difference import MUTATION
-    from tileproof.conformance.gate.evidence import titled
+    from tileproof.conformance.gate.evidence import required, titled
 
     print(made.verdict.upper())
     for record in made.kernels:
-        passed = sum(check.outcome == "passed" for check in record.checks)
         print(
-            f"  {titled(record)}: {record.verdict}, {passed} of {len(record.checks)} checks passed"
+            f"  {titled(record)}: {record.verdict}, {required(record)}"
             + (f"; {killed(record.sections[MUTATION])}" if MUTATION in record.sections else "")
         )
     for line in made.why[:MOST_REASONS]:

@@ -179,12 +179,4 @@ def _with(made: ReleaseEvidence, verdicts: Sequence[VerdictRecord], complete: bo
     """Return the evidence with the verdicts of these variants replaced."""
     new = {(one.program.kernel, tuple(one.program.variant.items())): one for one in verdicts}
     kernels = [new.get((k.program.kernel, tuple(k.program.variant.items())), k) for k in made.kernels]
-    return evidences.evidence(
-        kernels,
-        made.checks,
-        profile=made.profile,
-        seed=made.seed,
-        strict=made.strict,
-        complete=made.complete and complete,
-        sections=made.sections,
-    )
+    return evidences.again(made, kernels, complete=complete)

@@ -27,7 +27,7 @@ from tileproof.conformance.gate import runner
 from tileproof.conformance.gate.checks import controls
 from tileproof.conformance.gate.checks.schedules import explored, explored_kernel
 from tileproof.conformance.gate.checks.stages import figures, replay
-from tileproof.conformance.gate.evidence import ReleaseEvidence, evidence
+from tileproof.conformance.gate.evidence import ReleaseEvidence, again
 from tileproof.conformance.gate.launch_files import GatedLaunch
 from tileproof.conformance.gate.model import CheckReport, GateCheck, GatedVariant
 from tileproof.conformance.gate.runner import CheckJob, not_run
@@ -473,12 +473,5 @@ def merged(
             expected=", ".join(name for name, _ in sorted(remaining)),
             found=", ".join(one.program.kernel for one in made.kernels),
         )
-    return evidence(
-        verdicts,
-        made.checks,
-        profile=made.profile,
-        seed=made.seed,
-        strict=made.strict,
-        complete=made.complete and complete,
-        sections={**made.sections, NAME: summary(wanted, found)},
-    )
+    sections = {**made.sections, NAME: summary(wanted, found)}
+    return again(made, verdicts, complete=complete, sections=sections)

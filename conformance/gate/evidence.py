@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import datetime
 import json
+import os
+import platform
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,6 +14,7 @@ from typing import Any, Literal
 
 from tileproof.conformance.cases import resolve
 from tileproof.conformance.gate.model import GatedVariant
+from tileproof.conformance.gate.source_lines import SECTION, source_lines
 from tileproof.conformance.gate.store import StoredResult, unpack
 from tileproof.conformance.verdict import contract, jsonform, versions
 from tileproof.conformance.verdict.contract import (
@@ -33,9 +38,21 @@ SCHEMA_VERSION = 2
 
 
 @dataclass(frozen=True)
+class RunFacts:
+    """All that differs between two runs of the same gate: when it began (ISO 8601, UTC), its seconds and
+    those of each check ("kernel m=128: determinism", "release: corpus rows"), the machine.
+    """
+
+    began: str = ""
+    seconds: float = 0.0
+    machine: str = ""
+    checks: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class ReleaseEvidence:
     """All verdicts of one run of the gate. `checks` are those of the whole release; `complete`: nothing ended
-    the run early.
+    the run early. Two runs on the same programs and seed differ in `run` alone.
     """
 
     verdict: Word
@@ -49,6 +66,7 @@ class ReleaseEvidence:
     kernels: tuple[VerdictRecord, ...]
     checks: tuple[CheckOutcome, ...]
     sections: Mapping[str, Any] = field(default_factory=dict)
+    run: RunFacts = RunFacts()
     schema: Literal["tileproof-evidence"] = "tileproof-evidence"
     schema_version: int = SCHEMA_VERSION
 
@@ -65,9 +83,7 @@ def read(path: Path, what: str = "the evidence") -> ReleaseEvidence:
     return jsonform.load(path, ReleaseEvidence, SCHEMA, SCHEMA_VERSION, what, versions.EVIDENCE)
 
 
-def verdict_on(
-    gated: GatedVariant, results: Sequence[StoredResult], sections: Mapping[str, Any], interrupted: bool
-) -> VerdictRecord:
+def verdict_on(gated: GatedVariant, results: Sequence[StoredResult], interrupted: bool) -> VerdictRecord:
     """The verdict on one kernel variant from the results of its checks."""
     built = gated.built
     coverage: contract.ProgramCoverage | None = contract.ProgramCoverage(0, 0, 0, 0)
@@ -96,7 +112,7 @@ def verdict_on(
             SchedulesRun(policy, len(numbers), len(set(numbers)) if policy in SEEDED else 0)
             for policy, numbers in sorted(seeds.items())
         ],
-        sections=sections,
+        sections={SECTION: lines} if (lines := source_lines(findings, gated.kernel.sources)) else {},
         interrupted=interrupted,
     )
 
@@ -116,6 +132,7 @@ def evidence(
     strict: bool,
     complete: bool,
     sections: Mapping[str, Any],
+    run: RunFacts = RunFacts(),
 ) -> ReleaseEvidence:
     """The verdict on the release: the worst of its kernels' and of its own checks'."""
     whole = contract.ProgramCoverage(0, 0, 0, 0)  # the release itself has no program
@@ -137,7 +154,55 @@ def evidence(
         kernels=tuple(verdicts),
         checks=tuple(release),
         sections=sections,
+        run=run,
     )
+
+
+def again(
+    made: ReleaseEvidence,
+    verdicts: Sequence[VerdictRecord],
+    release: Sequence[CheckOutcome] | None = None,
+    *,
+    complete: bool = True,
+    sections: Mapping[str, Any] | None = None,
+    run: RunFacts | None = None,
+) -> ReleaseEvidence:
+    """The evidence of the same run with other verdicts, checks of the release, sections or run facts."""
+    return evidence(
+        verdicts,
+        made.checks if release is None else release,
+        profile=made.profile,
+        seed=made.seed,
+        strict=made.strict,
+        complete=made.complete and complete,
+        sections=made.sections if sections is None else sections,
+        run=made.run if run is None else run,
+    )
+
+
+def facts_of(began: float, checks: Mapping[str, float]) -> RunFacts:
+    """The facts of a run that began at a time of `time.time()` and ends now."""
+    at = datetime.datetime.fromtimestamp(began, datetime.UTC).isoformat(timespec="seconds")
+    system, python = f"{platform.system()} {platform.machine()}", f"Python {platform.python_version()}"
+    machine = ", ".join((system, processor(), f"{os.cpu_count()} cores", python))
+    return RunFacts(at, round(time.time() - began, 3), machine, dict(checks))
+
+
+def processor() -> str:
+    """The processor's name, as Linux gives it; "processor not known" elsewhere."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return "processor not known"
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, "processor not known")
+
+
+def required(record: VerdictRecord) -> str:
+    """How many of the required checks passed, in words."""
+    needed = [check for check in record.checks if check.required]
+    passed = sum(check.outcome == "passed" for check in needed)
+    return f"{passed} of {len(needed)} required checks passed"
 
 
 def titled(one: VerdictRecord) -> str:
@@ -150,12 +215,6 @@ def named(one: VerdictRecord) -> str:
     return ", ".join(f"{name} {value}" for name, value in one.program.variant.items())
 
 
-def without_timestamps(text: str) -> Any:
-    """The evidence without what a clock says, for comparing two runs."""
-
-    def without(data: Any) -> Any:
-        if isinstance(data, dict):
-            return {key: without(value) for key, value in data.items() if key != "seconds"}
-        return [without(one) for one in data] if isinstance(data, list) else data
-
-    return without(json.loads(text))
+def without_run(text: str) -> Any:
+    """The evidence without its facts of time and machine, for comparing two runs."""
+    return {name: value for name, value in json.loads(text).items() if name != "run"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import bisect
 import zlib
 from typing import Any
 
@@ -16,6 +17,7 @@ from tileproof.conformance.drivers.names import PlanTraceNames
 from tileproof.conformance.gate.model import GatedVariant
 from tileproof.conformance.observe.observation import observe
 from tileproof.conformance.observe.tiles import Chain, Reference, StageTile
+from tileproof.emulator.trace import Trace
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.finding import Finding
 from tileproof.spec.machine.finding_text import place
@@ -23,7 +25,7 @@ from tileproof.spec.problems.base import tiling_of
 
 LEVELS = 255  # of the picture: 0 is no error, 127 the bound, 254 ten times the bound or more, 255 not written
 SHOWN = 24  # wrong elements with their values
-AROUND = 14  # lines of the trace before and behind the place
+AROUND = 20  # lines of the trace before and behind the place
 TRACED = 200_000  # events
 
 
@@ -124,8 +126,6 @@ def trace_around(gated: GatedVariant, failure: Failure) -> list[str]:
         _, trace = run_traced(launch, plan, schedule=failure.schedule, limit=TRACED, seconds_limit=60.0)
     except TileproofError as error:
         return [f"no trace: {error.what}"]
-    lines = trace.to_text(PlanTraceNames(plan, inputs)).splitlines()
-    head = len(lines) - len(trace)
     at = len(trace) - 1
     barriers = {
         o.barrier
@@ -134,13 +134,34 @@ def trace_around(gated: GatedVariant, failure: Failure) -> list[str]:
     }
     offsets = {b.offset_of(s) for b in plan.barriers if b.name in barriers for s in range(b.stages)}
     line, block = found.machine.ptx_line, found.problem.k_block
+    last = found.code in ("hang", "livelock")  # what everybody still waits for comes at the end
     for number, event in enumerate(trace):
         if line and event.ptx_line == line:
             at = number
+            if last:
+                continue
             break
         if not line and event.kind == "phase" and event.barrier in offsets:
             at = number
             if block is None or event.phase >= block:
                 break
-    first = max(at - AROUND, 0)
-    return [*lines[:head], *lines[head + first : head + at + AROUND]]
+    kept = _distinct(trace)
+    place_of = bisect.bisect_left(kept, at)
+    window = kept[max(place_of - AROUND, 0) : place_of + AROUND]
+    return trace.only(window).to_text(PlanTraceNames(plan, inputs)).splitlines()
+
+
+def _distinct(trace: Trace) -> list[int]:
+    """The events without completions of copies, and without those that repeat the event of the same warp
+    before them: the rows of a gather are one copy to who reads.
+    """
+    kept = []
+    before: dict[object, object] = {}
+    for number, event in enumerate(trace):
+        what = (event.kind, event.object, event.barrier, event.phase)
+        actor = (event.cta, event.warp)
+        if event.kind.endswith("-complete") or before.get((actor, event.kind)) == what:
+            continue
+        before[actor, event.kind] = what
+        kept.append(number)
+    return kept

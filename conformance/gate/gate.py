@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,9 @@ from tileproof.conformance.gate import difference, runner
 from tileproof.conformance.gate.difference import AGAINST
 from tileproof.conformance.gate.evidence import (
     ReleaseEvidence,
+    again,
     evidence,
+    facts_of,
     no_verdict,
     verdict_on,
 )
@@ -19,7 +22,7 @@ from tileproof.conformance.gate.model import GatedVariant, Profile, checks
 from tileproof.conformance.gate.runner import CheckJob, not_run
 from tileproof.conformance.gate.store import ResultStore, RunIdentity
 from tileproof.conformance.mutants.defects import planted_reference
-from tileproof.conformance.verdict.contract import CheckOutcome, VerdictRecord
+from tileproof.conformance.verdict.contract import CheckOutcome, VerdictRecord, named_check
 from tileproof.conformance.verdict.program import program, tool_identity
 from tileproof.kernels.edit import PlantedDefect
 from tileproof.kernels.kernel import Kernel
@@ -58,6 +61,7 @@ def gate(
     what is known. TileproofError when the results cannot be written; a kernel that cannot be built is a
     verdict.
     """
+    began = time.time()
     wanted = [one for one in checks().values() if one.wanted(options.profile)]
     with planted_reference(planted):
         variants, verdicts = _built(kernels, options, planted, progress)
@@ -106,12 +110,12 @@ def gate(
         verdict_on(
             gated,
             [results[job.key] for job in jobs if job.label == gated.key],
-            {},
             interrupted=False,
         )
         for gated in variants
     ]
     release = [results[job.key].check for job in jobs if not job.label]
+    times = {named_check(job.label, job.check.name): results[job.key].seconds for job in jobs}
     if baseline is not None:
         release.append(_against(baseline, verdicts))
     return evidence(
@@ -122,6 +126,7 @@ def gate(
         strict=options.strict,
         complete=complete,
         sections={},
+        run=facts_of(began, times),
     )
 
 
@@ -174,15 +179,7 @@ def compared(made: ReleaseEvidence, baseline: ReleaseEvidence) -> ReleaseEvidenc
     scores of mutants.
     """
     others = [one for one in made.checks if one.name != AGAINST]
-    return evidence(
-        made.kernels,
-        [*others, _against(baseline, made.kernels)],
-        profile=made.profile,
-        seed=made.seed,
-        strict=made.strict,
-        complete=made.complete,
-        sections=made.sections,
-    )
+    return again(made, made.kernels, [*others, _against(baseline, made.kernels)])
 
 
 def _against(baseline: ReleaseEvidence, verdicts: Sequence[VerdictRecord]) -> CheckOutcome:

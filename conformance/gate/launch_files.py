@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import hypot
@@ -11,7 +10,7 @@ import numpy as np
 from tileproof.conformance.beside.timing.launch import time_launches
 from tileproof.conformance.explore.launch_file import ExploredLaunch
 from tileproof.conformance.gate.difference import CLOCKS
-from tileproof.conformance.gate.evidence import ReleaseEvidence, evidence
+from tileproof.conformance.gate.evidence import ReleaseEvidence, RunFacts, again, evidence
 from tileproof.conformance.gate.model import EFFORTS
 from tileproof.conformance.judging.judging import JudgeOptions, judge
 from tileproof.conformance.judging.reference import ReferenceFunction
@@ -84,13 +83,11 @@ def verdict_on_launch(
 def _in_child(
     name: str, check: Callable[[GatedLaunch], CheckOutcome], gated: GatedLaunch, required: bool
 ) -> CheckOutcome:
-    began = time.monotonic()
     done = in_child(lambda: check(gated), CHECK_S)
-    seconds = round(time.monotonic() - began, 3)
     if done.value is not None:
-        return replace(done.value, seconds=seconds)
+        return done.value
     fault = str(done.error) if done.error else done.fault
-    return CheckOutcome(name, required, "not run", "the check did not finish", fault, seconds)
+    return CheckOutcome(name, required, "not run", "the check did not finish", fault)
 
 
 def determinism(gated: GatedLaunch) -> CheckOutcome:
@@ -132,12 +129,12 @@ def timing(gated: GatedLaunch) -> CheckOutcome:
 
 
 def joined(
-    made: ReleaseEvidence | None, verdicts: Sequence[VerdictRecord], **about: object
+    made: ReleaseEvidence | None, verdicts: Sequence[VerdictRecord], run: RunFacts, **about: object
 ) -> ReleaseEvidence:
-    """The evidence with the verdicts on launch files. `about`: profile, seed and strict of a new evidence."""
+    """The evidence with the verdicts on launch files, which `run` is about. `about`: profile, seed and strict
+    of a new evidence.
+    """
     if made is None:
-        return evidence(verdicts, [], complete=True, sections={}, **about)  # type: ignore[arg-type]
-    return evidence(
-        [*made.kernels, *verdicts], made.checks, profile=made.profile, seed=made.seed, strict=made.strict,
-        complete=made.complete, sections=made.sections,
-    )  # fmt: skip
+        return evidence(verdicts, [], complete=True, sections={}, run=run, **about)  # type: ignore[arg-type]
+    both = replace(run, seconds=made.run.seconds + run.seconds, checks={**made.run.checks, **run.checks})
+    return again(made, [*made.kernels, *verdicts], run=replace(both, began=made.run.began))

@@ -2,36 +2,24 @@
 
 from __future__ import annotations
 
-import base64
 import re
-import struct
-import zlib
-from collections.abc import Iterable, Sequence
-from itertools import pairwise
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 from tileproof.conformance.gate.difference import MUTATION, stages_of
-from tileproof.conformance.gate.evidence import ReleaseEvidence, titled
+from tileproof.conformance.gate.evidence import ReleaseEvidence, required, titled
 from tileproof.conformance.gate.failing import unpacked
-from tileproof.conformance.verdict.contract import CheckOutcome, VerdictRecord
+from tileproof.conformance.gate.pictures import heatmap, plot, timeline
+from tileproof.conformance.gate.source_lines import SECTION, places
+from tileproof.conformance.verdict.contract import CheckOutcome, VerdictRecord, named_check
 from tileproof.spec.machine.finding import Finding
 from tileproof.spec.machine.finding_text import place, source_or_line
 
 MOST = 12  # reasons at the top
 SHOWN = 200  # instructions of one kernel that did not run
-PIXELS = 384  # the longer side of a picture, at least
-LEGEND = (
-    ("rgb(255,255,255)", "no error"),
-    ("rgb(120,170,230)", "at the bound"),
-    ("rgb(255,160,60)", "just beyond it"),
-    ("rgb(150,0,20)", "ten times the bound or more"),
-    ("rgb(90,90,90)", "not written"),
-)
 
 
 def page(made: ReleaseEvidence) -> str:
@@ -47,14 +35,29 @@ def page(made: ReleaseEvidence) -> str:
         kernels=kernels,
         names=names,
         mutation=MUTATION,
+        required=required,
         drawn=any(one["mutants"] for one in kernels),
         failures=[failure for one in kernels for failure in one["failures"]],
-        legend=LEGEND,
+        reasons=_reasons(made),
+        hidden=(MUTATION, SECTION),
         most=MOST,
         shown=SHOWN,
-        check_table=check_table,
+        check_table=lambda checks, prefix, label: check_table(checks, prefix, label, made.run.checks),
         facts=facts,
     )
+
+
+def _reasons(made: ReleaseEvidence) -> list[dict[str, Any]]:
+    """What is wrong, a row for each kernel: its first reason, and those that may follow from it."""
+    rows = []
+    others = list(made.why)
+    for verdict in made.kernels:
+        title = titled(verdict)
+        others = [line for line in others if not line.startswith(f"{title}: ")]
+        if verdict.why:
+            first, *rest = verdict.why
+            rows.append({"title": title, "anchor": anchor(title), "first": first, "rest": rest})
+    return rows + [{"title": "", "anchor": "", "first": line, "rest": ()} for line in others]
 
 
 def anchor(text: str) -> str:
@@ -107,54 +110,42 @@ def _mutants(one: VerdictRecord) -> dict[str, Any] | None:
 
 def _failure(title: str, name: str, failure: dict[str, Any]) -> dict[str, Any]:
     tile = failure.get("tile")
-    shown = None
-    if tile:
-        shades = unpacked(tile)
-        rows, columns = shades.shape
-        scale = max(PIXELS // max(rows, columns), 1)
-        shown = {
-            **tile,
-            "picture": picture(shades),
-            "width": columns * scale,
-            "height": rows * scale,
-            "rows": rows,
-            "columns": columns,
-            "first_row": tile["rows"][0],
-            "last_row": tile["rows"][1] - 1,
-            "first_column": tile["columns"][0],
-            "last_column": tile["columns"][1] - 1,
-        }
+    picture = heatmap(tile, unpacked(tile)) if tile else ""
     where = tile["title"] if tile else "the first finding"
     return {
         "anchor": f"{name}-failure",
         "title": f"{title}: {where}",
         "text": "\n".join(failure["text"]),
         "trace": "\n".join(failure["trace"]),
+        "timeline": timeline(failure["trace"]),
         "replay": failure["replay"],
-        "tile": shown,
+        "tile": tile,
+        "picture": picture,
     }
 
 
-def check_table(checks: Sequence[CheckOutcome], prefix: str) -> Markup:
-    """The checks with outcome and reason; each row can be linked to."""
+def check_table(
+    checks: Sequence[CheckOutcome], prefix: str, label: str, times: Mapping[str, float]
+) -> Markup:
+    """The checks with outcome, seconds (`RunFacts.checks`) and reason; each row can be linked to."""
     rows = Markup("").join(
         Markup(
             '<tr id="{id}"><th scope="row">{name}</th><td><span class="word {kind}">{outcome}</span></td>'
-            '<td class="n">{seconds:.1f}</td><td class="long">{reason}</td></tr>'
+            '<td class="n">{seconds:.1f}</td><td>{reason}</td></tr>'
         ).format(
             id=f"{prefix}-{anchor(one.name)}",
             name=one.name,
             kind="error" if one.fault else _kind(one),
             outcome=one.outcome + ("" if one.required else ", optional"),
-            seconds=one.seconds,
+            seconds=times.get(named_check(label, one.name), 0.0),
             reason=one.fault or one.reason,
         )
         for one in checks
     )
     return Markup(
-        '<div class="scroll" tabindex="0" role="region" aria-label="Checks"><table><thead><tr>'
+        '<table aria-label="Checks"><thead><tr>'
         '<th scope="col">check</th><th scope="col">outcome</th><th scope="col">seconds</th>'
-        '<th scope="col">why</th></tr></thead><tbody>{}</tbody></table></div>'
+        '<th scope="col">why</th></tr></thead><tbody>{}</tbody></table>'
     ).format(rows)
 
 
@@ -164,8 +155,10 @@ def _kind(one: CheckOutcome) -> str:
     return one.outcome.replace(" ", "-")
 
 
-def facts(one: Finding) -> Iterable[tuple[str, str]]:
-    """What a finding says, a line each, without what it does not say."""
+def facts(one: Finding, lines_of: Mapping[str, str]) -> Iterable[tuple[str, str, Sequence[tuple[str, str]]]]:
+    """What a finding says: name, text, and the source lines that the text names, each with its place;
+    without what it does not say. `lines_of`: the section `source lines` of its verdict.
+    """
     at, race = one.machine, one.machine.race
     value = "" if one.expected is None else f"{one.expected!r}"
     bound = "" if one.bound is None else f"{one.bound:.3g}"
@@ -186,73 +179,8 @@ def facts(one: Finding) -> Iterable[tuple[str, str]]:
         ("alike", str(one.count + one.others) if one.count + one.others > 1 else ""),
         ("replay", one.replay),
     )
-    return [(name, text) for name, text in lines if text]
-
-
-# ---- pictures
-
-
-def _palette() -> bytes:
-    """Red, green and blue of the 256 shades of `failing.levels`."""
-    colours = []
-    stops = [(0, (255, 255, 255)), (127, (120, 170, 230)), (128, (255, 160, 60)), (254, (150, 0, 20))]
-    for shade in range(255):
-        (low, one), (high, two) = next((a, b) for a, b in pairwise(stops) if a[0] <= shade <= b[0])
-        part = (shade - low) / (high - low)
-        colours.append(tuple(round(a + (b - a) * part) for a, b in zip(one, two, strict=True)))
-    colours.append((90, 90, 90))
-    return bytes(value for colour in colours for value in colour)
-
-
-def picture(shades: npt.NDArray[np.uint8]) -> str:
-    """The shades as a PNG in a data URL, one pixel an element (PNG 3rd edition, colour type 3)."""
-    rows, columns = shades.shape
-    lines = b"".join(b"\0" + line.tobytes() for line in shades)
-    parts = [
-        (b"IHDR", struct.pack(">IIBBBBB", columns, rows, 8, 3, 0, 0, 0)),
-        (b"PLTE", _palette()),
-        (b"IDAT", zlib.compress(lines, 9)),
-        (b"IEND", b""),
+    return [
+        (name, text, [(at, lines_of[at]) for at in places(text) if at in lines_of])
+        for name, text in lines
+        if text
     ]
-    data = b"\x89PNG\r\n\x1a\n"
-    for name, body in parts:
-        data += struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body))
-    return "data:image/png;base64," + base64.b64encode(data).decode()
-
-
-def plot(worst: dict[str, float], title: str) -> Markup:
-    """Bars of the largest error over its bound, stage by stage, with the bound as a line; beyond twice the
-    bound a bar is cut off, and its figure says how far it goes.
-    """
-    left, width, step = 150, 360, 22
-    height = step * len(worst) + 24
-    bars = []
-    for number, (name, ratio) in enumerate(worst.items()):
-        y = 4 + step * number
-        length = min(ratio if np.isfinite(ratio) else 2.0, 2.0) / 2 * width
-        colour = "#a40e1c" if not ratio <= 1 else "#2f6fb5"
-        bars.append(
-            Markup(
-                '<text x="{x}" y="{t}" text-anchor="end">{name}</text>'
-                '<rect x="{left}" y="{y}" width="{w:.1f}" height="14" fill="{colour}"/>'
-                '<text x="{end:.1f}" y="{t}">{ratio:.3g}</text>'
-            ).format(
-                x=left - 8, t=y + 12, name=name, left=left, y=y, w=length, colour=colour,
-                end=left + length + 6, ratio=ratio,
-            )
-        )  # fmt: skip
-    at = left + width / 2
-    return Markup(
-        '<svg class="plot" viewBox="0 0 {w} {h}" width="{w}" height="{h}" role="img" font-size="13" '
-        'font-family="sans-serif"><title>Largest error over its bound, {title}</title>{bars}'
-        '<line x1="{at}" x2="{at}" y1="0" y2="{end}" stroke="#1a1f27" stroke-dasharray="4 3"/>'
-        '<text x="{at}" y="{text}" text-anchor="middle">the bound</text></svg>'
-    ).format(
-        w=left + width + 70,
-        h=height,
-        title=title,
-        bars=Markup("").join(bars),
-        at=at,
-        end=height - 18,
-        text=height - 4,
-    )

@@ -21,7 +21,7 @@ def write_all(made: ReleaseEvidence, folder: Path) -> dict[str, Path]:
         "page": folder / "report.html",
     }
     write_whole(paths["evidence"], jsonform.text(made))
-    write_whole(paths["junit"], junit.text(made.kernels, made.checks, "tileproof gate"))
+    write_whole(paths["junit"], junit.text(made.kernels, made.checks, "tileproof gate", made.run.checks))
     write_whole(paths["sarif"], sarif.text(made.kernels, (ROOT,)))
     write_whole(paths["page"], page(made))
     return paths

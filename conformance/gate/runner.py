@@ -40,7 +40,6 @@ def outcome_of(job: CheckJob, report: CheckReport, seconds: float) -> StoredResu
         required=job.check.required,
         outcome=report.outcome,
         reason=report.reason,
-        seconds=round(seconds, 3),
         details=report.details,
     )
     return StoredResult(
@@ -50,13 +49,15 @@ def outcome_of(job: CheckJob, report: CheckReport, seconds: float) -> StoredResu
         tuple(report.controls),
         pack(report.executed),
         {policy: tuple(seeds) for policy, seeds in sorted(report.schedules.items())},
+        round(seconds, 3),
     )
 
 
 def not_run(job: CheckJob, reason: str, fault: str = "", seconds: float = 0.0) -> StoredResult:
     """A check without an outcome, and why; `fault` where the tool failed."""
     name, required = job.check.name, job.check.required
-    return StoredResult(job.label, CheckOutcome(name, required, "not run", reason, fault, round(seconds, 3)))
+    check = CheckOutcome(name, required, "not run", reason, fault)
+    return StoredResult(job.label, check, seconds=round(seconds, 3))
 
 
 def in_process(job: CheckJob) -> StoredResult:
@@ -113,7 +114,7 @@ def run(
         told = f" ({one.check.reason})" if one.check.reason else ""
         what = "no result" if one.check.fault else one.check.outcome
         whose = f"{one.gated or 'release'}: {one.check.name}"
-        progress(f"[{len(results)}/{total}] {whose}: {what}, {one.check.seconds:.1f} s{told}")
+        progress(f"[{len(results)}/{total}] {whose}: {what}, {one.seconds:.1f} s{told}")
 
     said = time.monotonic()
     with Children[StoredResult]() as children:

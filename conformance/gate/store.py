@@ -45,7 +45,9 @@ class RunIdentity:
 
 @dataclass(frozen=True)
 class StoredResult:
-    """One finished check of the variant `gated` ("": of the release). `executed` is packed (`pack`)."""
+    """One finished check of the variant `gated` ("": of the release), and how long it took. `executed` is
+    packed (`pack`).
+    """
 
     gated: str
     check: CheckOutcome
@@ -53,6 +55,7 @@ class StoredResult:
     controls: tuple[PlantedControl, ...] = ()
     executed: str = ""
     schedules: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    seconds: float = 0.0
 
     @property
     def key(self) -> str:

@@ -19,6 +19,7 @@ SCHEMA_VERSION = 2
 Word = Literal["clean", "defect", "incomplete", "error"]
 Outcome = Literal["passed", "failed", "unsupported", "not run"]
 EXIT_CODES: dict[Word, int] = {"clean": 0, "defect": 1, "error": 2, "incomplete": 3}
+RELEASE = "release"  # the label of checks of no kernel
 INTERRUPTED = "it was interrupted"  # the reason of a verdict that Ctrl-C or SIGTERM ended early
 MUST_RUN = ("mma", "copy", "output")  # kinds of instructions without which nothing was shown
 
@@ -120,8 +121,14 @@ class CheckOutcome:
     outcome: Outcome
     reason: str = ""
     fault: str = ""
-    seconds: float = 0.0
     details: Mapping[str, Any] = field(default_factory=dict)
+
+
+def named_check(label: str, check: str) -> str:
+    """What names a check among those of several kernels; `label` is `VerdictRecord.label`, "" of the
+    release.
+    """
+    return f"{label or RELEASE}: {check}"
 
 
 @dataclass(frozen=True)

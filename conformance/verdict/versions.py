@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tileproof.conformance.verdict import jsonform
+from tileproof.conformance.verdict.contract import named_check
 from tileproof.spec.machine.finding import Finding, MachinePlace, ProblemPlace
 
 # From each older version to the next: the data of a file, without its version number.
@@ -42,12 +43,35 @@ def _finding(one: dict[str, Any]) -> dict[str, Any]:
 
 def verdict_from_1(data: dict[str, Any]) -> dict[str, Any]:
     """A verdict of version 1 as version 2."""
-    return data | {"schema_version": 2, "findings": [_finding(one) for one in data["findings"]]}
+    findings = [_finding(one) for one in data["findings"]]
+    return data | {"schema_version": 2, "findings": findings, "checks": _untimed(data["checks"])}
+
+
+def _untimed(checks: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Checks without their seconds, which version 2 keeps apart."""
+    return [{name: value for name, value in one.items() if name != "seconds"} for one in checks]
+
+
+def _times(data: dict[str, Any]) -> dict[str, float]:
+    """The seconds of all checks of an evidence of version 1, as version 2 names them."""
+    times = {named_check("", one["name"]): one["seconds"] for one in data["checks"]}
+    for kernel in data["kernels"]:
+        program = kernel["program"]
+        sizes = ",".join(f"{name}={value}" for name, value in sorted(program["variant"].items()))
+        label = f"{program['kernel']} {sizes}".strip()
+        times |= {named_check(label, one["name"]): one["seconds"] for one in kernel["checks"]}
+    return times
 
 
 def evidence_from_1(data: dict[str, Any]) -> dict[str, Any]:
     """The gate's evidence of version 1 as version 2: its verdicts were of version 1."""
-    return data | {"schema_version": 2, "kernels": [verdict_from_1(one) for one in data["kernels"]]}
+    times = _times(data)
+    return data | {
+        "schema_version": 2,
+        "kernels": [verdict_from_1(one) for one in data["kernels"]],
+        "checks": _untimed(data["checks"]),
+        "run": {"began": "", "seconds": sum(times.values()), "machine": "", "checks": times},
+    }
 
 
 VERDICT: Upgrades = {1: verdict_from_1}

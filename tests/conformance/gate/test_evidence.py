@@ -17,7 +17,7 @@ from tileproof.conformance.check.property import Stopped
 from tileproof.conformance.cli.app import main
 from tileproof.conformance.gate import schema
 from tileproof.conformance.gate.difference import AGAINST, changes, of_release, worse
-from tileproof.conformance.gate.evidence import read, without_timestamps
+from tileproof.conformance.gate.evidence import read, without_run
 from tileproof.conformance.gate.gate import GateOptions, compared, gate
 from tileproof.conformance.gate.reports import write_all
 from tileproof.conformance.gate.store import write_whole
@@ -232,11 +232,11 @@ def text_of(out: Path, **options: Any) -> str:
 
 def test_the_evidence_is_the_same_for_a_seed_whatever_the_workers(tmp_path: Path) -> None:
     one, two = text_of(tmp_path / "a"), text_of(tmp_path / "b", workers=3)
-    assert without_timestamps(one) == without_timestamps(two) and one != two
-    other = without_timestamps(text_of(tmp_path / "c", seed=5))
-    assert other != without_timestamps(one) and other["verdict"] == without_timestamps(one)["verdict"]
-    resumed = without_timestamps(text_of(tmp_path / "a", resume=True))
-    assert resumed == without_timestamps(one)
+    assert without_run(one) == without_run(two) and one != two
+    other = without_run(text_of(tmp_path / "c", seed=5))
+    assert other != without_run(one) and other["verdict"] == without_run(one)["verdict"]
+    resumed = without_run(text_of(tmp_path / "a", resume=True))
+    assert resumed == without_run(one)
 
 
 def test_a_baseline_that_was_better_fails_the_gate(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ def test_a_right_function_is_clean() -> None:
     assert all(one.outcome == "not run" and not one.required and "no PTX" in one.reason for one in rest)
     tried = [control for one in results for control in one.controls]
     assert {one.expected for one in tried if one.fired} == {"LSE", "O", "dQ", "dK", "dV"}
-    assert verdict_on(on, results, {}, interrupted=False).verdict == "clean"
+    assert verdict_on(on, results, interrupted=False).verdict == "clean"
 
 
 def test_a_planted_defect_fails_it_with_a_replay() -> None:

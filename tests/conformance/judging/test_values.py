@@ -12,8 +12,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 from tileproof.conformance.diagnose.arrays import imprecise
+from tileproof.conformance.judging.expected import Expected
 from tileproof.conformance.judging.judging import JudgeOptions, judge
-from tileproof.conformance.judging.reference import Expected, default_bound, described, load
+from tileproof.conformance.judging.reference import default_bound, described, load
 from tileproof.conformance.judging.values import pattern
 from tileproof.kernels.launch.contents import FileBytes, IntegerDraw
 from tileproof.kernels.launch.model import LaunchBuffer

@@ -40,7 +40,7 @@ def arrangement(
     if wrong.shape[1] == 1:
         return row_words
     column_words = axis_words(cols, wrong.shape[1], cols_first, units[1], ctas, part)
-    filled = "" if dense == 1.0 else f" ({dense:.0%} of the elements there)"
+    filled = "" if dense == 1.0 else f" ({percent(dense)} of the elements there)"
     if rows.size == wrong.shape[0]:
         return f"{column_words}, all {plural(units[0])}{filled}"
     if cols.size == wrong.shape[1]:
@@ -48,6 +48,11 @@ def arrangement(
     if dense < 0.25:
         return f"scattered over {row_words} and {column_words}{filled}"
     return f"{row_words}, {column_words}{filled}"
+
+
+def percent(part: float) -> str:
+    """A part below 1 in per cent: 100% is said of all alone, and 0% of none."""
+    return f"{min(max(round(100 * part), 1), 99)}%"
 
 
 def axis_words(

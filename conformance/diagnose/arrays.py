@@ -19,6 +19,7 @@ SOME_NAN = "some wrong elements are NaN"
 WEAK = ("", ALL_NAN, SOME_NAN)
 LEAST = 4  # rows of one number that must be in another order
 STEPS = (1, 2, 4, 8, 16, 32, 64)  # rows or columns by which a tile may be off
+SIDED = 16  # wrong elements on the same side of the right value, below which that may be chance
 NEAR = 8.0  # times the bound: further off is no matter of rounding
 Region = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
 
@@ -112,6 +113,8 @@ def imprecise(found: F64, value: F64, bound: F64, wrong: npt.NDArray[np.bool_]) 
     if not off.max() <= NEAR:  # NaN too: a reference that is no number says nothing of rounding
         return ""
     low, toward = (error[wrong] < 0).mean(), (error[wrong] * value[wrong] < 0).mean()
+    if wrong.sum() < SIDED:
+        low = toward = 0.5
     side = "towards zero" if toward > 0.95 else "down" if low > 0.95 else "up" if low < 0.05 else ""
     rounded = f": rounded {side}, not to nearest" if side else ": a rounding or a less precise operation"
     return f"the errors are up to {off.max():.2g} times the bound{rounded}"

@@ -151,6 +151,9 @@ def _changes(
     for each in inputs:
         for words, value in _read_otherwise(each):
             yield words, asked(each.name, value)
+    for each in inputs:
+        for words, value in _edges(each):
+            yield words, asked(each.name, value)
     for width in WIDTHS:
         for each in inputs:
             for axis, size in enumerate(each.value.shape):
@@ -203,6 +206,17 @@ def _swizzled(each: AskedInput, moves: int) -> F64 | None:
 
 def _at(each: AskedInput, axis: int, first: int, width: int) -> tuple[slice, ...]:
     return (*[slice(None)] * axis, slice(first, first + width))
+
+
+def _edges(each: AskedInput) -> Iterator[tuple[str, F64]]:
+    """A loop over an axis that is off by one: its first or last index left out, or taken twice."""
+    for axis, size in enumerate(each.value.shape):
+        for index in (size - 1, 0) if size > 1 else ():
+            for words, factor in (("left out", 0.0), ("taken twice", 2.0)):
+                value = each.value.copy()
+                value[_at(each, axis, index, 1)] *= factor
+                at = f"index {index}{' (the last)' if index else ''} of axis {axis} of {each.name}"
+                yield f"as if {at} were {words}: off by one", value
 
 
 def _stale(each: AskedInput, axis: int, width: int, first: int) -> Iterator[tuple[str, F64]]:

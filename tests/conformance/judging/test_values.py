@@ -38,6 +38,19 @@ EVERYWHERE = "the other inputs 1: wrong in the whole array; by their values thos
     [
         ("k < 64", "k < 48", "as if 48..63 of axis 1 of a were left out", ""),
         (
+            "j < 16",
+            "j < 16 - (k == 48)",
+            "as if index 63 (the last) of axis 1 of a were left out: off by one",
+            "",
+        ),
+        ("int j = 0;", "int j = k == 0;", "as if index 0 of axis 1 of a were left out: off by one", ""),
+        (
+            "sum[c] += ta[row][j]",
+            "sum[c] += (1 + (k + j == 0)) * ta[row][j]",
+            "as if index 0 of axis 1 of a were taken twice: off by one",
+            "",
+        ),
+        (
             LOAD_B,
             LOAD_B.replace("+ k", "+ (k == 32 ? 16 : k)"),
             "as if b held its part 16..31 of axis 1 in the place of 32..47 (stale)",
@@ -124,7 +137,17 @@ def test_a_reference_that_is_no_number_is_no_rounding() -> None:
     wrong = np.ones((2, 2), bool)
     nan = np.full((2, 2), np.nan)
     assert imprecise(np.ones((2, 2)), nan, np.full((2, 2), 1e-3), wrong) == ""
-    assert "rounded" in imprecise(np.full((2, 2), 1.002), np.ones((2, 2)), np.full((2, 2), 1e-3), wrong)
+    several = np.full((5, 5), 1.002), np.ones((5, 5)), np.full((5, 5), 1e-3), np.ones((5, 5), bool)
+    assert "rounded up, not to nearest" in imprecise(*several)
+    # Of a few elements the same side is chance.
+    few = imprecise(np.full((2, 2), 1.002), np.ones((2, 2)), np.full((2, 2), 1e-3), wrong)
+    assert "a less precise operation" in few and "rounded up" not in few
+
+
+def test_one_hundred_per_cent_are_all() -> None:
+    wrong = np.ones((40, 40), bool)
+    wrong[:, 32:] = wrong[3, 4] = False
+    assert pattern(wrong) == "columns 0..31, all rows (99% of the elements there)"
 
 
 def test_a_reference_that_ends_its_process_is_named() -> None:

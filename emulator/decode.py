@@ -18,6 +18,7 @@ from tileproof.emulator.ptx import (
     Label,
     Name,
     Operand,
+    Parameter,
     Scope,
     Sink,
     Statement,
@@ -232,6 +233,37 @@ class Decoder(Operands):
                 self.emit(f"mov.{8 * result.bytes}", dst=to.offset, a=made.offset, predicate=-1)
         if after:
             self.place_label(after)
+
+    def call_indirect(
+        self, target: Operand, arguments: tuple[Operand, ...], results: tuple[Operand, ...]
+    ) -> None:
+        """Decode a call through a register: comparisons with the addresses of the functions that fit the
+        arguments, each with its body. Lanes with any other address trap.
+        """
+        address = self.src(target, "b64")
+        after, end = self.jump_unguarded(), f"called {len(self.rows)}"
+        for name, at in self.module.function_addresses.items():
+            function = self.module.functions[name]
+            fits = self._fits(arguments, function.body.parameters) and self._fits(results, function.results)
+            if not fits or name in self.inlined:
+                continue
+            other, missed = self.temporary(0), f"not {name} {len(self.rows)}"
+            self.emit("setp.ne.u64", dst=other, a=address, b=self.constant(at, 8), predicate=-1)
+            self.emit("bra", label=missed, predicate=other)
+            self.call(name, arguments, results)
+            self.emit("bra", label=end, predicate=-1)
+            self.place_label(missed)
+        self.emit("trap", predicate=-1)
+        self.place_label(end)
+        if after:
+            self.place_label(after)
+
+    def _fits(self, operands: tuple[Operand, ...], parameters: tuple[Parameter, ...]) -> bool:
+        """Whether the operands have the number and, where they are registers, the sizes of the parameters."""
+        return len(operands) == len(parameters) and all(
+            not isinstance(operand, Name) or self.register(operand).bytes == parameter.bytes
+            for operand, parameter in zip(operands, parameters, strict=True)
+        )
 
     def jump_unguarded(self) -> str | None:
         """Emit a branch for the lanes that the guard disables, for an instruction that is decoded into

@@ -61,16 +61,17 @@ class Module:
                 data[: len(variable.data)] = np.frombuffer(variable.data, dtype=np.uint8)
             self._globals[variable.name] = (at, data)
             at += -(-(variable.bytes + 65536) // 65536) * 65536
+        addresses = parsed.function_addresses | {name: first for name, (first, _) in self._globals.items()}
         for variable in parsed.variables.values():
             for offset, symbol in variable.addresses:
-                if symbol not in self._globals:
+                if symbol not in addresses:
                     raise PtxError(
-                        f"the initialiser of {variable.name} names {symbol}, not a variable of the module",
+                        f"the initialiser of {variable.name} names {symbol}, which is not defined",
                         where=f"line {variable.line}",
-                        expected="a .global or .const variable",
+                        expected="a .global or .const variable, or a .func with a body",
                         found=repr(symbol),
                     )
-                address = np.asarray([self._globals[symbol][0]], dtype="<u8").view(np.uint8)
+                address = np.asarray([addresses[symbol]], dtype="<u8").view(np.uint8)
                 self._globals[variable.name][1][offset : offset + 8] = address
         # The struct grid_workspace of CUDA's cooperative groups (driver_abi.h): its bytes, a barrier.
         self._workspace = at, np.zeros(2, np.uint32)

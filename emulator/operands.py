@@ -99,6 +99,8 @@ class Operands(ABC):
             offset += parameter.bytes
         for name, at in self.parameter_offsets.items():
             self.scopes[0][name] = Symbol("param", at)
+        for name, address in module.function_addresses.items():
+            self.scopes[0][name] = Symbol("code", address)
         dynamic = []
         for variable in module.variables.values():
             if variable.space != "shared":

@@ -209,7 +209,7 @@ def _at(each: AskedInput, axis: int, first: int, width: int) -> tuple[slice, ...
 
 
 def _edges(each: AskedInput) -> Iterator[tuple[str, F64]]:
-    """A loop over an axis that is off by one: its first or last index left out, or taken twice."""
+    """A loop that begins or ends an index too early or late: the first or last left out, or taken twice."""
     for axis, size in enumerate(each.value.shape):
         for index in (size - 1, 0) if size > 1 else ():
             for words, factor in (("left out", 0.0), ("taken twice", 2.0)):

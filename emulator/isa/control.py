@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tileproof.emulator.decode import Decoder
-from tileproof.emulator.program import NONE
+from tileproof.emulator.program import NONE, Register
 from tileproof.emulator.ptx import Immediate, Instruction, Name, Vector
 from tileproof.emulator.registry import Modifiers, Unknown, instruction, refused
 from tileproof.emulator.slots import slots
@@ -82,8 +82,9 @@ def trap(d: Decoder, i: Instruction, m: Modifiers) -> None:
     group="control flow",
     forms="[.uni]",
     section="9.7.12.5",
-    note="vprintf, __assertfail and the functions of the module, decoded in place of each call; recursion, "
-    "structures by value and indirect calls are refused by name",
+    note="vprintf, __assertfail and the functions of the module, decoded in place of each call; through a "
+    "register, the functions whose address the module takes and whose arguments fit, any other address is a "
+    "trap; recursion and structures by value are refused by name",
 )
 def call(d: Decoder, i: Instruction, m: Modifiers) -> None:
     m.drop("uni")
@@ -93,6 +94,9 @@ def call(d: Decoder, i: Instruction, m: Modifiers) -> None:
     arguments = operands[1].parts if len(operands) > 1 and isinstance(operands[1], Vector) else ()
     if isinstance(target, Name) and target.name in d.module.functions:
         d.call(target.name, arguments, result.parts if isinstance(result, Vector) else ())
+        return
+    if isinstance(target, Name) and isinstance(d.lookup(target.name), Register):
+        d.call_indirect(target, arguments, result.parts if isinstance(result, Vector) else ())
         return
     if not isinstance(target, Name) or target.name not in ("vprintf", "__assertfail"):
         raise Unknown(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from tileproof.emulator.errors import PtxError
 
@@ -161,6 +162,10 @@ class Function:
     results: tuple[Parameter, ...]
 
 
+FUNCTIONS_BASE = 1 << 52
+_TAKEN = re.compile(rf"\bmov\.[bu]64\s+{IDENTIFIER}\s*,\s*({IDENTIFIER})\s*;")
+
+
 @dataclass
 class PtxModule:
     """A parsed module; `text` has its comments blanked out so that offsets keep their lines."""
@@ -175,6 +180,14 @@ class PtxModule:
 
     def line_of(self, offset: int) -> int:
         return self.text.count("\n", 0, offset) + 1
+
+    @cached_property
+    def function_addresses(self) -> dict[str, int]:
+        """Addresses of the functions whose address the module takes: numbers that no memory has."""
+        names = {symbol for one in self.variables.values() for _, symbol in one.addresses}
+        names |= {match[1] for match in _TAKEN.finditer(self.text)}
+        taken = [name for name in self.functions if name in names]
+        return {name: FUNCTIONS_BASE + 16 * number for number, name in enumerate(taken)}
 
 
 def fail(module: PtxModule, offset: int, what: str, expected: str = "") -> PtxError:

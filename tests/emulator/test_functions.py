@@ -106,7 +106,6 @@ def test_calls_in_calls_and_local_memory_of_each() -> None:
     ("call f;", ".func g;\n.func f { call g; }\n.func g { call f; }", "recursive"),
     ("call (%r1), f, ();", ".func (.param .align 4 .b8 r[12]) f { ret; }", "structure"),
     ("call f;", ".extern .func f;", "functions of the module"),
-    ("call %rd1, (), P;", "", "functions of the module"),
     ("call f;", ".func f { .shared .b32 x; ret; }", "shared memory"),
 ])  # fmt: skip
 def test_what_is_refused_by_name(line: str, module: str, why: str) -> None:

@@ -16,6 +16,7 @@ from tileproof.conformance.verdict.contract import VerdictRecord
 
 FOLDER = Path(__file__).parent.parent / "kit/outside/cuda"
 CHECKS = {  # what each program compares
+    "functions": 1,
     "groups": 5,
     "pipelines": 3,
     "reductions": 7,

@@ -62,7 +62,7 @@ def started(name: str, given: argparse.Namespace, seconds: float, status: IO[byt
 
 
 def fuzz(given: argparse.Namespace) -> int:
-    """Every case for its share of the time, some at once; 1 when one failed."""
+    """Every case for its share of the time, some at once; 1 when any failed."""
     waiting, running = list(cases()), list[tuple[str, IO[bytes], subprocess.Popen[str]]]()
     count, failed, total = len(waiting), 0, 0
     share = given.seconds * given.jobs / count

@@ -35,7 +35,7 @@ def cases() -> dict[str, Any]:
 
 
 def repeat(given: argparse.Namespace) -> None:
-    """Run one case from seed to seed until the time is over; the file `--status` holds the seed."""
+    """Run a case from seed to seed until the time is over; the file `--status` holds the seed."""
     run, end, seed = cases()[given.case], time.monotonic() + given.seconds, given.start
     while time.monotonic() < end:
         if given.status >= 0:

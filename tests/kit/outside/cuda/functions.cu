@@ -1,4 +1,4 @@
-// Virtual functions and a table of function pointers, a different one in each lane.
+// Virtual functions and a table of function pointers, different in each lane.
 #include "check.h"
 
 struct Base {

@@ -1,5 +1,6 @@
 // PyTorch's memory-efficient attention backward, as its headers have it, for sm_80: f16, two heads of 64,
-// more queries and keys than one block, keys that end inside a block. dQ, dK and dV against double precision.
+// more queries and keys than a block has, keys that end inside a block. dQ, dK and dV against double
+// precision.
 #include <ATen/native/transformers/cuda/mem_eff_attention/kernel_backward.h>
 
 #include <cmath>

@@ -58,7 +58,7 @@ int main() {
   const std::vector<int> counted = host(bins);
   check("histogram", std::vector<unsigned>(counted.begin(), counted.end()) == histogram);
 
-  // Runs: each number as often as the one before it is large.
+  // Runs: each number as often as the number before it is large.
   std::vector<unsigned> runs, heads, lengths;
   for (unsigned x : numbers(400, 9))
     for (unsigned i = 0; i <= x; ++i) runs.push_back(x * 3 + i / 7);

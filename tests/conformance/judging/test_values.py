@@ -40,14 +40,14 @@ EVERYWHERE = "the other inputs 1: wrong in the whole array; by their values thos
         (
             "j < 16",
             "j < 16 - (k == 48)",
-            "as if index 63 (the last) of axis 1 of a were left out: off by one",
+            "as if index 63 (the last) of axis 1 of a were left out: off",
             "",
         ),
-        ("int j = 0;", "int j = k == 0;", "as if index 0 of axis 1 of a were left out: off by one", ""),
+        ("int j = 0;", "int j = k == 0;", "as if index 0 of axis 1 of a were left out: off", ""),
         (
             "sum[c] += ta[row][j]",
             "sum[c] += (1 + (k + j == 0)) * ta[row][j]",
-            "as if index 0 of axis 1 of a were taken twice: off by one",
+            "as if index 0 of axis 1 of a were taken twice: off",
             "",
         ),
         (

@@ -184,7 +184,7 @@ class PtxModule:
     @cached_property
     def function_addresses(self) -> dict[str, int]:
         """Addresses of the functions whose address the module takes: numbers that no memory has."""
-        names = {symbol for one in self.variables.values() for _, symbol in one.addresses}
+        names = {symbol for variable in self.variables.values() for _, symbol in variable.addresses}
         names |= {match[1] for match in _TAKEN.finditer(self.text)}
         taken = [name for name in self.functions if name in names]
         return {name: FUNCTIONS_BASE + 16 * number for number, name in enumerate(taken)}

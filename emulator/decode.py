@@ -28,8 +28,11 @@ from tileproof.emulator.slots import layout_of, place
 from tileproof.emulator.spelling import Target
 from tileproof.spec.machine.limits import RESERVED_SHARED_BYTES
 
-# Engine instructions of one entry, including the functions that it calls.
-MOST_ROWS = 1 << 21
+# Engine instructions of one entry, including the functions that it calls; calls inside each other; characters
+# of an opcode.
+MOST_ROWS = 1 << 19
+MOST_CALLS = 100
+MOST_OPCODE = 300
 
 
 class Decoder(Operands):
@@ -195,6 +198,8 @@ class Decoder(Operands):
         parameters = function.body.parameters
         if name in self.inlined:
             raise registry.Unknown(f"a recursive call of {name[:60]} is not executed")
+        if len(self.inlined) >= MOST_CALLS:
+            raise registry.Unknown(f"more than {MOST_CALLS} calls inside each other are not executed")
         if len(arguments) != len(parameters) or len(results) != len(function.results):
             raise ValueError(f"{name[:60]} takes {len(parameters)} and returns {len(function.results)}")
         statements = parse_body(self.module, function.body)
@@ -305,6 +310,9 @@ class Decoder(Operands):
         return total
 
     def _instruction(self, ins: Instruction) -> None:
+        if len(ins.opcode) > MOST_OPCODE:
+            found = f"{len(ins.opcode)} characters"
+            raise self.bad("an opcode is too long", f"at most {MOST_OPCODE} characters", found)
         spelled = registry.spell(ins.opcode, self.target)
         if spelled is None:
             raise self._no_spelling()

@@ -23,6 +23,7 @@ from tileproof.emulator import (
     TmemRegion,
 )
 from tileproof.emulator.arguments import Argument, Fields
+from tileproof.emulator.budget import check_room
 from tileproof.emulator.errors import LaunchError
 from tileproof.emulator.program import Decoded
 from tileproof.emulator.stream import GridRecord, HostAccess, host_copy
@@ -67,6 +68,7 @@ class PlacedLaunch:
         self, launch: LaunchFile, modules: Mapping[str, LoadedModule], instead: Arrays | None = None
     ) -> None:
         self.launch, self.modules = launch, modules
+        check_room(2 * sum(one.bytes for one in launch.buffers), "the buffers of the launch", launch.name)
         self.memory = Memory()
         for module in modules.values():
             module.module.reset()  # an earlier run may have written its variables

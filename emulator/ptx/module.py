@@ -72,6 +72,9 @@ _TOP = re.compile(r"\s*(\.[a-z_]+|;)")
 _BRACE = re.compile(r"[{}]")
 
 
+_DIGITS = re.compile(r"\d{600}")  # Python converts no more than that on any setting
+
+
 def parse_module(text: str) -> PtxModule:
     """The module's entries and variables; raises `PtxError` with line and token."""
     if not isinstance(text, str):
@@ -83,6 +86,8 @@ def parse_module(text: str) -> PtxModule:
         )
     module = PtxModule(strip_comments(text))
     text = module.text
+    if digits := _DIGITS.search(text):
+        raise fail(module, digits.start(), "a number has too many digits", "fewer than 600 digits")
     at, end = 0, len(text.rstrip().rstrip("\0"))
     while at < end:
         match = _TOP.match(text, at)

@@ -8,12 +8,12 @@ import sys
 
 import numpy as np
 import pytest
-from tileproof.emulator import RunResult, Schedule
+from tileproof.emulator import Module, PtxError, RunResult, Schedule, UnsupportedInstruction
 
 from tests.emulator.test_print import text
 from tests.kit.fuzz.__main__ import cases
 from tests.kit.paths import ROOT
-from tests.kit.ptx import Memory, alloc, codes, dealloc, init_barrier, only, run
+from tests.kit.ptx import HEADER, Memory, alloc, clean, codes, dealloc, init_barrier, only, run
 
 MMA = "tcgen05.mma.cta_group::1.kind::mxf4.block_scale.scale_vec::2X [%r11], {a}, %rd1, %r12, [%r13], [%r14], %p1;"
 
@@ -88,3 +88,22 @@ def test_the_fuzzer_runs_every_case() -> None:
     for name in cases():
         assert f"{name}: " in done.stdout
     assert " 0 failed" in done.stdout
+
+
+def _chain(count: int) -> str:
+    body = "".join(
+        f".func f{k}() {{ {f'call f{k + 1};' if k < count else ''} ret; }}\n" for k in range(count + 1)
+    )
+    return f"{HEADER}{body}.visible .entry k() {{ call f0; ret; }}"
+
+
+def test_text_that_takes_the_decoder_long_is_refused() -> None:
+    """Deep calls ended in a RecursionError, a word of megabytes in minutes, a number of megabytes in a ValueError."""
+    clean(Module.from_ptx(_chain(90)).launch("k", grid=(1,), block=(1,)))
+    with pytest.raises(UnsupportedInstruction, match="more than 100 calls"):
+        Module.from_ptx(_chain(3000)).launch("k", grid=(1,), block=(1,))
+    with pytest.raises(PtxError, match="an opcode is too long"):
+        run("add" + ".u32" * 500_000 + " %r1, %r1, %r1;")
+    for line in (f"mov.u32 %r1, {'9' * 100_000};", f".loc {'9' * 100_000} 1 1\nmov.u32 %r1, 1;"):
+        with pytest.raises(PtxError, match="too many digits"):
+            run(line)

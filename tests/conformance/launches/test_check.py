@@ -259,3 +259,13 @@ def test_maps_are_those_of_the_encoder() -> None:
     x = placed.buffers["x"]
     expected = TensorMap.tiled(x, shape=(64, 2), strides=(256,), box=(32, 2), swizzle="128B", oob_fill="nan")
     assert isinstance(made, TensorMap) and made.encode() == expected.encode()
+
+
+@pytest.mark.parametrize("content", [Filled(1.5), Counting()])
+def test_buffers_that_the_machine_cannot_hold_are_refused_with_their_size(content: Any) -> None:
+    """Before numpy makes an array of them, which the system may grant and then end the process."""
+    huge = replace(BUFFERS[0], shape=(1 << 36,), content=content)
+    launch = replace(scale(), buffers=(huge, *BUFFERS[1:]))
+    with pytest.raises(LaunchError, match="the buffers of the launch would take more memory") as error:
+        PlacedLaunch(launch, load(launch))
+    assert "bytes" in error.value.found

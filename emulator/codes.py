@@ -119,6 +119,8 @@ races|race-mma-reused|warning>error|continues|a tcgen05 operation writes cells t
 races|race-mbarrier-init|error|continues|an mbarrier is used by a thread or engine that is not ordered after its mbarrier.init
 races|race-mbarrier-init-relaxed|warning>error|continues|a thread uses an mbarrier after mbarrier.init and a relaxed cluster barrier, without fence.mbarrier_init; an error with strict
 races|race-mbarrier-init-fence|note|continues|as race-mbarrier-init, ordered by a releasing barrier, without fence.mbarrier_init
+races|phase-overrun|error|continues|an arrival, a delivery, an announcement of bytes or the end of an mbarrier (or an arrival at a named barrier) that no order keeps out of the phase before or after it: another schedule counts it there
+races|phase-lapped|error|continues|a wait for a phase of an mbarrier that may start before the phase before is complete, or during which the next phase may end: parity shows every second phase only
 races|race-exit|error|continues|a CTA exits while another CTA may still access its shared memory
 races|race-store-exit|warning>error|continues>stops|a CTA exits while its own bulk store may still read shared memory: cp.async.bulk.wait_group.read is missing; an error with strict
 races|race-commit-exit|warning>error|continues|a CTA exits while its own tcgen05.commit may still arrive at its mbarrier: no thread has waited for that phase; an error with strict

@@ -165,6 +165,7 @@ class Decoder(Operands):
             self.shared_symbols,
             self.register_bytes,
             self.local_bytes,
+            self.vec,
         )
 
     def _walk(self, statements: list[Statement]) -> None:

@@ -15,6 +15,7 @@ from tileproof.emulator import schedule as schedules
 from tileproof.emulator.arguments import Argument, pack
 from tileproof.emulator.budget import check_room, cluster_bytes, host_memory
 from tileproof.emulator.causes import accepted, divide
+from tileproof.emulator.certificate import certificate
 from tileproof.emulator.codes import strict_weights
 from tileproof.emulator.decode import Decoder
 from tileproof.emulator.errors import LaunchError, PtxError, UnsupportedInstruction
@@ -258,9 +259,12 @@ class Module:
             )
         names = SharedNames(decoded.shared_symbols, named)
         hang = Hang(raw["hang"], ProgramView(decoded)) if "hang" in raw else None
-        findings, allowed = divide(_findings(raw, entry, hang, names), allowances)
+        everything = _findings(raw, entry, hang, names)
+        findings, allowed = divide(everything, allowances)
+        body = self._parsed.text[decoded.entry.body_start : decoded.entry.body_end]
         return RunResult(
             allowed=allowed,
+            certificate=certificate(raw, decoded, body, everything) if how.races else None,
             printf=raw["printf"].decode("utf-8", "replace"),
             findings=findings,
             counters=Counters(**raw["counters"]),

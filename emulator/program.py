@@ -120,3 +120,4 @@ class Decoded:
     shared_symbols: dict[str, tuple[int, int]]  # name -> (offset in the CTA's shared memory, bytes)
     register_bytes: int  # of a warp
     local_bytes: int  # of a thread
+    vec: list[int]  # operands of instructions with lists

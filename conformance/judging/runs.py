@@ -14,6 +14,7 @@ from tileproof.conformance.launches.running import execute
 from tileproof.emulator import Allow, Finding, Schedule
 from tileproof.emulator.causes import divide
 from tileproof.kernels.launch.model import KernelLaunch, LaunchFile
+from tileproof.spec.machine.certificate import Certificate, from_findings, together
 from tileproof.spec.machine.run_result import Counters, Output, RunResult
 
 
@@ -75,6 +76,9 @@ def run_once(
         printf="".join(result.printf for result in results),
         counters=Counters.total(result.counters for result in results),
         allowed=(*_numbered([one.allowed for one in results], len(results)), *accepted),
+        certificate=together(
+            [*(one.certificate for one in results), Certificate(doubts=from_findings(placed.found))]
+        ),
         launches=tuple(results),
         stages=captured(launch, modules, list(done.results.items())),
         stopped=done.stopped,

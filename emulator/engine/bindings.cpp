@@ -301,6 +301,20 @@ py::dict launch(
   for (const auto& [rank, offset, bytes] : engine.announced)
     announced.append(py::make_tuple(rank, offset, bytes));
   result["announced"] = announced;
+  const Obligations& due = engine.obligations;
+  result["obligations"] = py::dict(py::arg("arrivals") = due.arrivals, py::arg("waits") = due.waits,
+                                   py::arg("held") = due.held, py::arg("announcements") = due.announcements);
+  py::list doubts;
+  for (const Doubt& doubt : engine.doubts) {
+    py::dict d = origin_dict(program, doubt.at);
+    d["reason"] = doubt.reason;
+    d["text"] = doubt.text;
+    d["other"] = origin_dict(program, doubt.other);
+    d["count"] = doubt.count;
+    doubts.append(d);
+  }
+  result["doubts"] = doubts;
+  result["sums"] = engine.sums;
   const Trace* trace = engine.trace.get();
   result["events"] = trace ? py::bytes(reinterpret_cast<const char*>(trace->events.data()),
                                        trace->events.size() * sizeof(TraceEvent))

@@ -123,6 +123,7 @@ Step mbarrier_inval(Exec& x, const Instr& i) {
                 "mbarrier.inval of the mbarrier at shared offset " + hex(offset) + ": " + why +
                     "; a copy that arrives later finds no mbarrier",
                 x.origin(l), offset);
+    x.e.tell(&Listener::mbarrier_inval, x, x.cta, offset, l);
     b->live = false;
     for (uint32_t k = 0; k < 8; ++k) x.cta.shared.state[offset + k] = 0;
     ++x.e.progress;

@@ -160,6 +160,7 @@ Step alloc(Exec& x, const Instr& i) {
     x.s->frees_seen = t.frees;
     return Step::Block;
   }
+  x.e.tell(&Listener::tmem_alloc, x);
   if (twin) x.e.tell(&Listener::pair_alloc, x, *twin, base, static_cast<int>(columns));
   x.s->arrived = false;
   t.smallest = static_cast<int>(columns);

@@ -54,6 +54,7 @@ class Listener {
 
   // ---- mbarriers
   virtual void mbarrier_init(const Exec&, Cta&, uint32_t /*offset*/, int /*lane*/) {}
+  virtual void mbarrier_inval(const Exec&, Cta&, uint32_t /*offset*/, int /*lane*/) {}
   // Lanes of the running instruction are about to arrive at one mbarrier, or to expect bytes there.
   virtual void mbarrier_arrive(const Exec&, Cta&, uint32_t /*offset*/, uint32_t /*lanes*/, MbarrierScope) {}
   // A tcgen05.commit is about to arrive.
@@ -100,6 +101,7 @@ class Listener {
   virtual void tmem_load_used(const Warp&, const PendingTmemLoad&) {}
   virtual void tmem_loads_done(const Warp&) {}
   virtual void tmem_stores_done(const Warp&) {}
+  virtual void tmem_alloc(const Exec&) {}
   virtual void tmem_dealloc(const Exec&, int /*column*/, int /*columns*/) {}
   // This CTA's part of a cta_group::2 instruction, before it takes effect; the other CTA of the pair.
   virtual void pair_alloc(const Exec&, Cta& /*twin*/, int /*column*/, int /*columns*/) {}

@@ -18,6 +18,7 @@
 #include "listener.hpp"
 #include "memory.hpp"
 #include "poison.hpp"
+#include "race_phases.hpp"
 #include "enumerations/hang.hpp"
 #include "resident.hpp"
 #include "tensormap.hpp"
@@ -142,6 +143,9 @@ class Engine {
   std::vector<Capture> tap_records;
   std::set<std::tuple<int32_t, uint32_t, uint32_t>> inits;  // CTA rank, offset, count of each mbarrier.init
   std::set<std::tuple<int32_t, uint32_t, int64_t>> announced;  // and the bytes of each phase's expect_tx
+  Obligations obligations;  // of the race checker's certificate
+  std::vector<Doubt> doubts;
+  bool sums = false;  // floats were added in memory in an order that nothing fixes
   TensorMapCache maps;
   std::mt19937_64 rng;
   std::vector<std::unique_ptr<Cluster>> live;  // the resident clusters, by their slots

@@ -19,6 +19,7 @@
 #include "findings.hpp"
 #include "listener.hpp"
 #include "race_clock.hpp"
+#include "race_phases.hpp"
 #include "race_shadow.hpp"
 
 namespace tileproof {
@@ -42,6 +43,9 @@ enum class Place : uint8_t { Shared, Global, Tmem };
 // arrival at an mbarrier may have told a wait something.
 constexpr uint8_t kTold = 8;
 
+// Of a kind of reduction: the result depends on the order.
+constexpr uint8_t kSum = 128;
+
 // One executed instruction, or asynchronous operation, that touched memory.
 struct Access {
   uint32_t agent = 0;
@@ -58,6 +62,7 @@ struct Access {
   Path path = Path::Generic;
   bool strong = false;  // atomic, relaxed, volatile or stronger
   uint8_t scope = 0;    // then
+  uint8_t adds = 0;     // of a reduction without a result, what it may be exchanged with: commutes_
 };
 
 struct CopyParts;
@@ -106,6 +111,7 @@ class Races : public Listener {
   void map_read(const GlobalBuffer& b, uint64_t address) override;
 
   void mbarrier_init(const Exec& x, Cta& cta, uint32_t offset, int lane) override;
+  void mbarrier_inval(const Exec& x, Cta& cta, uint32_t offset, int lane) override;
   void mbarrier_arrive(const Exec& x, Cta& cta, uint32_t offset, uint32_t lanes,
                        MbarrierScope reach) override;
   void mbarrier_commit(Cta& cta, uint32_t offset) override;
@@ -137,6 +143,7 @@ class Races : public Listener {
   void tmem_load_used(const Warp& w, const PendingTmemLoad& load) override;
   void tmem_loads_done(const Warp& w) override;
   void tmem_stores_done(const Warp& w) override;
+  void tmem_alloc(const Exec& x) override { allocates(x); }
   void tmem_dealloc(const Exec& x, int column, int columns) override;
   void pair_alloc(const Exec& x, Cta& twin, int column, int columns) override;
   void pair_dealloc(const Exec& x, Cta& twin, int column, int columns) override;
@@ -153,6 +160,7 @@ class Races : public Listener {
     if (!op_) return;
     accesses_[op_->reads].strong = true;
     accesses_[op_->reads].scope = 3;  // .gpu
+    accesses_[op_->reads].adds = adds_of(accesses_[op_->reads].at.instr);
   }
   void async_release(uint64_t address, uint8_t scope) override;
   void mma_shape(uint32_t shape) override { accesses_[op_->writes].shape = shape; }
@@ -271,12 +279,14 @@ class Races : public Listener {
     std::vector<Idle> idle;
     std::vector<std::pair<uint32_t, Tick>> asked;  // who has waited here, and when last
     std::vector<size_t> unheard;  // arrivals since, as bytes of `executed`: after all that was asked
+    Phases events;
   };
   struct Meeting {  // a named or cluster barrier
     Knowledge gather;
     std::vector<std::pair<uint32_t, Tick>> came, last;  // agents, of a named one: this round, the last one
     std::shared_ptr<Knowledge> done;
-    uint32_t rounds = 0;  // complete
+    std::vector<PhaseEvent> arrived, arrived_last;  // at a named one, as `came` and `last`
+    uint32_t rounds = 0;                            // complete
     // Of a cluster barrier, by .relaxed arrivals: what was ordered before a thread that arrives by barriers
     // of its CTA; in the current round, in all complete rounds, in all but the last.
     Clock settling, settled, settled_before;
@@ -298,7 +308,31 @@ class Races : public Listener {
     Clock at_exit;
     std::vector<std::pair<uint32_t, int8_t>> remote;  // accesses of other CTAs, with their lanes
     PairState pair;
+    PhaseEvent allocated;  // the last alloc or dealloc of tensor memory
   };
+
+  // ---- the certificate (race_phases.cpp, race_order.cpp)
+  bool reaches(const Knowledge& know, uint32_t agent, Tick tick, uint32_t lanes) const;
+  bool follows(const Actor& who, const PhaseEvent& e) const;
+  bool knows_phases(const Barrier& b, uint32_t phases, const Actor& who, const PhaseEvent*& e) const;
+  static Actor actor(const View& v);
+  std::string named(const PhaseEvent& e) const;
+  void open_phase(const char* code, const Cta& cta, uint32_t offset, const PhaseEvent& first,
+                  const PhaseEvent& second, const std::string& message, const char* missing);
+  void counts(Barrier& b, const Cta& cta, uint32_t offset, const Actor& who, const PhaseEvent& event,
+              bool arrives);
+  void arrival_counts(const Exec& x, Thread& t, Barrier& b, const Cta& cta, uint32_t offset, uint32_t lanes);
+  void completion_counts(const View& v, Barrier& b, const Cta& cta, uint32_t offset, bool arrives);
+  void wait_counts(const Exec& x, Thread& t, Barrier& b, const Cta& cta, uint32_t offset, uint32_t lanes);
+  void phase_ends(Barrier& b, const Cta& cta, uint32_t offset, const Origin& at);
+  void open_round(const Exec& x, uint32_t id, const PhaseEvent& first, const PhaseEvent& second);
+  void begins_again(const Exec& x, Barrier& b, const Cta& cta, uint32_t offset, int lane);
+  void doubt(const char* reason, const Origin& at, const Origin& other, const std::string& text);
+  void allocates(const Exec& x);
+  uint8_t adds_of(const Instr* i);
+  void strong_pair(const Access& a, const Access& b, int8_t lane, const View& v, Place place, int rank,
+                   uint64_t address);
+  void sum_read(const Access& a, const Access& b, Place place, int rank, uint64_t address);
 
   void acquire(const Warp& w, uint32_t lanes, const Knowledge& from, bool scoped = true);
   void release(const Exec& x, uint32_t lanes, Knowledge& to);
@@ -348,7 +382,7 @@ class Races : public Listener {
   void look_for_sc();
   void runs_before(Thread& t, uint32_t lanes, Knowledge& to) const;
   bool ran(const View& v, const Access& a, int8_t lane) const {
-    return covered(v, kHappens, a, lane) || (runs_ && covered(v, kRuns, a, lane));
+    return covered(v, kHappens, a, lane) || covered(v, kRuns, a, lane);
   }
   Knowledge& given(Barrier& b, Far by, bool far);
   void give(const View& v, Knowledge& to);
@@ -391,6 +425,7 @@ class Races : public Listener {
   template <class S>
   bool reads_alike(S& shadow, const Cell& cell, const Slot& first, uint32_t second, const View& v,
                    Place place, int rank, uint64_t address);
+  void forget_slot(std::vector<Slot>& list);
   bool replaces(const Slot& old, Slot& fresh, const View& v, Place place) const;
   void check(const Slot& first, bool first_writes, uint32_t second, bool second_writes, const View& v,
              Place place, int rank, uint64_t address);
@@ -425,7 +460,7 @@ class Races : public Listener {
   PagedShadow global_;
   bool scoped_ = false;                  // kScoped is kept: an mbarrier of a cluster is used at .cta scope
   bool sc_ = false, narrow_sc_ = false;  // the kernel has a fence.sc; of less than .gpu scope
-  bool runs_ = false;         // kRuns is kept: the kernel frees tensor memory and has .relaxed barriers
+  bool runs_ = false;         // order of execution alone may matter: .relaxed barriers, TMEM is freed
   uint32_t next_base_ = 0;    // of the agents of the next cluster
   size_t retired_ = 1;        // accesses below belong to clusters that are over
   std::shared_ptr<View> op_;  // of the operation that completes now
@@ -445,7 +480,10 @@ class Races : public Listener {
   // Of races that were reported: where their finding is. By the address of the code's text, which may stand
   // several times in the program: what is not here may be found all the same.
   std::map<std::tuple<const char*, const Instr*, const Instr*, int32_t>, size_t> reported_;
-  std::vector<Cell*> row_;  // of the atomic operation that runs: its granules
+  std::map<std::tuple<const char*, const Instr*, const Instr*>, size_t> doubted_;
+  std::vector<uint8_t> adds_;             // by instruction: adds_of, 255 before it is asked for
+  std::map<std::string, uint8_t> kinds_;  // of reductions that may be exchanged, from 1; kSum of inexact sums
+  std::vector<Cell*> row_;                // of the atomic operation that runs: its granules
   // Accesses already found ordered before the current one.
   uint32_t memo_for_ = 0;
   std::array<uint32_t, 8> memo_{};

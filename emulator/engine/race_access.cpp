@@ -80,6 +80,7 @@ const View& Races::running(const Exec& x, int lane) {
     finish(view_.writes, t.agent, t.now, x.mask);
     accesses_[view_.writes].strong = x.order & kStrong;
     accesses_[view_.writes].scope = static_cast<uint8_t>(x.order >> kScopeBit);
+    if (x.order & kAtomic) accesses_[view_.writes].adds = adds_of(x.instr);
   }
   view_.lanes = x.order & kCollective ? t.all : 1u << lane;
   if (x.order & kCollective) view_.know = joined(t);
@@ -128,7 +129,7 @@ bool Races::takes_row(const Exec& x, const GlobalBuffer&, uint64_t address, uint
   auto apart = [&](const Slot& s, uint16_t units) {
     if (!(s.units & units) || s.record == id) return false;
     const Access& a = accesses_[s.record];
-    return !(a.strong && together(a, b));
+    return !(a.strong && together(a, b) && a.adds && a.adds == b.adds);
   };
   bool quiet = true;
   row_.clear();
@@ -197,6 +198,7 @@ void Races::async_global(const GlobalBuffer& b, uint64_t address, uint32_t size,
   if (add) {  // .relaxed.gpu each (PTX ISA 9.7.9.25.4.2)
     accesses_[id].strong = true;
     accesses_[id].scope = kScopeGpu;
+    accesses_[id].adds = adds_of(accesses_[id].at.instr);
   }
   granules(address, size, [&](uint64_t a, uint16_t units) {
     visit(global_, global_.at(a >> 4), units, id, lane, write, v, Place::Global, v.at.rank, a);
@@ -245,6 +247,7 @@ void Races::touch_tmem(const View& v, Cta& cta, int sixteenth, uint16_t units, i
 }
 
 void Races::tmem_dealloc(const Exec& x, int column, int columns) {
+  allocates(x);
   Thread& t = thread(x.w);
   View v = view_of(t, t.groups[0], t.all);
   v.know = joined(t);
@@ -369,6 +372,15 @@ bool Races::reads_alike(S& shadow, const Cell& cell, const Slot& first, uint32_t
   return found;
 }
 
+// More accesses of one granule than are kept.
+void Races::forget_slot(std::vector<Slot>& list) {
+  const Origin& at = accesses_[list.front().record].at;
+  doubt("not-tracked", at, at,
+        "more than " + std::to_string(kMostSlots) + " accesses of 16 bytes with nothing between them; " +
+            mnemonic(at.instr) + " is compared with no later one");
+  list.erase(list.begin());
+}
+
 // The last write of a granule; what it leaves of the one before goes to the list.
 template <class S>
 void Races::put_write(S& shadow, Cell& cell, const Slot& fresh, bool both_stay) {
@@ -380,7 +392,7 @@ void Races::put_write(S& shadow, Cell& cell, const Slot& fresh, bool both_stay) 
   if (old.units && old.record) {
     old.write = 1;
     auto& list = shadow.overflow(cell);
-    if (list.size() > kMostSlots) list.erase(list.begin());
+    if (list.size() > kMostSlots) forget_slot(list);
     list.push_back(old);
     cell.more(true);
   }
@@ -389,7 +401,14 @@ void Races::put_write(S& shadow, Cell& cell, const Slot& fresh, bool both_stay) 
 // Two lanes of one store at the same bytes: a data race (PTX ISA 8.7.1), unless both leave the same.
 void Races::same_store(const Slot& both, Place place, int rank, uint64_t address) {
   const Access& a = accesses_[both.record];
-  if (a.path != Path::Generic || a.strong || place == Place::Tmem) return;
+  if (a.path != Path::Generic || place == Place::Tmem) return;
+  if (a.strong) {
+    if (!a.adds)
+      doubt("order-decides", a.at, a.at,
+            "lanes of " + mnemonic(a.at.instr) + " access " + describe(place, rank, address) +
+                ", and their order is not defined");
+    return;
+  }
   if (ask("race-unordered", both, both.record, place, rank, address,
           "a store by a single lane: which of several lanes of a store is last is not defined"))
     questions_.back().one_store = true;
@@ -440,7 +459,7 @@ void Races::add_read(S& shadow, Cell& cell, Slot fresh, const View& v, Place pla
         s.add(fresh.units, fresh.lane, kSeveralLanes);
         return;
       }
-    if (list.size() > kMostSlots) list.erase(list.begin());
+    if (list.size() > kMostSlots) forget_slot(list);
   }
   shadow.overflow(cell).push_back(fresh);
   cell.more(true);

@@ -19,6 +19,12 @@ void Races::named_arrive(const Exec& x, uint32_t id) {
     known &= agent == t.agent || know->of[kHappens].covers(agent, tick, kWholeWarp, ~0u);
   }
   m.came.push_back({t.agent, t.now});
+  ++e_.obligations.arrivals;
+  const PhaseEvent event{t.agent, t.now, t.all, x.origin(x.lane())};
+  const Actor who{know.get(), t.agent, t.all, t.now};
+  const auto open = std::find_if(m.arrived_last.begin(), m.arrived_last.end(),
+                                 [&](const PhaseEvent& e) { return !follows(who, e); });
+  m.arrived.push_back(event);
   release(x, ~0u, m.gather);
   if (again && !known)
     e_.error("barrier-arrived-twice",
@@ -26,6 +32,8 @@ void Races::named_arrive(const Exec& x, uint32_t id) {
                  " again, and no barrier orders it after the previous phase: under another schedule "
                  "both arrivals can be in the same phase",
              x.origin(x.lane()));
+  else if (open != m.arrived_last.end())
+    open_round(x, id, *open, event);
 }
 void Races::named_done(const Cta& cta, uint32_t id) {
   Meeting& m = state(cta).named[id];
@@ -33,6 +41,9 @@ void Races::named_done(const Cta& cta, uint32_t id) {
   m.gather = Knowledge{};
   m.last = std::move(m.came);
   m.came.clear();
+  m.arrived_last = std::move(m.arrived);
+  m.arrived.clear();
+  m.rounds++;
 }
 void Races::named_pass(const Warp& w, uint32_t id) {
   warp_sync(w, ~0u);
@@ -128,7 +139,8 @@ Races::Barrier* Races::barrier(Cta& cta, uint32_t offset) {
 void Races::mbarrier_init(const Exec& x, Cta& cta, uint32_t offset, int lane) {
   Thread& t = thread(x.w);
   Barrier& b = state(cta).barriers[offset];
-  if (!b.agent) b.agent = new_agent(cluster(cta));
+  if (b.agent) begins_again(x, b, cta, offset, lane);
+  b.agent = new_agent(cluster(cta));
   b.init = record(t, x.origin(lane), 1u << lane, Path::Generic);
   finish(b.init, t.agent, t.now, 1u << lane);
   b.init_lane = static_cast<int8_t>(lane);
@@ -157,6 +169,7 @@ void Races::mbarrier_arrive(const Exec& x, Cta& cta, uint32_t offset, uint32_t l
     });
   });
   if (!b) return;
+  arrival_counts(x, t, *b, cta, offset, lanes);
   const bool far = &cta != &x.cta;
   if (far || !b->checked.count(t.agent)) {
     const int lane = __builtin_ctz(lanes);
@@ -223,7 +236,8 @@ void Races::told(const Exec& x, Barrier& b, uint32_t lanes) {
     for (const Group& g : t.groups) {
       if (!(g.lanes & lanes) || news) continue;
       news |= (b.done->started & ~g.know->started) != 0;
-      for (int k = 0; k < kPublished; ++k) news |= !g.know->of[k].covers_but(b.done->of[k], b.agent, t.agent);
+      for (int k = 0; k < kPublished; ++k)
+        if (k != kRuns || runs_) news |= !g.know->of[k].covers_but(b.done->of[k], b.agent, t.agent);
       news |= b.has_commits && !g.know->of[kCommitted].covers_but(b.committed, b.agent, t.agent);
     }
   }
@@ -309,6 +323,7 @@ void Races::mbarrier_pass(const Exec& x, Cta& cta, uint32_t offset, uint32_t lan
   b->waited = b->phases;
   asks_at(x, cta, offset, lanes, *b);
   Thread& t = thread(x.w);
+  wait_counts(x, t, *b, cta, offset, lanes);
   if (b->done && reach != MbarrierScope::Relaxed) {
     const bool narrow = reach == MbarrierScope::Cta;
     acquire(x.w, lanes, *b->done);
@@ -345,6 +360,7 @@ void Races::mbarrier_pass(const Exec& x, Cta& cta, uint32_t offset, uint32_t lan
 void Races::mbarrier_deliver(Cta& cta, const Mbarrier& bar, int64_t, const Origin&) {
   Barrier* b = barrier(cta, bar.offset);
   if (!b || !op_) return;
+  completion_counts(*op_, *b, cta, bar.offset, false);
   knows_init(*op_, op_->reads, cta, bar.offset, true);
   const bool far = scoped_ && cta.rank != op_->at.rank;
   if (far && !b->far_agent) b->far_agent = new_agent(cluster(cta));
@@ -363,6 +379,7 @@ void Races::mbarrier_commit(Cta& cta, uint32_t offset) {
   gave(b, *op_);
   if (!b) return;
   knows_init(*op_, op_->reads, cta, offset, true);
+  completion_counts(*op_, *b, cta, offset, true);
   const View& v = *op_;
   Knowledge& to = given(*b, kCompletions, cta.rank != v.at.rank);
   give(v, to);
@@ -382,7 +399,7 @@ void Races::mbarrier_commit(Cta& cta, uint32_t offset) {
   remote(cta, arrival, kWholeWarp);
 }
 
-void Races::mbarrier_done(Cta& cta, const Mbarrier& bar, const Origin&) {
+void Races::mbarrier_done(Cta& cta, const Mbarrier& bar, const Origin& at) {
   Barrier* b = barrier(cta, bar.offset);
   if (!b) return;
   b->phases = bar.phase;
@@ -396,6 +413,7 @@ void Races::mbarrier_done(Cta& cta, const Mbarrier& bar, const Origin&) {
   for (size_t k = 0; k < kFar; ++k)
     if (b->far[k]) b->far_done[k] = std::make_shared<Knowledge>(*b->far[k]);
   if (b->has_commits) b->committed = b->commits;
+  phase_ends(*b, cta, bar.offset, at);
 }
 
 }  // namespace tileproof

@@ -28,7 +28,7 @@ enum Order : int {
   kBeforeSync,                 // with a tcgen05.fence::before_thread_sync, or a commit
   kInitFence,                  // with a fence.mbarrier_init
   kScoped,                     // kHappens, by scopes that include each other all the way
-  kRuns,                       // order of execution: kHappens, and what .relaxed barriers order
+  kRuns,                       // order of execution: kHappens, .relaxed barriers, issue before delivery
   kPublished,                  // how many travel
   kAfterHappens = kPublished,  // kHappens at this thread's last tcgen05.fence::after_thread_sync
   kAfterSync,                  // kBeforeSync then

@@ -33,7 +33,7 @@ View Races::pair_part(const Exec& x, Cta& twin) {
   }
   bool started = v.know->started >> twin.rank & 1;
   for (const Thread& w : other.warps) {
-    const Clock& happens = v.know->of[runs_ ? kRuns : kHappens];
+    const Clock& happens = v.know->of[kRuns];
     started |= happens.covers(w.agent, 1) || happens.covers_other_lanes(w.agent, 1);
   }
   if (!started)
@@ -83,7 +83,7 @@ void Races::pair_uses(const View& v, Cta& own, Cta& twin, int unit) {
     const Access& a = accesses_[s.record];
     if (a.at.rank != twin.rank || ran(v, a, s.lane) || !told.insert(s.record).second) return;
     // What the warp issued before the two met lacks only its wait.
-    const Clock& happens = v.know->of[runs_ ? kRuns : kHappens];
+    const Clock& happens = v.know->of[kRuns];
     const bool issued = a.path == Path::Warp && happens.covers(a.agent, a.issued, s.lane, a.lanes);
     if (issued && !writes && a.used && happens.covers(a.agent, a.used, s.lane, a.lanes))
       report(Severity::Error, "race-tmem-released", s.record, writes, v.writes, true, Place::Tmem, twin.rank,

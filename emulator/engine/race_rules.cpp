@@ -50,7 +50,12 @@ void Races::compare(const Slot& first, int8_t lane, bool first_writes, uint32_t 
                     const View& v, Place place, int rank, uint64_t address) {
   const Access& a = accesses_[first.record];
   const Access& b = accesses_[second];
-  if (a.strong && b.strong && together(a, b)) return;
+  if (a.adds & kSum && (!second_writes || (b.strong && a.adds != b.adds)))
+    sum_read(a, b, place, rank, address);
+  if (a.strong && b.strong && together(a, b)) {
+    if (!a.adds || a.adds != b.adds) strong_pair(a, b, lane, v, place, rank, address);
+    return;
+  }
   auto say = [&](Severity severity, const char* code, std::string_view missing) {
     report(severity, code, first.record, first_writes, second, second_writes, place, rank, address, missing);
   };

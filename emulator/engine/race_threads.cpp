@@ -112,13 +112,13 @@ void Races::raise_own(Knowledge& to, uint32_t agent, uint32_t lanes, Tick now,
     if (const Tick tick = k == kHappens ? now : own[static_cast<size_t>(k)])
       to.of[k].raise(agent, lanes, tick);
   if (scoped_) to.of[kScoped].raise(agent, lanes, now);
-  if (runs_) to.of[kRuns].raise(agent, lanes, now);
+  to.of[kRuns].raise(agent, lanes, now);
 }
 
 void Races::happened(Knowledge& to, uint32_t agent, uint32_t lanes, Tick tick) {
   to.of[kHappens].raise(agent, lanes, tick);
   if (scoped_) to.of[kScoped].raise(agent, lanes, tick);
-  if (runs_) to.of[kRuns].raise(agent, lanes, tick);
+  to.of[kRuns].raise(agent, lanes, tick);
 }
 
 // Whether the kernel has mbarrier instructions whose scope may not include another CTA of the cluster.
@@ -159,12 +159,11 @@ void Races::runs_before(Thread& t, uint32_t lanes, Knowledge& to) const {
   for (const Group& g : t.groups) {
     if (!(g.lanes & lanes)) continue;
     to.started |= g.know->started;
-    if (!runs_) continue;
     const uint32_t mine = g.lanes & lanes;
     to.of[kRuns].join(g.know->of[kRuns]);
     to.of[kRuns].raise(t.agent, (mine & t.all) == t.all ? ~0u : mine, t.now);
   }
-  if (runs_) t.now++;
+  t.now++;
 }
 
 void Races::release(const Exec& x, uint32_t lanes, Knowledge& to) {
@@ -276,7 +275,7 @@ void Races::after_thread_sync(const Warp& w, uint32_t lanes) {
     Knowledge& know = mutable_knowledge(g);
     know.of[kHappens].join(know.of[kBeforeSync]);
     if (scoped_) know.of[kScoped].join(know.of[kBeforeSync]);
-    if (runs_) know.of[kRuns].join(know.of[kBeforeSync]);
+    know.of[kRuns].join(know.of[kBeforeSync]);
     know.of[kAfterHappens].join(know.of[kHappens]);
     know.of[kAfterSync].join(know.of[kBeforeSync]);
   }

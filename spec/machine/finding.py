@@ -104,6 +104,8 @@ class Race:
 
     def __str__(self) -> str:
         place = f"PTX line {self.ptx_line}" + (f", {self.source}" if self.source else "")
+        if not self.execution and self.space in ("mbarrier", "barrier"):
+            return f"{place}, CTA {self.cta} warp {self.warp} lanes {self.lanes:#010x}: {self.instruction}"
         return (
             f"{'write' if self.writes else 'read'} at {place}, CTA {self.cta} warp {self.warp} lanes "
             f"{self.lanes:#010x}, execution {self.execution}: {self.instruction}"

@@ -120,7 +120,7 @@ def report(finding: Finding, waiting: bool = True) -> str:
     parts += [f"{label} {value}" for label, value in (("CTA", at.cta), *_thread(at)) if value is not None]
     if parts:
         out.append(f"  at {', '.join(parts)}: {at.instruction}")
-        if at.race:
+        if at.race and at.race.then_execution:
             kind = "write" if at.race.then_writes else "read"
             out[-1] += f" ({kind}, execution {at.race.then_execution})"
     elif problem := problem_place(finding.problem):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 
 import numpy as np
+from tileproof.spec.machine.certificate import Certificate
 from tileproof.spec.machine.finding import Finding
 from tileproof.spec.machine.finding_causes import Cause, by_cause
 
@@ -148,6 +149,8 @@ class RunResult:
     `decisions`: with `record`, the decisions from which a replay does the same. `held_back`: the decisions of
     a replay that the launch reached. `allowed`: findings that the caller accepts; the others are `findings`.
     `stored`: the addresses of the buffers that the launch wrote to. `hang`: the state in which it hung.
+    `certificate`: of a run with race checking, whether it stands for all schedules; of a launch file, of all
+    its launches.
     The types of `trace`, `decisions`, `held_back` and `hang` are the emulator's.
     """
 
@@ -169,10 +172,16 @@ class RunResult:
     entry: str = ""
     launches: tuple[RunResult, ...] = field(default=(), repr=False)
     stages: Mapping[str, CapturedStage] = field(default_factory=dict)
+    certificate: Certificate | None = None
     stopped: bool = False
     schedule: Any = None
     seconds: float = field(default=0.0, compare=False)
     limited: tuple[str, ...] = ()
+
+    @property
+    def certified(self) -> bool:
+        """Whether every legal schedule has the same events and values (docs/certificate.md)."""
+        return self.certificate is not None and bool(self.certificate)
 
     @property
     def causes(self) -> tuple[Cause, ...]:

@@ -1,0 +1,75 @@
+"""The certificate of a launch: what the engine found in doubt, and what the code uses that no run can decide."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from tileproof.emulator import _engine
+from tileproof.emulator.decided import Waits
+from tileproof.emulator.program import Decoded
+from tileproof.emulator.slots import layout_of
+from tileproof.spec.machine.certificate import Certificate, Doubt, Obligations, Reason, from_findings
+from tileproof.spec.machine.finding import Finding
+
+# Instructions whose result the schedule decides, or which the certificate does not cover; by the beginning of
+# the opcode.
+_BY_OPCODE: tuple[tuple[str, Reason, str], ...] = (
+    ("clusterlaunchcontrol.", "order-decides", "which CTA claims a cluster"),
+    ("activemask", "order-decides", "which lanes run together"),
+    ("mbarrier.pending_count", "order-decides", "how many arrivals came before"),
+    ("multimem.", "unsupported", "multimem instructions"),
+)
+_CLOCK = "clock"
+_UNHEEDED = layout_of("mbarrier.wait").modifiers.index("unheeded")
+_PLACES = re.compile(r"%(?:smid|nsmid|warpid|nwarpid|gridid|pm\d+(?:_64)?)\b")
+
+
+def certificate(
+    raw: Mapping[str, Any], decoded: Decoded, body: str, findings: tuple[Finding, ...]
+) -> Certificate:
+    """Return the certificate of a launch with race checking; `raw` is the engine's result, `body` the PTX of
+    the entry, `findings` all findings, accepted ones included.
+    """
+    doubts = (*from_findings(findings), *_by_engine(raw), *_by_code(raw["executed"], decoded, body))
+    return Certificate(Obligations(**raw["obligations"]), doubts, raw["sums"])
+
+
+def _by_engine(raw: Mapping[str, Any]) -> Iterator[Doubt]:
+    for one in raw["doubts"]:
+        yield Doubt(one["reason"], one["text"], one["line"], one["source"], one["instruction"], one["count"])
+
+
+def _by_code(executed: bytes, decoded: Decoded, body: str) -> Iterator[Doubt]:
+    """Yield what was executed and depends on the schedule by itself."""
+    ran = np.flatnonzero(np.frombuffer(executed, np.uint8) & 1).tolist()
+    code = decoded.code
+    clock = _engine.handlers()[_CLOCK]
+    handlers, lines, names = code["handler"].tolist(), code["line"].tolist(), code["name"].tolist()
+    opcodes = decoded.names
+
+    def doubt(at: int, reason: Reason, text: str) -> Doubt:
+        source = int(code[at]["source"])
+        return Doubt(
+            reason, text, lines[at], decoded.sources[source] if source >= 0 else "", opcodes[names[at]]
+        )
+
+    seen = set[int]()
+    for at in ran:
+        if handlers[at] == clock:
+            yield doubt(at, "order-decides", "a clock is read")
+        elif names[at] not in seen:
+            seen.add(names[at])
+            for begin, reason, text in _BY_OPCODE:
+                if opcodes[names[at]].startswith(begin):
+                    yield doubt(at, reason, text)
+            if opcodes[names[at]].startswith("cp.async.mbarrier.arrive") and ".noinc" not in opcodes[names[at]]:
+                yield doubt(at, "unsupported", "cp.async.mbarrier.arrive without .noinc")
+    if found := _PLACES.search(body):
+        yield Doubt("order-decides", f"{found[0]} is read: where a thread runs is not fixed")
+    waits, wait = Waits(code, decoded.vec, decoded.constants), _engine.handlers()["mbarrier.wait"]
+    for at in ran:
+        if handlers[at] == wait and not code[at]["m"][_UNHEEDED] and not waits.plain(at):
+            yield doubt(at, "order-decides", "a wait that is not over yet decides more than to wait on")

@@ -1,0 +1,244 @@
+// The obligations of mbarriers: each event is counted in its phase, and each wait is for its phase, in every
+// schedule (docs/certificate.md). "Known" means ordered by happens-before, not by this schedule.
+#include <algorithm>
+
+#include "enumerations/mbarrier.hpp"
+#include "machine.hpp"
+#include "race.hpp"
+#include "slots/mbarrier.hpp"
+
+namespace tileproof {
+
+namespace {
+constexpr const char* kWaitMissing =
+    "a wait for the end of the phase before, by the same thread or by one that it is ordered after";
+}  // namespace
+
+bool Races::reaches(const Knowledge& know, uint32_t agent, Tick tick, uint32_t lanes) const {
+  return know.of[kHappens].covers(agent, tick, kSeveralLanes, lanes) ||
+         know.of[kRuns].covers(agent, tick, kSeveralLanes, lanes);
+}
+
+// Whether the event is over before what the actor does next.
+bool Races::follows(const Actor& who, const PhaseEvent& e) const {
+  if (!e.agent) return false;
+  if (e.agent == who.agent && !(e.lanes & ~who.lanes)) return e.tick <= who.now;
+  return reaches(*who.know, e.agent, e.tick, e.lanes);
+}
+
+// Whether the actor knows that the first `phases` phases are complete: from a wait, or since it comes after
+// everything that was counted in the last of them. Else `e` is an event that it may come before.
+bool Races::knows_phases(const Barrier& b, uint32_t phases, const Actor& who, const PhaseEvent*& e) const {
+  if (!phases || reaches(*who.know, b.agent, phases, ~0u)) return true;
+  const size_t back = b.phases - phases;
+  if (back > 1) return false;
+  const auto& counted = b.events.counted[1 + back];
+  const auto open =
+      std::find_if(counted.begin(), counted.end(), [&](const PhaseEvent& one) { return !follows(who, one); });
+  if (open != counted.end()) e = &*open;
+  return !counted.empty() && open == counted.end();
+}
+
+Actor Races::actor(const View& v) { return {v.know.get(), v.agent, v.lanes, v.now}; }
+
+// `first` and `second` are not ordered, and must be.
+void Races::open_phase(const char* code, const Cta& cta, uint32_t offset, const PhaseEvent& first,
+                       const PhaseEvent& second, const std::string& message, const char* missing) {
+  const auto which = std::make_tuple(code, second.at.instr, first.at.instr, second.at.rank);
+  if (const auto told = reported_.find(which); told != reported_.end()) {
+    e_.sink.findings[told->second].count++;
+    return;
+  }
+  Finding* f = e_.sink.add(Severity::Error, code,
+                           message + " (the mbarrier at shared offset " + hex(offset) + " of CTA rank " +
+                               std::to_string(cta.rank) + "); missing: " + missing,
+                           second.at, offset, first.at.instr);
+  if (!f || f->has_race) return;
+  reported_.emplace(which, static_cast<size_t>(f - e_.sink.findings.data()));
+  f->has_race = true;
+  Race& r = f->race;
+  r.first = first.at;
+  r.first_lanes = first.lanes;
+  r.missing = missing;
+  r.space = "mbarrier";
+  r.space_rank = cta.rank;
+}
+
+std::string Races::named(const PhaseEvent& e) const {
+  return mnemonic(e.at.instr) + " of CTA rank " + std::to_string(e.at.rank) + " warp " +
+         std::to_string(e.at.warp);
+}
+
+// What is counted in the phase under way, by an instruction of a thread or as an operation completes.
+void Races::counts(Barrier& b, const Cta& cta, uint32_t offset, const Actor& who, const PhaseEvent& event,
+                   bool arrives) {
+  ++e_.obligations.arrivals;
+  const PhaseEvent* open = nullptr;
+  if (!knows_phases(b, b.phases, who, open)) {
+    const auto& before = b.events.counted[1];
+    if (!open && !before.empty()) open = &before.back();
+    const PhaseEvent& other = open ? *open : event;
+    const std::string phase = std::to_string(b.phases - 1);
+    open_phase("phase-overrun", cta, offset, other, event,
+               named(event) + " is counted in phase " + std::to_string(b.phases) +
+                   ", and nothing orders it after the end of phase " + phase + ", in which " + named(other) +
+                   " is counted: under another schedule it is counted in phase " + phase,
+               kWaitMissing);
+  }
+  if (arrives) std::erase_if(b.events.announced, [&](const PhaseEvent& e) { return follows(who, e); });
+  b.events.counted[0].push_back(event);
+}
+
+void Races::arrival_counts(const Exec& x, Thread& t, Barrier& b, const Cta& cta, uint32_t offset,
+                           uint32_t lanes) {
+  const auto signal = static_cast<Signal>(x.instr->m[slot::mbarrier_arrive::kind]);
+  const bool arrives = signal == Signal::Arrive || signal == Signal::ArriveExpectTx;
+  for (const Group& g : t.groups) {
+    if (!(g.lanes & lanes)) continue;
+    const Actor who{g.know.get(), t.agent, g.lanes & lanes, t.now};
+    const PhaseEvent event{t.agent, t.now, who.lanes, x.origin(__builtin_ctz(who.lanes))};
+    counts(b, cta, offset, who, event, arrives);
+    if (signal != Signal::ExpectTx) continue;
+    ++e_.obligations.announcements;
+    b.events.announced.push_back(event);
+  }
+}
+
+void Races::completion_counts(const View& v, Barrier& b, const Cta& cta, uint32_t offset, bool arrives) {
+  counts(b, cta, offset, actor(v), {0, 0, v.lanes, v.at}, arrives);
+  if (arrives) return;
+  // Bytes are delivered after what their thread had done at the issue, which the delivery does not make
+  // visible.
+  b.gather.of[kRuns].join(v.know->of[kRuns]);
+  b.gather.of[kRuns].raise(v.agent, v.lanes | ~thread_at(v.at).all, v.now);
+}
+
+// A wait is over. By parity a wait passes as well when two phases fewer are complete.
+void Races::wait_counts(const Exec& x, Thread& t, Barrier& b, const Cta& cta, uint32_t offset,
+                        uint32_t lanes) {
+  ++e_.obligations.waits;
+  const PhaseEvent event{t.agent, t.now, lanes, x.origin(__builtin_ctz(lanes))};
+  for (const Group& g : t.groups) {
+    if (!(g.lanes & lanes) || b.phases < 2) continue;
+    const PhaseEvent* open = nullptr;
+    const Actor who{g.know.get(), t.agent, g.lanes & lanes, t.now};
+    if (knows_phases(b, b.phases - 1, who, open)) continue;
+    const auto& before = b.events.counted[2];
+    if (!open && !before.empty()) open = &before.back();
+    const PhaseEvent& other = open ? *open : event;
+    open_phase("phase-lapped", cta, offset, other, event,
+               named(event) + " waits for phase " + std::to_string(b.phases - 1) +
+                   ", and may start before the end of phase " + std::to_string(b.phases - 2) + ", in which " +
+                   named(other) + " is counted: it then passes by the phase before that, of the same parity",
+               kWaitMissing);
+    break;
+  }
+  auto& waits = b.events.waits;
+  const auto mine = std::find_if(waits.begin(), waits.end(),
+                                 [&](const PhaseEvent& e) { return e.agent == t.agent && e.lanes == lanes; });
+  if (mine == waits.end())
+    waits.push_back(event);
+  else
+    *mine = event;  // the later one stands for both
+}
+
+// A phase is complete: the waits for the one before must be over in every schedule, and nothing of this one
+// may still be to be announced.
+void Races::phase_ends(Barrier& b, const Cta& cta, uint32_t offset, const Origin& at) {
+  Phases& p = b.events;
+  const PhaseEvent last{0, 0, at.lane >= 0 ? 1u << at.lane : 0, at};
+  const uint32_t phase = b.phases - 1;
+  e_.obligations.held += p.waits.size();
+  for (const PhaseEvent& wait : p.waits) {
+    if (reaches(b.gather, wait.agent, wait.tick, wait.lanes)) continue;
+    Knowledge all = b.gather;
+    for (const auto& far : b.far)
+      if (far) all.join(*far);
+    if (reaches(all, wait.agent, wait.tick, wait.lanes)) continue;
+    open_phase("phase-lapped", cta, offset, wait, last,
+               named(last) + " ends phase " + std::to_string(phase) + ", and nothing orders it after " +
+                   named(wait) + ", a wait for the phase before: under another schedule phase " +
+                   std::to_string(phase) + " ends first, and the wait goes on to the next one of its parity",
+               "a barrier from the wait to an arrival of the phase that ends");
+  }
+  for (const PhaseEvent& e : p.announced)
+    open_phase("phase-overrun", cta, offset, e, last,
+               named(e) + " announces bytes in phase " + std::to_string(phase) +
+                   ", and no arrival of that phase is ordered after it: under another schedule the phase is "
+                   "complete before the bytes are announced",
+               "an arrival of the phase after the announcement (mbarrier.arrive.expect_tx does both)");
+  p.announced.clear();
+  p.waits.clear();
+  std::swap(p.counted[2], p.counted[1]);
+  std::swap(p.counted[1], p.counted[0]);
+  p.counted[0].clear();
+}
+
+// An arrival at a named barrier that may be counted in the round before.
+void Races::open_round(const Exec& x, uint32_t id, const PhaseEvent& first, const PhaseEvent& second) {
+  const std::string at = "named barrier " + std::to_string(id);
+  Finding* f =
+      e_.sink.add(Severity::Error, "phase-overrun",
+                  named(second) + " arrives at " + at + ", and nothing orders it after " + named(first) +
+                      ", an arrival of the round before: under another schedule it is " +
+                      "counted in that round; missing: a barrier between the two rounds",
+                  second.at, 0, first.at.instr);
+  if (!f || f->has_race) return;
+  f->has_race = true;
+  f->race.first = first.at;
+  f->race.first_lanes = first.lanes;
+  f->race.missing = "a barrier between two rounds of " + at;
+  f->race.space = "barrier";
+  f->race.space_rank = x.cta.rank;
+}
+
+// mbarrier.init where another mbarrier was.
+void Races::begins_again(const Exec& x, Barrier& b, const Cta& cta, uint32_t offset, int lane) {
+  Thread& t = thread(x.w);
+  const PhaseEvent event{t.agent, t.now, 1u << lane, x.origin(lane)}, inval = b.events.inval;
+  if (inval.agent && !follows({group_of(t, lane).know.get(), t.agent, 1u << lane, t.now}, inval))
+    open_phase("phase-overrun", cta, offset, inval, event,
+               named(event) + " begins the mbarrier, and nothing orders it after " + named(inval) +
+                   ", the end of the one before",
+               "a barrier from mbarrier.inval to mbarrier.init");
+  b.far_agent = 0;
+  b.done.reset();
+  for (auto& far : b.far_done) far.reset();
+  b.events = Phases{};
+}
+
+// What depends on the schedule although nothing races.
+void Races::doubt(const char* reason, const Origin& at, const Origin& other, const std::string& text) {
+  const auto [found, fresh] =
+      doubted_.try_emplace(std::make_tuple(reason, at.instr, other.instr), e_.doubts.size());
+  if (fresh)
+    e_.doubts.push_back({reason, text, at, other});
+  else
+    e_.doubts[found->second].count++;
+}
+
+// mbarrier.inval ends the barrier: everything at it must be over before.
+void Races::mbarrier_inval(const Exec& x, Cta& cta, uint32_t offset, int lane) {
+  Barrier* b = barrier(cta, offset);
+  if (!b) return;
+  Thread& t = thread(x.w);
+  const Actor who{group_of(t, lane).know.get(), t.agent, 1u << lane, t.now};
+  const PhaseEvent event{t.agent, t.now, 1u << lane, x.origin(lane)};
+  const PhaseEvent* open = nullptr;
+  bool known = knows_phases(*b, b->phases, who, open);
+  for (const auto* events : {&b->events.counted[0], &b->events.waits})
+    for (const PhaseEvent& e : *events)
+      if (!follows(who, e)) known = false, open = &e;
+  if (!known) {
+    const PhaseEvent& other = open ? *open : event;
+    open_phase(
+        "phase-overrun", cta, offset, other, event,
+        named(event) + " ends the mbarrier, and nothing orders it after " + named(other) + ", which uses it",
+        "a barrier from the last use to mbarrier.inval");
+  }
+  b->events.inval = event;
+  t.now++;
+  forget_view();
+}
+
+}  // namespace tileproof

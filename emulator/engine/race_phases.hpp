@@ -1,0 +1,56 @@
+// The certificate (docs/certificate.md): what is counted in each phase of an mbarrier, and what depends on
+// the schedule although nothing races.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "findings.hpp"
+#include "race_clock.hpp"
+
+namespace tileproof {
+
+// An arrival, an announcement of bytes, a delivery or a wait.
+struct PhaseEvent {
+  uint32_t agent = 0;  // its warp; 0: asynchronous, over only for who has waited for its phase
+  Tick tick = 0;
+  uint32_t lanes = 0;
+  Origin at;
+};
+
+// The events of one mbarrier.
+struct Phases {
+  // Counted in the phase under way, in the last complete one, and in the one before.
+  std::array<std::vector<PhaseEvent>, 3> counted;
+  std::vector<PhaseEvent> announced;  // bytes without an arrival, which no arrival of the phase follows yet
+  std::vector<PhaseEvent> waits;      // over since the last phase was complete
+  PhaseEvent inval;                   // agent 0: none
+};
+
+// Who acts, and what it has seen.
+struct Actor {
+  const Knowledge* know;
+  uint32_t agent;
+  uint32_t lanes;
+  Tick now;
+};
+
+// How many pairs of events the certificate needs an order of, by kind.
+struct Obligations {
+  uint64_t arrivals = 0;       // counted in no earlier phase
+  uint64_t waits = 0;          // start after the phase before is complete
+  uint64_t held = 0;           // end before the next phase is complete
+  uint64_t announcements = 0;  // before an arrival of their phase
+};
+
+// Why a launch that has no race may still depend on the schedule.
+struct Doubt {
+  const char* reason = "";
+  std::string text;
+  Origin at, other;
+  uint64_t count = 1;
+};
+
+}  // namespace tileproof

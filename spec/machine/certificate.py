@@ -1,0 +1,113 @@
+"""Whether one run of a launch stands for all its schedules (docs/certificate.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from tileproof.spec.machine.finding import Finding
+from tileproof.spec.machine.finding_text import source_or_line
+
+# "open": an obligation is open, or two accesses race. "order-decides": a result depends on an order that
+# nothing fixes. "not-tracked": the race checker does not follow an access. "unsupported": the certificate does
+# not cover a form of synchronisation. "truncated": the run did not end.
+Reason = Literal["open", "order-decides", "not-tracked", "unsupported", "truncated"]
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """Why a launch is not certified: the reason, in words, and the instruction, as often as it happened."""
+
+    reason: Reason
+    text: str
+    ptx_line: int = 0
+    source: str = ""
+    instruction: str = ""
+    count: int = 1
+
+    def __str__(self) -> str:
+        place = source_or_line(self.source, self.ptx_line)
+        return f"{self.reason}: {self.text}" + (f" (at {place})" if place else "")
+
+
+@dataclass(frozen=True)
+class Obligations:
+    """How many orders of two events the certificate of a launch needs, by kind, the open ones included.
+
+    `arrivals`: what is counted in a phase comes after the phase before. `waits`: a wait starts after the phase
+    before the one it waits for. `held`: the next phase ends after the wait. `announcements`: `expect_tx`
+    comes before an arrival of its phase.
+    """
+
+    arrivals: int = 0
+    waits: int = 0
+    held: int = 0
+    announcements: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.arrivals + self.waits + self.held + self.announcements
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What one run with race checking says about the other schedules of its launch.
+
+    Without doubts every legal schedule has the same events and the same values, and ends. `sums`: it adds
+    floats in global memory in an order that nothing fixes; these sums are equal up to rounding.
+    """
+
+    obligations: Obligations = Obligations()
+    doubts: tuple[Doubt, ...] = ()
+    sums: bool = False
+
+    def __bool__(self) -> bool:
+        return not self.doubts
+
+    def __str__(self) -> str:
+        if self.doubts:
+            more = len(self.doubts) - 1
+            return f"not certified: {self.doubts[0]}" + (f"; {more} more reason(s)" if more else "")
+        sums = "; sums of floats up to the order of their additions" if self.sums else ""
+        return f"certified for all schedules ({self.obligations.total} obligations{sums})"
+
+
+def together(certificates: Iterable[Certificate | None]) -> Certificate | None:
+    """The certificate of several launches; None when one of them has none, or there is no launch."""
+    each = tuple(certificates)
+    if not each or any(one is None for one in each):
+        return None
+    known = [one for one in each if one is not None]
+    return Certificate(
+        Obligations(
+            *(
+                sum(getattr(one.obligations, name) for one in known)
+                for name in ("arrivals", "waits", "held", "announcements")
+            )
+        ),
+        tuple(doubt for one in known for doubt in one.doubts),
+        any(one.sums for one in known),
+    )
+
+
+# Warnings about order that docs/assumptions.md takes to hold on hardware.
+ASSUMED = frozenset(
+    ["race-scope-default", "race-relaxed-reuse", "race-tmem-reused", "race-mma-reused", "race-proxy-write", "race-waited-fence", "race-commit-fence", "race-mbarrier-init-relaxed"]
+)
+_ENDS = ("time-limit", "instruction-limit")
+
+
+def from_findings(findings: Iterable[Finding]) -> tuple[Doubt, ...]:
+    """A doubt for each finding that leaves an order or the end of the run open: every error, and warnings
+    of the race checker beside `ASSUMED`.
+    """
+    doubts = []
+    for found in findings:
+        race = found.code.startswith("race-") and found.severity == "warning" and found.code not in ASSUMED
+        if found.severity != "error" and not race:
+            continue
+        at = found.machine
+        reason: Reason = "truncated" if found.code in _ENDS else "open"
+        doubts.append(Doubt(reason, found.code, at.ptx_line, at.source, at.instruction, found.count))
+    return tuple(doubts)

@@ -1,4 +1,4 @@
-"""The certificate of a launch: what the engine found in doubt, and what the code uses that no run can decide."""
+"""The certificate of a launch: the engine's doubts, and instructions whose result the schedule decides."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def certificate(
     raw: Mapping[str, Any], decoded: Decoded, body: str, findings: tuple[Finding, ...]
 ) -> Certificate:
     """Return the certificate of a launch with race checking; `raw` is the engine's result, `body` the PTX of
-    the entry, `findings` all findings, accepted ones included.
+    the entry, `findings` all findings, accepted findings included.
     """
     doubts = (*from_findings(findings), *_by_engine(raw), *_by_code(raw["executed"], decoded, body))
     return Certificate(Obligations(**raw["obligations"]), doubts, raw["sums"])
@@ -65,7 +65,10 @@ def _by_code(executed: bytes, decoded: Decoded, body: str) -> Iterator[Doubt]:
             for begin, reason, text in _BY_OPCODE:
                 if opcodes[names[at]].startswith(begin):
                     yield doubt(at, reason, text)
-            if opcodes[names[at]].startswith("cp.async.mbarrier.arrive") and ".noinc" not in opcodes[names[at]]:
+            if (
+                opcodes[names[at]].startswith("cp.async.mbarrier.arrive")
+                and ".noinc" not in opcodes[names[at]]
+            ):
                 yield doubt(at, "unsupported", "cp.async.mbarrier.arrive without .noinc")
     if found := _PLACES.search(body):
         yield Doubt("order-decides", f"{found[0]} is read: where a thread runs is not fixed")

@@ -121,6 +121,7 @@ races|race-mbarrier-init-relaxed|warning>error|continues|a thread uses an mbarri
 races|race-mbarrier-init-fence|note|continues|as race-mbarrier-init, ordered by a releasing barrier, without fence.mbarrier_init
 races|phase-overrun|error|continues|an arrival, a delivery, an announcement of bytes or the end of an mbarrier (or an arrival at a named barrier) that no order keeps out of the phase before or after it: another schedule counts it there
 races|phase-lapped|error|continues|a wait for a phase of an mbarrier that may start before the phase before is complete, or during which the next phase may end: parity shows every second phase only
+races|phase-lapped-lanes|warning>error|continues|as phase-lapped, where a lane of the wait's warp goes on without the others: they wait apart, and nothing brings them together; an error with strict
 races|race-exit|error|continues|a CTA exits while another CTA may still access its shared memory
 races|race-store-exit|warning>error|continues>stops|a CTA exits while its own bulk store may still read shared memory: cp.async.bulk.wait_group.read is missing; an error with strict
 races|race-commit-exit|warning>error|continues|a CTA exits while its own tcgen05.commit may still arrive at its mbarrier: no thread has waited for that phase; an error with strict

@@ -1,8 +1,8 @@
 """Waits of which an early "not yet" changes nothing: their threads only wait on (docs/certificate.md).
 
 `mbarrier.try_wait` may return false at any time (PTX ISA 9.7.13.15.16). A wait is plain when a false result
-leads back to the wait, or to another one of the same phase with the same continuation, past instructions that
-leave the same registers however often they run.
+leads back to the wait, or to another wait for the same phase with the same continuation, past instructions
+that leave the same registers however often they run.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Waits:
         return (*row["o"][1:3].tolist(), int(row["imm"]), *row["m"][:3].tolist())
 
     def _leads_to(self, at: int, wait: int) -> bool:
-        """Return whether every run of `wait` comes right after one of `at`."""
+        """Return whether every run of `wait` comes right after a run of `at`."""
         return not any(at < target <= wait for target in self._targets)
 
     def _walk(self, wait: int, values: dict[int, int]) -> _End | None:
@@ -131,6 +131,11 @@ class Waits:
             return int(not a)
         if a is None or b is None:
             return None
-        if operation[0] == "setp" and operation[1] in ("eq", "ne") and operands[3] == NONE and not row["m"][0]:
+        if (
+            operation[0] == "setp"
+            and operation[1] in ("eq", "ne")
+            and operands[3] == NONE
+            and not row["m"][0]
+        ):
             return int((a == b) == (operation[1] == "eq"))
         return {"and": a & b, "or": a | b, "xor": a ^ b}.get(operation[0])

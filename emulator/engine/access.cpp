@@ -41,6 +41,7 @@ bool Exec::whole_warp(bool all) {
   }
   if (!e.gather_lanes(w, *s, w.live)) return false;
   mask = s->mask;
+  e.tell(&Listener::lanes_meet, w, mask);
   return true;
 }
 

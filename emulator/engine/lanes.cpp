@@ -190,6 +190,7 @@ bool sync_members(Exec& x, int32_t off) {
     }
   }
   if (!x.e.gather_lanes(x.w, *x.s, masks[x.lane()])) return false;
+  x.e.tell(&Listener::lanes_meet, x.w, x.s->mask);
   x.mask = x.s->mask & x.guard();
   return true;
 }

@@ -143,7 +143,7 @@ class Engine {
   std::vector<Capture> tap_records;
   std::set<std::tuple<int32_t, uint32_t, uint32_t>> inits;  // CTA rank, offset, count of each mbarrier.init
   std::set<std::tuple<int32_t, uint32_t, int64_t>> announced;  // and the bytes of each phase's expect_tx
-  Obligations obligations;  // of the race checker's certificate
+  Obligations obligations;                                     // of the race checker's certificate
   std::vector<Doubt> doubts;
   bool sums = false;  // floats were added in memory in an order that nothing fixes
   TensorMapCache maps;

@@ -85,6 +85,7 @@ struct View {
   uint32_t copies = 0;
   Tick copies_waited = 0, copies_fenced = 0;
   uint32_t met = 0;        // rounds of the cluster barrier that its thread has passed
+  Tick together = 0;       // up to here all lanes of its warp have run
   uint64_t map = 0;        // of a read through Path::Map, its address
   Tick maps_released = 0;  // own accesses up to here have passed a fence.proxy.tensormap::generic.release
   std::shared_ptr<const CopyParts> parts;  // of a cp.async of several lanes
@@ -105,6 +106,7 @@ class Races : public Listener {
 
   void exit(const Warp& w, uint32_t lanes, const Instr* at) override;
   void warp_sync(const Warp& w, uint32_t lanes) override;
+  void lanes_meet(const Warp& w, uint32_t lanes) override;
   void fence(const Exec& x, Fence kind, int32_t spaces) override;
   void map_release(const Exec& x) override;
   void map_acquire(const Exec& x, uint32_t lanes, uint64_t address) override;
@@ -248,6 +250,9 @@ class Races : public Listener {
     std::vector<uint32_t> nth;                  // by instruction
     int32_t barrier = -1, phase = 0;            // its last successful mbarrier wait
     std::vector<Tried> tried;                   // the latest of each instruction and mbarrier
+    Tick together = 0;                          // up to here all its lanes have run
+    Tick counted = 0;                           // its last event at an mbarrier
+    std::array<uint32_t, 16> rounds{};          // of named barriers: the last that it arrived in
     uint32_t met = 0, meets = 0;                // rounds of the cluster barrier: passed, arrived at
   };
   // What other CTAs give to an mbarrier: arrivals of .cluster scope, arrivals without a scope, completions of
@@ -284,8 +289,8 @@ class Races : public Listener {
   struct Meeting {  // a named or cluster barrier
     Knowledge gather;
     std::vector<std::pair<uint32_t, Tick>> came, last;  // agents, of a named one: this round, the last one
-    std::shared_ptr<Knowledge> done;
-    std::vector<PhaseEvent> arrived, arrived_last;  // at a named one, as `came` and `last`
+    std::shared_ptr<Knowledge> done, done_before;
+    std::vector<PhaseEvent> arrived, arrived_last;  // at a named barrier, as `came` and `last`
     uint32_t rounds = 0;                            // complete
     // Of a cluster barrier, by .relaxed arrivals: what was ordered before a thread that arrives by barriers
     // of its CTA; in the current round, in all complete rounds, in all but the last.
@@ -317,8 +322,9 @@ class Races : public Listener {
   bool knows_phases(const Barrier& b, uint32_t phases, const Actor& who, const PhaseEvent*& e) const;
   static Actor actor(const View& v);
   std::string named(const PhaseEvent& e) const;
-  void open_phase(const char* code, const Cta& cta, uint32_t offset, const PhaseEvent& first,
-                  const PhaseEvent& second, const std::string& message, const char* missing);
+  void open_phase(Severity severity, const char* code, const Cta& cta, uint32_t offset,
+                  const PhaseEvent& first, const PhaseEvent& second, const std::string& message,
+                  const char* missing);
   void counts(Barrier& b, const Cta& cta, uint32_t offset, const Actor& who, const PhaseEvent& event,
               bool arrives);
   void arrival_counts(const Exec& x, Thread& t, Barrier& b, const Cta& cta, uint32_t offset, uint32_t lanes);

@@ -11,6 +11,7 @@ View Races::view_of(Thread& t, const Group& g, uint32_t lanes) {
   v.lanes = lanes;
   v.now = t.now;
   v.met = t.met;
+  v.together = t.together;
   v.own = g.own;
   v.maps_released = g.maps_released;
   if (t.copies && lanes) look_at_copies(t, __builtin_ctz(lanes), v);
@@ -94,6 +95,7 @@ void Races::give(const View& v, Knowledge& to) {
   const uint32_t lanes = v.lanes | ~thread_at(v.at).all;
   to.join(*v.know);
   raise_own(to, v.agent, lanes, v.now, v.own);
+  if (v.together) to.of[kRuns].raise(v.agent, ~0u, v.together);
   if (v.maps_released) to.mutable_maps().released.raise(v.agent, lanes, v.maps_released);
   if (v.copies_waited) happened(to, v.copies, lanes, v.copies_waited);
   happened(to, v.pipe, ~0u, v.pipe_tick);

@@ -19,9 +19,10 @@ void Races::named_arrive(const Exec& x, uint32_t id) {
     known &= agent == t.agent || know->of[kHappens].covers(agent, tick, kWholeWarp, ~0u);
   }
   m.came.push_back({t.agent, t.now});
+  t.rounds[id] = m.rounds + 1;
   ++e_.obligations.arrivals;
   const PhaseEvent event{t.agent, t.now, t.all, x.origin(x.lane())};
-  const Actor who{know.get(), t.agent, t.all, t.now};
+  const Actor who{know.get(), t.agent, t.all, t.now, t.together};
   const auto open = std::find_if(m.arrived_last.begin(), m.arrived_last.end(),
                                  [&](const PhaseEvent& e) { return !follows(who, e); });
   m.arrived.push_back(event);
@@ -37,6 +38,7 @@ void Races::named_arrive(const Exec& x, uint32_t id) {
 }
 void Races::named_done(const Cta& cta, uint32_t id) {
   Meeting& m = state(cta).named[id];
+  m.done_before = std::move(m.done);
   m.done = std::make_shared<Knowledge>(std::move(m.gather));
   m.gather = Knowledge{};
   m.last = std::move(m.came);
@@ -47,7 +49,10 @@ void Races::named_done(const Cta& cta, uint32_t id) {
 }
 void Races::named_pass(const Warp& w, uint32_t id) {
   warp_sync(w, ~0u);
-  if (auto& done = state(*w.cta).named[id].done) acquire(w, ~0u, *done);
+  // A later round may be complete, of other warps.
+  const Meeting& m = state(*w.cta).named[id];
+  const uint32_t late = m.rounds - thread(w).rounds[id];
+  if (const auto& done = late == 0 ? m.done : m.done_before; done && late < 2) acquire(w, ~0u, *done);
 }
 
 void Races::cluster_arrive(const Exec& x, bool releases) {

@@ -1,4 +1,4 @@
-// What depends on the order of accesses that may come in any order: strong ones, and sums
+// What depends on the order of accesses that may come in any order: strong accesses, and sums
 // (docs/certificate.md).
 #include <algorithm>
 
@@ -71,7 +71,7 @@ void Races::allocates(const Exec& x) {
   PhaseEvent& last = state(x.cta).allocated;
   const PhaseEvent event{t.agent, t.now, t.all, x.origin(x.lane())};
   const auto know = joined(t);
-  if (last.agent && !follows({know.get(), t.agent, t.all, t.now}, last))
+  if (last.agent && !follows({know.get(), t.agent, t.all, t.now, t.together}, last))
     doubt("order-decides", event.at, last.at,
           mnemonic(event.at.instr) + " and " + mnemonic(last.at.instr) +
               " of one CTA are in no order: which columns are free depends on it");

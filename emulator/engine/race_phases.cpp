@@ -11,7 +11,7 @@ namespace tileproof {
 
 namespace {
 constexpr const char* kWaitMissing =
-    "a wait for the end of the phase before, by the same thread or by one that it is ordered after";
+    "a wait for the end of the phase before, by the same thread or by a thread that it is ordered after";
 }  // namespace
 
 bool Races::reaches(const Knowledge& know, uint32_t agent, Tick tick, uint32_t lanes) const {
@@ -19,10 +19,22 @@ bool Races::reaches(const Knowledge& know, uint32_t agent, Tick tick, uint32_t l
          know.of[kRuns].covers(agent, tick, kSeveralLanes, lanes);
 }
 
+// Instructions that the lanes of a warp execute together (elect.sync, tcgen05.ld) order execution alone.
+void Races::lanes_meet(const Warp& w, uint32_t lanes) {
+  Thread& t = thread(w);
+  if ((lanes & w.live) != w.live || t.counted <= t.together) return;
+  if (t.groups.size() > 1) {
+    Clock runs;
+    for (const Group& g : t.groups) runs.join(g.know->of[kRuns]);
+    for (Group& g : t.groups) mutable_knowledge(g).of[kRuns].join(runs);
+  }
+  t.together = t.now++;
+}
+
 // Whether the event is over before what the actor does next.
 bool Races::follows(const Actor& who, const PhaseEvent& e) const {
   if (!e.agent) return false;
-  if (e.agent == who.agent && !(e.lanes & ~who.lanes)) return e.tick <= who.now;
+  if (e.agent == who.agent && (e.tick <= who.together || !(e.lanes & ~who.lanes))) return e.tick <= who.now;
   return reaches(*who.know, e.agent, e.tick, e.lanes);
 }
 
@@ -39,17 +51,18 @@ bool Races::knows_phases(const Barrier& b, uint32_t phases, const Actor& who, co
   return !counted.empty() && open == counted.end();
 }
 
-Actor Races::actor(const View& v) { return {v.know.get(), v.agent, v.lanes, v.now}; }
+Actor Races::actor(const View& v) { return {v.know.get(), v.agent, v.lanes, v.now, v.together}; }
 
 // `first` and `second` are not ordered, and must be.
-void Races::open_phase(const char* code, const Cta& cta, uint32_t offset, const PhaseEvent& first,
-                       const PhaseEvent& second, const std::string& message, const char* missing) {
+void Races::open_phase(Severity severity, const char* code, const Cta& cta, uint32_t offset,
+                       const PhaseEvent& first, const PhaseEvent& second, const std::string& message,
+                       const char* missing) {
   const auto which = std::make_tuple(code, second.at.instr, first.at.instr, second.at.rank);
   if (const auto told = reported_.find(which); told != reported_.end()) {
     e_.sink.findings[told->second].count++;
     return;
   }
-  Finding* f = e_.sink.add(Severity::Error, code,
+  Finding* f = e_.sink.add(severity, code,
                            message + " (the mbarrier at shared offset " + hex(offset) + " of CTA rank " +
                                std::to_string(cta.rank) + "); missing: " + missing,
                            second.at, offset, first.at.instr);
@@ -79,7 +92,7 @@ void Races::counts(Barrier& b, const Cta& cta, uint32_t offset, const Actor& who
     if (!open && !before.empty()) open = &before.back();
     const PhaseEvent& other = open ? *open : event;
     const std::string phase = std::to_string(b.phases - 1);
-    open_phase("phase-overrun", cta, offset, other, event,
+    open_phase(Severity::Error, "phase-overrun", cta, offset, other, event,
                named(event) + " is counted in phase " + std::to_string(b.phases) +
                    ", and nothing orders it after the end of phase " + phase + ", in which " + named(other) +
                    " is counted: under another schedule it is counted in phase " + phase,
@@ -93,9 +106,10 @@ void Races::arrival_counts(const Exec& x, Thread& t, Barrier& b, const Cta& cta,
                            uint32_t lanes) {
   const auto signal = static_cast<Signal>(x.instr->m[slot::mbarrier_arrive::kind]);
   const bool arrives = signal == Signal::Arrive || signal == Signal::ArriveExpectTx;
+  t.counted = t.now;
   for (const Group& g : t.groups) {
     if (!(g.lanes & lanes)) continue;
-    const Actor who{g.know.get(), t.agent, g.lanes & lanes, t.now};
+    const Actor who{g.know.get(), t.agent, g.lanes & lanes, t.now, t.together};
     const PhaseEvent event{t.agent, t.now, who.lanes, x.origin(__builtin_ctz(who.lanes))};
     counts(b, cta, offset, who, event, arrives);
     if (signal != Signal::ExpectTx) continue;
@@ -111,22 +125,24 @@ void Races::completion_counts(const View& v, Barrier& b, const Cta& cta, uint32_
   // visible.
   b.gather.of[kRuns].join(v.know->of[kRuns]);
   b.gather.of[kRuns].raise(v.agent, v.lanes | ~thread_at(v.at).all, v.now);
+  if (v.together) b.gather.of[kRuns].raise(v.agent, ~0u, v.together);
 }
 
 // A wait is over. By parity a wait passes as well when two phases fewer are complete.
 void Races::wait_counts(const Exec& x, Thread& t, Barrier& b, const Cta& cta, uint32_t offset,
                         uint32_t lanes) {
   ++e_.obligations.waits;
+  t.counted = t.now;
   const PhaseEvent event{t.agent, t.now, lanes, x.origin(__builtin_ctz(lanes))};
   for (const Group& g : t.groups) {
     if (!(g.lanes & lanes) || b.phases < 2) continue;
     const PhaseEvent* open = nullptr;
-    const Actor who{g.know.get(), t.agent, g.lanes & lanes, t.now};
+    const Actor who{g.know.get(), t.agent, g.lanes & lanes, t.now, t.together};
     if (knows_phases(b, b.phases - 1, who, open)) continue;
     const auto& before = b.events.counted[2];
     if (!open && !before.empty()) open = &before.back();
     const PhaseEvent& other = open ? *open : event;
-    open_phase("phase-lapped", cta, offset, other, event,
+    open_phase(Severity::Error, "phase-lapped", cta, offset, other, event,
                named(event) + " waits for phase " + std::to_string(b.phases - 1) +
                    ", and may start before the end of phase " + std::to_string(b.phases - 2) + ", in which " +
                    named(other) + " is counted: it then passes by the phase before that, of the same parity",
@@ -139,10 +155,10 @@ void Races::wait_counts(const Exec& x, Thread& t, Barrier& b, const Cta& cta, ui
   if (mine == waits.end())
     waits.push_back(event);
   else
-    *mine = event;  // the later one stands for both
+    *mine = event;  // the later wait stands for both
 }
 
-// A phase is complete: the waits for the one before must be over in every schedule, and nothing of this one
+// A phase is complete: the waits for the phase before must be over in every schedule, and nothing of this one
 // may still be to be announced.
 void Races::phase_ends(Barrier& b, const Cta& cta, uint32_t offset, const Origin& at) {
   Phases& p = b.events;
@@ -155,14 +171,19 @@ void Races::phase_ends(Barrier& b, const Cta& cta, uint32_t offset, const Origin
     for (const auto& far : b.far)
       if (far) all.join(*far);
     if (reaches(all, wait.agent, wait.tick, wait.lanes)) continue;
-    open_phase("phase-lapped", cta, offset, wait, last,
+    const Clock& ran = all.of[kRuns];
+    const bool others = ran.covers_other_lanes(wait.agent, wait.tick);
+    open_phase(others ? Severity::Warning : Severity::Error, others ? "phase-lapped-lanes" : "phase-lapped",
+               cta, offset, wait, last,
                named(last) + " ends phase " + std::to_string(phase) + ", and nothing orders it after " +
                    named(wait) + ", a wait for the phase before: under another schedule phase " +
-                   std::to_string(phase) + " ends first, and the wait goes on to the next one of its parity",
-               "a barrier from the wait to an arrival of the phase that ends");
+                   std::to_string(phase) +
+                   " ends first, and the wait goes on to the next phase of its parity",
+               others ? "bar.warp.sync after the wait, ahead of the lane that goes on"
+                      : "a barrier from the wait to an arrival of the phase that ends");
   }
   for (const PhaseEvent& e : p.announced)
-    open_phase("phase-overrun", cta, offset, e, last,
+    open_phase(Severity::Error, "phase-overrun", cta, offset, e, last,
                named(e) + " announces bytes in phase " + std::to_string(phase) +
                    ", and no arrival of that phase is ordered after it: under another schedule the phase is "
                    "complete before the bytes are announced",
@@ -196,10 +217,10 @@ void Races::open_round(const Exec& x, uint32_t id, const PhaseEvent& first, cons
 void Races::begins_again(const Exec& x, Barrier& b, const Cta& cta, uint32_t offset, int lane) {
   Thread& t = thread(x.w);
   const PhaseEvent event{t.agent, t.now, 1u << lane, x.origin(lane)}, inval = b.events.inval;
-  if (inval.agent && !follows({group_of(t, lane).know.get(), t.agent, 1u << lane, t.now}, inval))
-    open_phase("phase-overrun", cta, offset, inval, event,
+  if (inval.agent && !follows({group_of(t, lane).know.get(), t.agent, 1u << lane, t.now, t.together}, inval))
+    open_phase(Severity::Error, "phase-overrun", cta, offset, inval, event,
                named(event) + " begins the mbarrier, and nothing orders it after " + named(inval) +
-                   ", the end of the one before",
+                   ", the end of the mbarrier before",
                "a barrier from mbarrier.inval to mbarrier.init");
   b.far_agent = 0;
   b.done.reset();
@@ -222,7 +243,7 @@ void Races::mbarrier_inval(const Exec& x, Cta& cta, uint32_t offset, int lane) {
   Barrier* b = barrier(cta, offset);
   if (!b) return;
   Thread& t = thread(x.w);
-  const Actor who{group_of(t, lane).know.get(), t.agent, 1u << lane, t.now};
+  const Actor who{group_of(t, lane).know.get(), t.agent, 1u << lane, t.now, t.together};
   const PhaseEvent event{t.agent, t.now, 1u << lane, x.origin(lane)};
   const PhaseEvent* open = nullptr;
   bool known = knows_phases(*b, b->phases, who, open);
@@ -232,7 +253,7 @@ void Races::mbarrier_inval(const Exec& x, Cta& cta, uint32_t offset, int lane) {
   if (!known) {
     const PhaseEvent& other = open ? *open : event;
     open_phase(
-        "phase-overrun", cta, offset, other, event,
+        Severity::Error, "phase-overrun", cta, offset, other, event,
         named(event) + " ends the mbarrier, and nothing orders it after " + named(other) + ", which uses it",
         "a barrier from the last use to mbarrier.inval");
   }

@@ -22,7 +22,7 @@ struct PhaseEvent {
 
 // The events of one mbarrier.
 struct Phases {
-  // Counted in the phase under way, in the last complete one, and in the one before.
+  // Counted in the phase under way, in the last complete one, and in the phase before.
   std::array<std::vector<PhaseEvent>, 3> counted;
   std::vector<PhaseEvent> announced;  // bytes without an arrival, which no arrival of the phase follows yet
   std::vector<PhaseEvent> waits;      // over since the last phase was complete
@@ -35,6 +35,7 @@ struct Actor {
   uint32_t agent;
   uint32_t lanes;
   Tick now;
+  Tick together;  // up to here all lanes of the warp have run
 };
 
 // How many pairs of events the certificate needs an order of, by kind.

@@ -100,6 +100,7 @@ void Races::publish(Thread& t, const Group& g, uint32_t lanes, Knowledge& to) {
   lanes &= g.lanes;
   to.join(*g.know);
   raise_own(to, t.agent, (lanes & t.all) == t.all ? ~0u : lanes, t.now, g.own);
+  if (t.together) to.of[kRuns].raise(t.agent, ~0u, t.together);
   if (g.maps_released)
     to.mutable_maps().released.raise(t.agent, (lanes & t.all) == t.all ? ~0u : lanes, g.maps_released);
   if (t.copies) publish_copies(t, lanes, to);
@@ -162,6 +163,7 @@ void Races::runs_before(Thread& t, uint32_t lanes, Knowledge& to) const {
     const uint32_t mine = g.lanes & lanes;
     to.of[kRuns].join(g.know->of[kRuns]);
     to.of[kRuns].raise(t.agent, (mine & t.all) == t.all ? ~0u : mine, t.now);
+    if (t.together) to.of[kRuns].raise(t.agent, ~0u, t.together);
   }
   t.now++;
 }

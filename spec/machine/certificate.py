@@ -10,8 +10,8 @@ from tileproof.spec.machine.finding import Finding
 from tileproof.spec.machine.finding_text import source_or_line
 
 # "open": an obligation is open, or two accesses race. "order-decides": a result depends on an order that
-# nothing fixes. "not-tracked": the race checker does not follow an access. "unsupported": the certificate does
-# not cover a form of synchronisation. "truncated": the run did not end.
+# nothing fixes. "not-tracked": the race checker does not follow an access. "unsupported": the certificate
+# does not cover a form of synchronisation. "truncated": the run did not end.
 Reason = Literal["open", "order-decides", "not-tracked", "unsupported", "truncated"]
 
 
@@ -33,10 +33,10 @@ class Doubt:
 
 @dataclass(frozen=True)
 class Obligations:
-    """How many orders of two events the certificate of a launch needs, by kind, the open ones included.
+    """How many orders of two events the certificate of a launch needs, by kind, open orders included.
 
-    `arrivals`: what is counted in a phase comes after the phase before. `waits`: a wait starts after the phase
-    before the one it waits for. `held`: the next phase ends after the wait. `announcements`: `expect_tx`
+    `arrivals`: what is counted in a phase comes after the phase before. `waits`: a wait starts after the
+    phase before the awaited phase. `held`: the next phase ends after the wait. `announcements`: `expect_tx`
     comes before an arrival of its phase.
     """
 
@@ -74,7 +74,7 @@ class Certificate:
 
 
 def together(certificates: Iterable[Certificate | None]) -> Certificate | None:
-    """The certificate of several launches; None when one of them has none, or there is no launch."""
+    """The certificate of several launches; None when a launch has none, or there is no launch."""
     each = tuple(certificates)
     if not each or any(one is None for one in each):
         return None
@@ -93,7 +93,16 @@ def together(certificates: Iterable[Certificate | None]) -> Certificate | None:
 
 # Warnings about order that docs/assumptions.md takes to hold on hardware.
 ASSUMED = frozenset(
-    ["race-scope-default", "race-relaxed-reuse", "race-tmem-reused", "race-mma-reused", "race-proxy-write", "race-waited-fence", "race-commit-fence", "race-mbarrier-init-relaxed"]
+    [
+        "race-scope-default",
+        "race-relaxed-reuse",
+        "race-tmem-reused",
+        "race-mma-reused",
+        "race-proxy-write",
+        "race-waited-fence",
+        "race-commit-fence",
+        "race-mbarrier-init-relaxed",
+    ]
 )
 _ENDS = ("time-limit", "instruction-limit")
 
@@ -104,7 +113,11 @@ def from_findings(findings: Iterable[Finding]) -> tuple[Doubt, ...]:
     """
     doubts = []
     for found in findings:
-        race = found.code.startswith("race-") and found.severity == "warning" and found.code not in ASSUMED
+        race = (
+            found.code.startswith(("race-", "phase-"))
+            and found.severity == "warning"
+            and found.code not in ASSUMED
+        )
         if found.severity != "error" and not race:
             continue
         at = found.machine

@@ -36,7 +36,7 @@ def reported() -> dict[str, set[str]]:
             found.setdefault(code, set()).add("fault")
         for code in re.findall(r'code = "(race-[a-z-]+)"', text):
             found.setdefault(code, set()).add("error")
-        for severity, code in re.findall(r'Severity::(\w+)[^";]*"((?:race|pair)-[a-z0-9-]+)"', text):
+        for severity, code in re.findall(r'Severity::(\w+)[^";]*"((?:race|pair|phase)-[a-z0-9-]+)"', text):
             found.setdefault(code, set()).add({"Warning": "warn", "Note": "note"}.get(severity, "error"))
     return found
 

@@ -1,0 +1,166 @@
+"""The certificate: which launches stand for all their schedules, and what is open in the others."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tileproof.emulator import RunResult, Schedule
+
+from tests.emulator.test_idle_waits import DATA, EMPTY, FULL, LOAD, MEET, START, STORE, arrive, body
+from tests.kit.ptx import POLICIES, Memory, codes, run, wait
+
+TURNS = 4
+EARLY = Schedule()
+
+
+def ring(*, free: bool = True, waited: bool = True, together: bool = True) -> str:
+    """One buffer that warp 0 fills and warp 1 reads, `TURNS` times; without `free` it is never waited for."""
+    producer, consumer = [], []
+    for turn in range(TURNS):
+        producer += [wait(EMPTY, 1 - turn % 2)] if free else []
+        producer += [STORE, MEET if together else "", arrive(FULL, "@%p0")]
+        consumer += [wait(FULL, turn % 2)] if waited else []
+        consumer += [LOAD, MEET, arrive(EMPTY, "@%p2")]
+    return body("\n".join(producer), "\n".join(consumer))
+
+
+def launched(text: str, schedule: Schedule = EARLY, **how: object) -> RunResult:
+    """The text with two warps and races."""
+    return run(text, threads=64, shared_bytes=0x1000, races=True, schedule=schedule, **how)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("schedule", POLICIES, ids=str)
+def test_a_ring_is_certified_under_every_schedule(schedule: Schedule) -> None:
+    result = launched(ring(), schedule)
+    assert not result.errors and result.certified
+    due = result.certificate.obligations  # type: ignore[union-attr]
+    assert (due.arrivals, due.waits, due.announcements) == (
+        2 * TURNS + 3 * 2,
+        2 * TURNS,
+        0,
+    )  # with 3 bar.sync
+    assert "certified for all schedules" in str(result.certificate)
+
+
+def test_a_launch_without_races_has_no_certificate() -> None:
+    result = run(ring(), threads=64, shared_bytes=0x1000)
+    assert result.certificate is None and not result.certified
+
+
+def test_arrivals_that_do_not_wait_may_be_counted_in_the_phase_before() -> None:
+    text = body(f"{arrive(FULL, '@%p0')}\n{wait(FULL)}", f"{wait(FULL)}\n{arrive(EMPTY, '@%p2')}")
+    assert launched(text).certified
+    # Two arrivals for one phase: a count of 1, by two warps that nothing orders.
+    text = body(arrive(FULL, "@%p0"), arrive(FULL, "@%p2"))
+    result = launched(text)
+    assert codes(result) == {"phase-overrun"} and not result.certified
+    (found,) = result.errors
+    assert found.machine.race is not None and found.machine.race.space == "mbarrier"
+    assert "a wait for the end of the phase before" in found.cause
+    # One thread's own arrivals are in order, and so are those with a barrier between them.
+    assert launched(body(f"{arrive(FULL, '@%p0')}\n{arrive(FULL, '@%p0')}", "")).certified
+    apart = f"{START}\n{arrive(FULL, '@%p0')}\nbar.sync 0;\n{arrive(FULL, '@%p2')}"
+    assert launched(apart).certified
+
+
+def test_a_wait_that_the_next_phase_does_not_come_after_may_be_lapped() -> None:
+    text = body(wait(EMPTY, 1), arrive(EMPTY, "@%p2"))
+    results = [launched(text, Schedule("random", seed)) for seed in range(12)]
+    ended = [one for one in results if one.hang is None]
+    assert 0 < len(ended) < len(results)
+    assert all(codes(one) == {"phase-lapped"} for one in ended)
+    assert not any(one.certified for one in results)
+
+
+def test_a_wait_that_may_start_too_early() -> None:
+    """Without the wait for phase 0 that for phase 1 passes at once."""
+    consumer = f"{wait(FULL, 1)}\n{arrive(EMPTY, '@%p2')}"
+    producer = f"{arrive(FULL, '@%p0')}\nbar.sync 1, 32;\n{arrive(FULL, '@%p0')}"
+    result = launched(body(producer, consumer), Schedule("early"))
+    assert "phase-lapped" in codes(result) and not result.certified
+
+
+def test_lanes_that_wait_apart() -> None:
+    result = launched(ring(together=False))
+    assert codes(result) == {"phase-lapped-lanes"} and not result.errors and not result.certified
+
+
+@pytest.mark.parametrize("with_arrival", [True, False])
+def test_bytes_are_announced_before_an_arrival_of_their_phase(with_arrival: bool) -> None:
+    memory = Memory()
+    source = memory.buffer(np.arange(4, dtype=np.uint32))
+    copy = (
+        f"@%p0 cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [{DATA}], [%a0], 16, [{FULL}];"
+    )
+    announce = f"@%p0 mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [{FULL}], 16;"
+    before = [announce, copy, arrive(FULL, "@%p0")]
+    if with_arrival:
+        text = body("\n".join(before), wait(FULL))
+        assert launched(text, args=[source], memory=memory).certified
+        return
+    # Warp 1 arrives for the phase, and nothing orders it after the announcement.
+    text = body("\n".join(before[:2]) + f"\n{wait(FULL)}", arrive(FULL, "@%p2"))
+    found = launched(text, args=[source], memory=memory)
+    assert not found.certified and codes(found) & {"phase-overrun", "phase-lapped"}
+
+
+def test_a_named_barrier_of_two_groups_in_no_order() -> None:
+    one, two = "bar.sync 1, 64;", "bar.sync 2, 64;"
+
+    def text(first: str, second: str) -> str:
+        parted = "setp.lt.u32 %p3, %t, 64;\n@!%p3 bra OTHERS;"
+        return f"{START}\n{parted}\n{first}\nbra END;\nOTHERS:\n{second}\nEND:"
+
+    def at(first: str, second: str) -> RunResult:
+        return run(text(first, second), threads=128, shared_bytes=0x1000, races=True)
+
+    assert at(one, two).certified
+    assert "phase-overrun" in codes(at(one, one)) and not at(one, one).certified
+
+
+def test_the_use_of_an_mbarrier_ends_before_its_inval() -> None:
+    end = f"@%p0 mbarrier.inval.shared::cta.b64 [{FULL}];"
+    used = f"{arrive(FULL, '@%p2')}\n{wait(FULL)}"
+    assert launched(f"{START}\n@%p1 bra NEXT;\n{used}\nNEXT:\nbar.sync 0;\n{end}").certified
+    assert "phase-overrun" in codes(launched(body(f"{wait(FULL)}\n{MEET}\n{end}", used), Schedule("late")))
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        ("@%p0 atom.global.add.u32 %r1, [%a0], 1;\n@%p2 atom.global.add.u32 %r1, [%a0], 1;", "nothing"),
+        ("atom.global.add.u32 %r1, [%a0], 1;", "lanes of atom"),
+        ("@%p0 st.relaxed.gpu.global.u32 [%a0], 1;\n@%p2 ld.relaxed.gpu.global.u32 %r1, [%a0];", "nothing"),
+        ("mov.u32 %r1, %clock;", "a clock is read"),
+        ("mov.u32 %r1, %smid;", "%smid is read"),
+        ("activemask.b32 %r1;", "which lanes run together"),
+        ("red.global.add.f32 [%a0], 0f3F800000;\nbar.sync 0;\n@%p0 ld.global.f32 %f1, [%a0];", "a sum of"),
+        ("red.global.add.u32 [%a0], 1;\nred.global.max.u32 [%a0], 7;", "nothing"),
+        ("red.global.add.u32 [%a0], 1;\nbar.sync 0;\n@%p0 ld.global.u32 %r1, [%a0];", ""),
+        ("red.global.add.f32 [%a0], 0f3F800000;", ""),
+        ("@%p0 atom.global.add.u32 %r1, [%a0], 1;\nbar.sync 0;\n@%p2 atom.global.add.u32 %r1, [%a0], 1;", ""),
+    ],
+)  # fmt: skip
+def test_what_the_schedule_decides(code: str, reason: str) -> None:
+    memory = Memory()
+    result = launched(f"{START}\n{code}", args=[memory.buffer(np.zeros(4, np.uint32))], memory=memory)
+    assert not result.errors
+    doubts = result.certificate.doubts  # type: ignore[union-attr]
+    assert [one.reason for one in doubts] == ["order-decides"] * len(doubts)
+    assert bool(doubts) == bool(reason) and all(reason in one.text for one in doubts[:1])
+
+
+def test_a_result_that_is_not_true_yet() -> None:
+    """A loop around the wait is certified; a branch past something else on false is not."""
+    once = f"mbarrier.try_wait.parity.shared::cta.b64 %p4, [{FULL}], 0;"
+    used = launched(body(f"{once}\n@%p4 bra END;\nst.shared.u32 [{DATA}], %t;", arrive(FULL, "@%p2")))
+    assert any("decides more than to wait on" in one.text for one in used.certificate.doubts)  # type: ignore[union-attr]
+    loop = f"AGAIN:\n{once}\nselp.u32 %r1, 1, 0, %p4;\nsetp.eq.u32 %p5, %r1, 0;\n@%p5 bra AGAIN;"
+    assert launched(body(loop, arrive(FULL, "@%p2"))).certified
+    counted = loop.replace("selp.u32", "add.u32 %r2, %r2, 1;\nselp.u32")
+    assert not launched(body(f"mov.u32 %r2, 0;\n{counted}", arrive(FULL, "@%p2"))).certified
+
+
+def test_a_run_that_did_not_end() -> None:
+    result = run("LOOP: bra LOOP;", races=True, instruction_limit=1000)
+    assert [one.reason for one in result.certificate.doubts] == ["truncated"]  # type: ignore[union-attr]

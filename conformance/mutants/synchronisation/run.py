@@ -211,6 +211,9 @@ def faults(findings: Sequence[Finding], schedule: Schedule, expected: Reported |
     """
     wanted = "error" if any(one.severity == "error" for one in findings) else "warning"
     every = [finding for finding in findings if finding.severity == wanted]
+    every.sort(
+        key=lambda finding: finding.code.startswith("phase-")
+    )  # beside them, what comes of an open phase
     if expected and expected.severity == "note" and not every:
         every = [one for one in findings if (one.severity, one.code) == ("note", expected.code)]
     first = every[:1] + [one for one in every if one.code not in SYMPTOMS][:1]

@@ -6,11 +6,29 @@ import numpy as np
 import pytest
 from tileproof.emulator import RunResult, Schedule
 
-from tests.emulator.test_idle_waits import DATA, EMPTY, FULL, LOAD, MEET, START, STORE, arrive, body
-from tests.kit.ptx import POLICIES, Memory, codes, run, wait
+from tests.kit.ptx import POLICIES, Memory, codes, init_barrier, run, wait
+
+FULL, EMPTY, DATA = 1024, 1032, 2048
+START = f"""{init_barrier(FULL)}
+{init_barrier(EMPTY)}
+fence.mbarrier_init.release.cluster;
+bar.sync 0;
+setp.lt.u32 %p1, %t, 32;
+setp.eq.u32 %p2, %t, 32;"""
+MEET = "bar.warp.sync -1;"
+STORE, LOAD = f"@%p0 st.shared.b32 [{DATA}], %t;", f"ld.shared.b32 %r1, [{DATA}];"
 
 TURNS = 4
 EARLY = Schedule()
+
+
+def arrive(offset: int, guard: str) -> str:
+    return f"{guard} mbarrier.arrive.shared::cta.b64 _, [{offset}];"
+
+
+def body(producer: str, consumer: str) -> str:
+    """Warp 0 produces, warp 1 consumes."""
+    return f"{START}\n@!%p1 bra CONSUMER;\n{producer}\nbra END;\nCONSUMER:\n{consumer}\nEND:"
 
 
 def ring(*, free: bool = True, waited: bool = True, together: bool = True) -> str:

@@ -381,7 +381,7 @@ void Races::forget_slot(std::vector<Slot>& list) {
   list.erase(list.begin());
 }
 
-// The last write of a granule; what it leaves of the one before goes to the list.
+// The last write of a granule; what it leaves of the write before goes to the list.
 template <class S>
 void Races::put_write(S& shadow, Cell& cell, const Slot& fresh, bool both_stay) {
   Slot old = cell.write;

@@ -22,7 +22,7 @@ struct PhaseEvent {
 
 // The events of one mbarrier.
 struct Phases {
-  // Counted in the phase under way, in the last complete one, and in the phase before.
+  // Counted in the phase under way, in the last complete phase, and in the phase before.
   std::array<std::vector<PhaseEvent>, 3> counted;
   std::vector<PhaseEvent> announced;  // bytes without an arrival, which no arrival of the phase follows yet
   std::vector<PhaseEvent> waits;      // over since the last phase was complete

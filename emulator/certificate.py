@@ -38,8 +38,8 @@ def certificate(
 
 
 def _by_engine(raw: Mapping[str, Any]) -> Iterator[Doubt]:
-    for one in raw["doubts"]:
-        yield Doubt(one["reason"], one["text"], one["line"], one["source"], one["instruction"], one["count"])
+    for found in raw["doubts"]:
+        yield Doubt(*(found[name] for name in ("reason", "text", "line", "source", "instruction", "count")))
 
 
 def _by_code(executed: bytes, decoded: Decoded, body: str) -> Iterator[Doubt]:

@@ -76,18 +76,18 @@ class Certificate:
 def together(certificates: Iterable[Certificate | None]) -> Certificate | None:
     """The certificate of several launches; None when a launch has none, or there is no launch."""
     each = tuple(certificates)
-    if not each or any(one is None for one in each):
+    if not each or any(run is None for run in each):
         return None
-    known = [one for one in each if one is not None]
+    known = [run for run in each if run is not None]
     return Certificate(
         Obligations(
             *(
-                sum(getattr(one.obligations, name) for one in known)
+                sum(getattr(run.obligations, name) for run in known)
                 for name in ("arrivals", "waits", "held", "announcements")
             )
         ),
-        tuple(doubt for one in known for doubt in one.doubts),
-        any(one.sums for one in known),
+        tuple(doubt for run in known for doubt in run.doubts),
+        any(run.sums for run in known),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tileproof.conformance.verdict.contract import CheckOutcome, VerdictRecord
+from tileproof.spec.machine.certificate import in_words
 from tileproof.spec.machine.finding_text import headline
 from tileproof.spec.machine.finding_text import lines as lines_of
 
@@ -77,6 +78,8 @@ def _checks(checks: tuple[CheckOutcome, ...]) -> Iterator[str]:
             yield f"  {'':<12}   fixed inputs: an answer that is stored for {told} would not be noticed"
         for text, count in list(one.details.get("remarks", {}).items())[:MOST_LINES]:
             yield f"  {'':<12}   {text} (under {count} schedules)"
+        for text in in_words(one.details["certificate"], True) if "certificate" in one.details else ():
+            yield f"  {'':<12}   {text}"
         for error in one.details.get("errors", ()):
             for key in ("what", "where", "expected", "found", "do"):
                 if error[key]:

@@ -22,6 +22,7 @@ from tileproof.conformance.check.runs import Again, Ahead, Run, judged_runs
 from tileproof.conformance.compare.compare import StageScore
 from tileproof.conformance.judging.judged_run import JudgedRun
 from tileproof.kernels.variant import Variant
+from tileproof.spec.machine.certificate import Certificate
 from tileproof.spec.machine.finding import Finding
 from tileproof.spec.machine.schedule import SEEDED, Policy, Schedule
 from tileproof.spec.plan import KernelPlan
@@ -83,6 +84,7 @@ class Report:
     seconds: float = 0.0
     scores: dict[str, StageScore] = field(default_factory=dict)
     remarks: dict[str, int] = field(default_factory=dict)
+    certificates: list[Certificate | None] = field(default_factory=list, repr=False)
     agreed: int = 0
     again: int = 0  # examples whose production build was launched again, and gave the same outputs
     failure: Failure | None = None
@@ -106,6 +108,7 @@ class Report:
         self.again += run.again
         for name, score in run.scores.items():
             self.scores.setdefault(name, StageScore()).add(score)
+        self.certificates.append(run.certificate)
         for code, number in run.remarks.items():
             self.remarks[code] = self.remarks.get(code, 0) + number
 

@@ -155,6 +155,7 @@ def judge_run(
         executed=production.executed_by_entry,
         finished=not production.errors,
         points=production.counters.schedule_points,
+        certificate=production.certificate,
     )
     problem, tiling = plan.problem, tiling_of(plan)
     wanted = [name for name in problem.stages if name in (stages or plan.stages)]

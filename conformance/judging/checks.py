@@ -7,6 +7,7 @@ from typing import Any
 
 from tileproof.conformance.judging.log import RunLog
 from tileproof.conformance.verdict.contract import CheckOutcome
+from tileproof.spec.machine.certificate import summary
 from tileproof.spec.machine.finding import Finding
 from tileproof.spec.machine.finding_text import headline
 
@@ -62,7 +63,8 @@ def races(log: RunLog, findings: Sequence[Finding], checked: bool) -> CheckOutco
     if not checked:
         return not_run("races", "they were left out (--no-races)")
     whole = any(not run.ended_by for run in log.runs)
-    passed = CheckOutcome("races", True, "passed")
+    details = {"certificate": summary(run.certificate for run in log.runs)}
+    passed = CheckOutcome("races", True, "passed", details=details)
     return failed_or("races", findings, passed if whole else not_run("races", log.stopped))
 
 

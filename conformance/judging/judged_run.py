@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tileproof.conformance.compare.compare import StageScore
+from tileproof.spec.machine.certificate import Certificate
 from tileproof.spec.machine.finding import Finding
 from tileproof.spec.machine.run_result import RunResult
 from tileproof.spec.machine.schedule import Schedule
@@ -25,7 +26,8 @@ class JudgedRun:
     where the driver does not report it. `finished`: every launch ran to its end; `ended_by`: the limit that
     stopped it, as `RunResult.ended_by`. `points`: scheduling points. `agreed`: tiles that two builds show
     with equal bits. `again`: the production build was launched again; `unrepeated`: only its outputs are
-    wrong. `wrong`: arrays that a reference function may explain. `result` is kept of the first run of a case.
+    wrong. `certificate`: of a run with race checking.
+    `wrong`: arrays that a reference function may explain. `result` is kept of the first run of a case.
     """
 
     schedule: Schedule = field(default_factory=Schedule)
@@ -40,6 +42,7 @@ class JudgedRun:
     agreed: int = 0
     again: bool = False
     unrepeated: bool = False
+    certificate: Certificate | None = field(default=None, repr=False)
     wrong: tuple[WrongArray, ...] = field(default=(), repr=False)
     result: RunResult | None = field(default=None, repr=False)
 

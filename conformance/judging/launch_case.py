@@ -156,6 +156,7 @@ class LaunchCase(Case):
             ended_by=run.ended_by,
             points=run.counters.schedule_points,
             seconds=run.seconds,
+            certificate=run.certificate,
             result=_kept(run) if first else None,
         )
         if run.stopped:

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 from tileproof.conformance.check.property import Report
+from tileproof.spec.machine.certificate import in_words, summary
 from tileproof.spec.machine.finding_text import lines
 
 REFRESH_S = 0.2
@@ -88,6 +89,8 @@ def print_report(report: Report, replay: str) -> None:
         if report.again:
             which = "under another schedule" if report.chosen_schedules else "in whatever order came"
             console.print(f"{report.again} examples were launched again {which}, with the same outputs")
+        for text in in_words(summary(report.certificates), False):
+            console.print(escape(text))
         for code, count in sorted(report.remarks.items()):
             console.print(f"remark: {code} ({count} times)")
         _print_not_judged(console, report)

@@ -39,6 +39,7 @@ void Races::start_cluster(Cluster& cluster) {
     s.tmem.resize(static_cast<size_t>(kTmemColumns) * (kTmemLanes / 16));
     s.at_exit.clear();
     s.pair = PairState{};
+    s.allocated = PhaseEvent{};
     s.remote.clear();
     s.warps.assign(cta.warps.size(), Thread{});
     for (Thread& t : s.warps) {

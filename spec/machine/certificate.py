@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from tileproof.spec.machine.finding import Finding
 from tileproof.spec.machine.finding_text import source_or_line
@@ -89,6 +90,32 @@ def together(certificates: Iterable[Certificate | None]) -> Certificate | None:
         tuple(doubt for run in known for doubt in run.doubts),
         any(run.sums for run in known),
     )
+
+
+def summary(certificates: Iterable[Certificate | None]) -> dict[str, Any]:
+    """What the certificates of several runs say, for reports: `certified` of `launches` runs with race
+    checking, and the reasons of the others with the number of runs that give each.
+    """
+    known = [run for run in certificates if run is not None]
+    reasons = Counter(text for run in known for text in dict.fromkeys(map(str, run.doubts)))
+    certified = sum(map(bool, known))
+    return {"launches": len(known), "certified": certified, "reasons": dict(reasons.most_common(12))}
+
+
+def in_words(told: Mapping[str, Any], same: bool) -> list[str]:
+    """A `summary` as lines; none without race checking. `same`: all runs are of one launch with the same
+    inputs, so that a single certificate covers them.
+    """
+    launches, certified = told["launches"], told["certified"]
+    if not launches:
+        return []
+    if certified == launches or (same and certified):
+        return ["certified for all schedules (docs/certificate.md)"]
+    head = f"sampled: {launches} schedules"
+    if not same:
+        head = f"certified for all schedules: {certified} of {launches} launches"
+    reasons = list(told["reasons"].items())[:3]
+    return [head, *(f"not certified: {text} ({count} runs)" for text, count in reasons)]
 
 
 # Warnings about order that docs/assumptions.md takes to hold on hardware.

@@ -11,6 +11,7 @@ from tileproof.conformance.check.property import Failure, Report, scores_as_dict
 from tileproof.conformance.gate.failing import failing_tile, trace_around
 from tileproof.conformance.gate.model import CheckReport, GatedVariant, gate_check
 from tileproof.emulator.coverage import union
+from tileproof.spec.machine.certificate import summary
 from tileproof.spec.machine.finding_text import headline, lines
 from tileproof.spec.machine.run_result import RunResult
 from tileproof.spec.machine.schedule import SEEDED, Schedule
@@ -58,6 +59,7 @@ def figures(report: Report) -> dict[str, object]:
         "examples": report.examples,
         "tiles_equal_in_both_builds": report.agreed,
         "remarks": dict(sorted(report.remarks.items())),
+        "certificate": summary(report.certificates),
         "not_judged": list(report.not_judged),
         "stages": scores_as_dict(report.scores),
     }

@@ -260,7 +260,8 @@ Engine::Ran Engine::run_split(Warp& w, size_t index, uint32_t most, bool consult
         diverge(w, index, i, mask);
         // Both sides are schedulable now; the taken side goes on here.
       }
-      spend(1, Origin{&i, cta.id, cta.rank, w.index, static_cast<int32_t>(__builtin_ctz(s->mask))});
+      spend(heard() ? 32 : 1,
+            Origin{&i, cta.id, cta.rank, w.index, static_cast<int32_t>(__builtin_ctz(s->mask))});
       if (counters.warp_instructions > config.instruction_limit) {
         fault("instruction-limit",
               "the launch ran " + std::to_string(config.instruction_limit) +

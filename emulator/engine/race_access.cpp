@@ -48,6 +48,10 @@ uint32_t Races::record(Thread& t, const Origin& at, uint32_t lanes, Path path) {
   a.barrier = t.barrier;
   a.phase = t.phase;
   a.nth = ++t.nth[pc];
+  if (accesses_.size() >= kMostAccesses && !e_.stopped)
+    e_.fault("memory-limit",
+             "the race checker keeps " + std::to_string(kMostAccesses) + " accesses of resident clusters",
+             at);
   accesses_.push_back(a);
   return static_cast<uint32_t>(accesses_.size() - 1);
 }

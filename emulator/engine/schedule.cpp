@@ -237,11 +237,18 @@ void Scheduler::name(Candidate& c) const {
            std::min<uint32_t>(c.warp->splits[c.split].tries, 255);
 }
 
+void Scheduler::decide(Decision made) {
+  static_assert(kMostDecisions == 1 << 20);
+  decisions.push_back(made);
+  if (decisions.size() > kMostDecisions && !e.stopped)
+    e.fault("memory-limit", "the record of the schedule has more than 2^20 decisions", Origin{});
+}
+
 bool Scheduler::gives_up(Warp& w, const Split& s) {
   Candidate c = group(w, static_cast<size_t>(&s - w.splits.data()));
   name(c);
   if (!expires(c)) return false;
-  if (recorder_) decisions.push_back({c.actor, c.step | kGivesUp});
+  if (recorder_) decide({c.actor, c.step | kGivesUp});
   return true;
 }
 
@@ -335,7 +342,7 @@ void Scheduler::choose_and_move() {
   const Candidate chosen = candidates_[n];
   if (recorder_) {
     for (size_t base = recorder_->pick(candidates_); base != n; base = recorder_->pick(candidates_)) {
-      decisions.push_back({candidates_[base].actor, candidates_[base].step});
+      decide({candidates_[base].actor, candidates_[base].step});
       recorder_->hold(candidates_[base]);
     }
   }

@@ -187,7 +187,8 @@ class Scheduler {
   bool gives_up(Warp& w, const Split& s);
 
   std::vector<Decision> decisions;  // recorded
-  std::vector<Held> holds;          // followed
+  void decide(Decision made);
+  std::vector<Held> holds;  // followed
 
  protected:
   virtual size_t pick(const Candidates& c) = 0;

@@ -122,6 +122,23 @@ def test_captures_end_at_a_limit() -> None:
     assert sum(c.data.nbytes + c.valid.nbytes for c in result.captures) <= 2 << 30
 
 
+def test_a_record_of_an_endless_schedule_ends() -> None:
+    body = "L: st.global.u32 [%a0], %r1; add.u32 %r1, %r1, 1; bra.uni L;"
+    memory = Memory()
+    began = time.monotonic()
+    result = run(
+        body,
+        [memory.empty(1, np.uint32)],
+        memory=memory,
+        threads=64,
+        seconds_limit=20,
+        schedule=Schedule("random"),
+        record="late",
+    )
+    assert result.ended_by == "memory-limit" and len(result.decisions) == (1 << 20) + 1
+    assert time.monotonic() - began < 20
+
+
 def test_many_empty_ctas_end_at_the_limit() -> None:
     """No CTA branches."""
     text_ = kernel_text("")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from tileproof.emulator import Memory, Schedule
+from tileproof.emulator import Memory, Schedule, SmemRegion, Stream, Tap, TmemRegion
 from tileproof.spec.machine.errors import TileproofError
 
 from tests.kit.ptx import kernel_text, parsed
@@ -71,16 +71,38 @@ def launched(
     maps = [isinstance(arg, bytes) for arg in args]
     options: dict[str, Any] = {"threads": 32, "cluster": 1, "shared_bytes": 8192} | how
     threads, cluster = options.pop("threads"), options.pop("cluster")
+    options |= {
+        "grid": (cluster * rng.choice((1, 1, 1, 3)),), "block": (threads,), "cluster": (cluster,), "args": list(args), "schedule": schedule(rng),
+        "races": rng.random() < 0.3, "strict": rng.random() < 0.1, "trace": rng.random() < 0.1, "path": rng.random() < 0.5,
+        "mma": rng.choice(("fast", "exact")), "taps": _taps(rng) if rng.random() < 0.2 else (),
+    }  # fmt: skip
+    if options["schedule"].policy != "early" and rng.random() < 0.1:
+        options["record"] = rng.choice(("late", "early", "late-newest"))
+    module_ = parsed(kernel_text(body, maps, module))
     try:
-        result = parsed(kernel_text(body, maps, module)).launch(
-            "k", grid=(cluster,), block=(threads,), cluster=(cluster,), args=list(args), memory=memory, schedule=schedule(rng),
-            races=rng.random() < 0.3, strict=rng.random() < 0.1, trace=rng.random() < 0.1, mma=rng.choice(("fast", "exact")), **LIMITS, **options,
-        )  # fmt: skip
+        if rng.random() < 0.9:
+            result = module_.launch("k", memory=memory, **LIMITS, **options)
+        else:  # again, in a stream beside it and over it
+            stream, other = Stream(memory), Stream(memory)
+            first = stream.launch(module_, "k", **LIMITS, **options)
+            assert first and stream.last
+            result = other.launch(module_, "k", unordered=[stream.last], **LIMITS, **options)
+            stream.launch(module_, "k", programmatic=True, **LIMITS, **options)
     except TileproofError as error:
         assert error.what
         return
     assert all(f.severity in ("error", "warning", "note") and f.message for f in result.findings)
     assert len(result.printf) <= 1 << 20
+
+
+def _taps(rng: random.Random) -> list[Tap]:
+    """Captures at the mbarrier that most cases have, of anything that a launch takes."""
+    column, offset = rng.choice((0, 1, 500, 511)), rng.choice((-1024, 0, 8192, 200_000))
+    regions = (
+        TmemRegion(column, rng.randint(1, 512 - column)),
+        SmemRegion(offset, rng.choice((1, 4096, 30_000))),
+    )
+    return [Tap("t", 0, regions[0]), Tap("s", 0, regions[1])]
 
 
 def words(memory: Memory, values: Sequence[int]) -> Any:

@@ -104,6 +104,11 @@ class Module:
         }
 
     @property
+    def text(self) -> str:
+        """Its PTX, comments blanked out."""
+        return self._parsed.text
+
+    @property
     def target(self) -> Target:
         """The architecture and the PTX version of its directives."""
         return Target.of(self._parsed.target, self._parsed.version)

@@ -42,7 +42,22 @@ def inspect(kernel: str, entry: str | None, as_json: bool) -> int:
     else:
         for number, (title, info) in enumerate(found):
             print("\n" * bool(number) + (f"{title}: " if several else "") + "\n".join(info.lines()))
+    for line in _known_wrong(kernel, entry):
+        click.echo(line, err=True)
     return 0 if all(entry_info.runs for entry_info in entries) else COULD_NOT_CHECK
+
+
+def _known_wrong(kernel: str, entry: str | None) -> list[str]:
+    """Warnings about machine code that ptxas is known to get wrong."""
+    from tileproof.kernels.wrong_code import wrong_code
+
+    out = []
+    for _, module in _modules(kernel):
+        try:
+            out += [f"warning: {w}" for w in wrong_code(module.text) if entry in (None, w.entry)]
+        except TileproofError as error:
+            out.append(f"warning: ptxas's known defects were not looked for: {error.what}")
+    return out
 
 
 def _modules(argument: str) -> list[tuple[str, Module]]:

@@ -40,6 +40,7 @@ uint16_t compute(Op op, uint16_t a, uint16_t b, uint16_t c, const Flags& f) {
       if (H::is_nan(a)) return H::kNan;  // measured on an H200
       return static_cast<uint16_t>(a ^ H::kSign);
     case Op::Abs:
+      if (H::is_nan(a)) return H::kNan;
       return static_cast<uint16_t>(a & ~H::kSign);
     case Op::Min:
     case Op::Max: {

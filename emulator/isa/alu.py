@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tileproof.emulator.decode import Decoder
 from tileproof.emulator.program import NONE, TYPE_BYTES
-from tileproof.emulator.ptx import Immediate, Instruction, Name, Pair, Sink, Vector
+from tileproof.emulator.ptx import Immediate, Instruction, Name, Operand, Pair, Sink, Vector
 from tileproof.emulator.registry import Modifiers, Unknown, instruction
 from tileproof.emulator.slots import slots
 
@@ -93,6 +93,7 @@ _COMPARE_F32 = _COMPARE_INT - {"lo", "ls", "hi", "hs"} | {
     "num",
     "nan",
 }
+_ONES = {"f16": 0x3C00, "bf16": 0x3F80, "f32": 0x3F800000}
 _UNSIGNED = {"lo": "lt", "ls": "le", "hi": "gt", "hs": "ge"}
 
 
@@ -130,6 +131,22 @@ def setp(d: Decoder, i: Instruction, m: Modifiers) -> None:
     first_slot = d.temporary(0) if isinstance(p, Sink) else d.dst(p, "pred")
     second_slot = NONE if q is None or isinstance(q, Sink) else d.dst(q, "pred")
     code = {None: 0, "and": 1, "or": 2, "xor": 3}[combine]
+    _compare(d, compare, ftz, type_, (a, b), (first_slot, second_slot), (other, code, negated))
+
+
+def _compare(
+    d: Decoder,
+    compare: str,
+    ftz: str,
+    type_: str,
+    operands: tuple[Operand, Operand],
+    slots_: tuple[int, int],
+    combined: tuple[int, int, int],
+) -> None:
+    """The predicates `slots_` of a comparison; `combined`: another one, how it joins, whether negated."""
+    a, b = operands
+    first_slot, second_slot = slots_
+    other, code, negated = combined
     if type_ in _FLOATS - {"f32", "f64"}:
         # Widened without error and compared as f32; the halves of a pair are p and q (PTX ISA 9.7.7.2).
         packed = type_.endswith("x2")
@@ -141,7 +158,7 @@ def setp(d: Decoder, i: Instruction, m: Modifiers) -> None:
             if to != NONE:
                 # With both halves the second must not see a predicate that the first has overwritten.
                 kept = other
-                if packed and combine and half == 0 and other == first_slot and second_slot != NONE:
+                if packed and code and half == 0 and other == first_slot and second_slot != NONE:
                     other = d.temporary(0)
                     d.emit("mov.pred", dst=other, a=kept)
                     kept = first_slot
@@ -188,6 +205,58 @@ def _widened(d: Decoder, slot: int, narrow: str, half: int | None, ftz: str) -> 
     wide = d.temporary(4)
     d.emit(f"cvt.f32.{narrow}", dst=wide, a=slot)
     return wide
+
+
+def _set_forms() -> str:
+    forms = []
+    for to in ("{u32,s32,f32}", "f16", "bf16"):
+        since = {"f16": " @sm_53", "bf16": " @sm_90 @ptx7.8"}.get(to, "")
+        forms += [
+            f"{_INT_CMP}{_COMBINE}.{to}.{{s,u}}{{16,32,64}}{since}",
+            f".{{lo,ls,hi,hs}}{_COMBINE}.{to}.u{{16,32,64}}{since}",
+            f".{{eq,ne}}{_COMBINE}.{to}.b{{16,32,64}}{since}",
+            f"{_FLOAT_CMP}{_COMBINE}{'' if to == 'bf16' else '[.ftz]'}.{to}.f32{since}",
+            f"{_FLOAT_CMP}{_COMBINE}.{to}.f64{since}",
+        ]
+    return "; ".join(
+        (
+            *forms,
+            f"{_FLOAT_CMP}{_COMBINE}[.ftz].{{u16,s16,u32,s32,f16}}.f16 @sm_53",
+            f"{_FLOAT_CMP}{_COMBINE}[.ftz].{{f16x2,u32,s32}}.f16x2 @sm_53",
+            f"{_FLOAT_CMP}{_COMBINE}.{{u16,s16,u32,s32,bf16}}.bf16 @sm_90 @ptx7.8",
+            f"{_FLOAT_CMP}{_COMBINE}.{{bf16x2,u32,s32}}.bf16x2 @sm_90 @ptx7.8",
+        )
+    )
+
+
+@instruction(
+    "set",
+    group="comparison and selection",
+    forms=_set_forms(),
+    section="9.7.6.1, 9.7.7.1",
+    note="all bits or 1.0 where the comparison holds",
+)
+def set_(d: Decoder, i: Instruction, m: Modifiers) -> None:
+    compare = m.remaining.pop(0)
+    combine = m.take("and", "or", "xor")
+    ftz = "ftz." if m.take("ftz") else ""
+    to, type_ = m.types()
+    dst, a, b, *rest = i.operands
+    other, negated = d.predicate(rest[0]) if combine else (NONE, 0)
+    code = {None: 0, "and": 1, "or": 2, "xor": 3}[combine]
+    packed = type_.endswith("x2")
+    holds = [d.temporary(0), d.temporary(0) if packed else NONE]
+    _compare(d, compare, ftz, type_, (a, b), (holds[0], holds[1]), (other, code, negated))
+    size = 2 if packed else (TYPE_BYTES.get(to, 2))
+    yes, no = d.constant(_ONES.get(to.removesuffix("x2"), (1 << 8 * size) - 1), size), d.constant(0, size)
+    carrier = f"b{16 * len(holds) if packed else 8 * size}"
+    if not packed:
+        d.emit(f"selp.{8 * size}", dst=d.dst(dst, carrier), a=yes, b=no, c=holds[0])
+        return
+    parts = [d.temporary(2), d.temporary(2)]
+    for part, predicate in zip(parts, holds, strict=True):
+        d.emit("selp.16", dst=part, a=yes, b=no, c=predicate)
+    d.emit("mov.pack", dst=d.dst(dst, carrier), part=2, whole=4, vec=parts)
 
 
 @instruction(

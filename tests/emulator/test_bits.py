@@ -9,7 +9,7 @@ import pytest
 from tests.kit.ptx import elementwise, outputs, store
 from tests.kit.values import crossed, integer_edges
 
-COVERS = "bfe bfi shf addc subc madc mul24 mad24 sad popc clz bfind brev prmt dp4a dp2a fns szext bmsk cnot"
+COVERS = "bfe bfi shf addc subc madc mul24 mad24 sad popc clz bfind brev prmt dp4a dp2a fns szext bmsk cnot vabsdiff2 vabsdiff4"
 COUNT = 512
 
 
@@ -298,3 +298,26 @@ def test_pairs_of_16_bits() -> None:
         check(
             f"{op}.relu.s32 d, x0, x1;", inputs("s32", "s32"), "s32", lambda p, q, f=function: max(0, f(p, q))
         )
+
+
+@pytest.mark.parametrize("tail", ["", ".sat", ".add"])
+@pytest.mark.parametrize("types", ["u32.u32.u32", "s32.s32.s32", "u32.s32.u32"])
+@pytest.mark.parametrize("lanes", [2, 4])
+def test_absolute_differences_of_lanes(lanes: int, types: str, tail: str) -> None:
+    to, a_type, b_type = types.split(".")
+    width = 32 // lanes
+
+    def lane(value: int, at: int, signed: bool) -> int:
+        part = value >> width * at & (1 << width) - 1
+        return part - (1 << width) if signed and part >> width - 1 else part
+
+    def differences(a: int, b: int, c: int) -> int:
+        each = [abs(lane(a, k, a_type == "s32") - lane(b, k, b_type == "s32")) for k in range(lanes)]
+        if tail == ".add":
+            return c + sum(each)
+        if tail == ".sat":
+            each = [min(d, (1 << width - (to == "s32")) - 1) for d in each]
+        return sum((d & (1 << width) - 1) << width * k for k, d in enumerate(each))
+
+    line = f"vabsdiff{lanes}.{types}{tail} d, x0, x1, x2;"
+    check(line, inputs("u32", "u32", "u32"), "u32", differences)

@@ -133,6 +133,11 @@ def operands(opcode: str) -> str | None:
         tail = ", %p3" if {"and", "or", "xor"} & set(rest) else ""
         pair = "|%p4" if type_ in ("f16x2", "bf16x2") else ""
         return f"%p1{pair}, {register(type_, 2)}, {register(type_, 3)}{tail}"
+    if base == "set":
+        tail = ", %p3" if {"and", "or", "xor"} & set(rest) else ""
+        return f"{register(types[0], 1)}, {register(types[1], 2)}, {register(types[1], 3)}{tail}"
+    if base in ("vabsdiff2", "vabsdiff4"):
+        return "%r1, %r2, %r3, %r4"
     if base == "selp":
         return f"{register(type_, 1)}, {register(type_, 2)}, {register(type_, 3)}, %p1"
     if base == "cvt" and "pack" in rest:

@@ -15,6 +15,7 @@ from tileproof.kernels import toolchain
 from tileproof.kernels.compile import Resources
 from tileproof.kernels.cubin import cubins
 from tileproof.kernels.places import without_run
+from tileproof.kernels.wrong_code import wrong_code
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.limits import MAX_SHARED_BYTES
 from tileproof.spec.plans.consistency import TMEM_ALLOCATIONS, contradictions
@@ -49,6 +50,7 @@ def provenance(gated: GatedVariant) -> CheckReport:
             wrong.append("the sources, compiled again, give another PTX than the one that is judged")
         try:
             details["cubin_sha256"] = {one.target: one.sha256 for one in cubins(built)}
+            details["wrong_code"] = [str(one) for one in wrong_code(built.ptx)]
         except TileproofError as error:
             wrong.append(str(error))
     return CheckReport.of("; ".join(wrong), details=details)

@@ -1,0 +1,64 @@
+"""Random kernels: drawn from a seed, run from PTX and from machine code read back, reduced."""
+
+from __future__ import annotations
+
+import numpy as np
+from tileproof.tools.silicon.fuzz import compare, program, read_back
+from tileproof.tools.silicon.fuzz.build import ptx_of
+from tileproof.tools.silicon.fuzz.emulated import results
+from tileproof.tools.silicon.fuzz.operations import operations
+from tileproof.tools.silicon.fuzz.program import Program, Step, Value
+from tileproof.tools.silicon.fuzz.reduce import reduced
+
+
+def step(name: str, template: str, *operands: Value) -> Step:
+    (operation,) = [o for o in operations() if o.template == template]
+    return Step(name, operation, operands)
+
+
+def wrong_kernel() -> Program:
+    """A statement whose code is wrong, one before it and one after."""
+    first = step(
+        "v0", "(unsigned)((unsigned){u32} + (unsigned){u32})", Value("u32", "in_u32_0"), Value("u32", bits=3)
+    )
+    second = step("v1", "({f32}<-0.0f?-0.0f:1.0f)", Value("f32", "in_f32_0"))
+    third = step("v2", "(-{f32})", Value("f32", "v1"))
+    return Program("planted", (first, second, third), (Value("u32", "v0"), Value("f32", "v2")))
+
+
+def test_a_seed_is_a_kernel_and_every_family_runs_on_the_emulator() -> None:
+    assert program.program("3/1", "k").text() == program.program("3/1", "k").text()
+    assert program.program("3/1", "k").text() != program.program("3/2", "k").text()
+    kernels = [program.program(f"3/{n}", f"k{n}") for n in range(40)]
+    families = {s.operation.family for k in kernels for s in k.steps}
+    assert families == set(program.FAMILIES)
+    ran = results(ptx_of(kernels), [k.name for k in kernels])
+    assert [why for why in ran.values() if isinstance(why, str)] == []
+
+
+def test_machine_code_without_optimisation_gives_what_ptx_gives() -> None:
+    kernels = [program.program(f"5/{n}", f"k{n}", ("integer", "packed")) for n in range(12)]
+    pairs = compare.words_at(kernels, 0)
+    read = [(want, got) for want, got in pairs if not isinstance(want, str) and not isinstance(got, str)]
+    assert len(read) >= 8 and all((want == got).all() for want, got in read)
+
+
+def test_wrong_code_is_found_and_reduced_to_its_statement() -> None:
+    kernel = wrong_kernel()
+    assert [compare.differ(*pair) for level in (0, 3) for pair in compare.words_at([kernel], level)] == [
+        False,
+        True,
+    ]
+    small = reduced(kernel, lambda all_: [compare.differ(*pair) for pair in compare.words_at(all_, 3)])
+    assert [s.operation.template for s in small.steps] == ["({f32}<-0.0f?-0.0f:1.0f)"]
+
+
+def test_bits_of_a_nan_are_told_from_values() -> None:
+    quiet, other, one = (np.array([w], np.uint64) for w in (0x7FFFFFFF, 0xFFC00000, 0x3F800000))
+    assert compare.only_nan("f32", quiet, other) and not compare.only_nan("f32", quiet, one)
+    assert not compare.only_nan("u32", quiet, other)
+
+
+def test_an_instruction_without_a_reading_is_refused() -> None:
+    line = read_back.Line("", "MUFU.RCP", ("R1", "R2"), 0)
+    assert compare.read_words("k", [line]) == "not read: MUFU.RCP"

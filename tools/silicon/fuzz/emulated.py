@@ -1,0 +1,36 @@
+"""What random kernels compute on the emulator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from tileproof.emulator import Memory, Module
+from tileproof.spec.machine.errors import TileproofError
+from tileproof.tools.silicon.fuzz.program import SLOTS, THREADS, inputs
+
+
+def results(ptx: str, names: list[str], seed: int = 0, struct: bool = False) -> dict[str, np.ndarray | str]:
+    """What each kernel writes, [SLOTS, THREADS] u64, or why the emulator does not run it or complains.
+
+    `struct`: the kernels have one parameter, the bytes of the three pointers.
+    """
+    module = Module.from_ptx(ptx)
+    return {name: _result(module, name, seed, struct) for name in names}
+
+
+def _result(module: Module, name: str, seed: int, struct: bool) -> np.ndarray | str:
+    memory = Memory()
+    words = memory.buffer(inputs(seed))
+    out = memory.buffer(np.zeros((SLOTS, THREADS), np.uint64))
+    scratch = memory.buffer(np.zeros(16 * THREADS, np.uint8))
+    given: list[Any] = [words, out, scratch]
+    if struct:
+        given = [np.array([b.address for b in given], np.uint64).tobytes()]
+    try:
+        ran = module.launch(name, grid=(1,), block=(THREADS,), args=given, memory=memory)
+    except TileproofError as error:
+        return f"{error}"
+    if ran.findings:
+        return "; ".join(f"{f.code}: {f.message}" for f in ran.findings)
+    return np.array(out.numpy())

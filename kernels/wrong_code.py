@@ -30,7 +30,7 @@ _AS_FLOAT = re.compile(r"\bFSET\.BF\.")
 
 
 @dataclass(frozen=True)
-class Pattern:
+class KnownDefect:
     """A defect of ptxas. `may`: whether PTX can show it; `shows`: how often PTX and SASS of a kernel do."""
 
     name: str
@@ -47,7 +47,7 @@ def _selected(ptx: str, sass: str) -> int:
 
 
 PATTERNS = (
-    Pattern(
+    KnownDefect(
         "packed-constant",
         "13.0.88; mended in 13.5.37",
         "add.s16x2 or add.u16x2 of a constant of which only the low half of the sum is used adds 0 instead",
@@ -55,7 +55,7 @@ PATTERNS = (
         # a constant that is 0 in the PTX is added as RZ, never as the literal
         lambda ptx, sass: len(_ADDED_ZERO.findall(sass)),
     ),
-    Pattern(
+    KnownDefect(
         "selected-negative-zero",
         "13.0.88 and 13.5.37",
         "a selection of -0.0 or 1.0 by a comparison of floats gives +0.0 for -0.0",
@@ -70,7 +70,7 @@ class WrongCode:
     """A pattern that a kernel shows."""
 
     entry: str
-    pattern: Pattern
+    pattern: KnownDefect
     count: int
 
     def __str__(self) -> str:
@@ -86,13 +86,13 @@ def wrong_code(ptx: str) -> tuple[WrongCode, ...]:
     Raises TileproofError where a kernel may show a pattern and the tools are missing or refuse it.
     """
     entries = dict(_ENTRY.findall(ptx))
-    suspects = {name: [p for p in PATTERNS if p.may(body)] for name, body in entries.items()}
-    if not any(suspects.values()):
+    possible = {name: [p for p in PATTERNS if p.may(body)] for name, body in entries.items()}
+    if not any(possible.values()):
         return ()
     code = _machine_code(ptx)
     return tuple(
         WrongCode(name, pattern, count)
-        for name, patterns in suspects.items()
+        for name, patterns in possible.items()
         for pattern in patterns
         if (count := pattern.shows(entries[name], code.get(name, "")))
     )

@@ -143,7 +143,7 @@ def _compare(
     slots_: tuple[int, int],
     combined: tuple[int, int, int],
 ) -> None:
-    """The predicates `slots_` of a comparison; `combined`: another one, how it joins, whether negated."""
+    """The predicates `slots_` of a comparison; `combined`: another, how it joins, whether negated."""
     a, b = operands
     first_slot, second_slot = slots_
     other, code, negated = combined

@@ -261,20 +261,20 @@ def test_the_kit_catches_a_wrong_result() -> None:
 
 
 @pytest.mark.parametrize(
-    ("to", "out", "one"),
+    ("to", "out", "holding"),
     [("u32", np.uint32, 0xFFFFFFFF), ("s32", np.uint32, 0xFFFFFFFF), ("f32", np.uint32, 0x3F800000)],
 )
-def test_set_is_all_bits_or_one(to: str, out: type, one: int) -> None:
+def test_set_is_all_bits_or_1(to: str, out: type, holding: int) -> None:
     a, b = crossed(F32_EDGES, 2, 1)
     for compare, want in (("lt", a < b), ("geu", ~(a < b)), ("nan", np.isnan(a) | np.isnan(b))):
         got = elementwise(f"set.{compare}.{to}.f32 d, x0, x1;", [a, b], out)
-        assert (got == np.where(want, one, 0)).all(), compare
+        assert (got == np.where(want, holding, 0)).all(), compare
     got = elementwise(f"setp.lt.f32 %p1, x0, x1;\nset.gt.or.{to}.f32 d, x0, x1, %p1;", [a, b], out)
-    assert (got == np.where((a < b) | (a > b), one, 0)).all()
+    assert (got == np.where((a < b) | (a > b), holding, 0)).all()
 
 
-@pytest.mark.parametrize(("type_", "one"), [("f16", 0x3C00), ("bf16", 0x3F80)])
-def test_set_of_halves(type_: str, one: int) -> None:
+@pytest.mark.parametrize(("type_", "holding"), [("f16", 0x3C00), ("bf16", 0x3F80)])
+def test_set_of_halves(type_: str, holding: int) -> None:
     rng = np.random.default_rng(3)
     words = [rng.integers(0, 2**32, 256, np.uint32) for _ in range(2)]
     words[1][::3] = words[0][::3]
@@ -288,10 +288,10 @@ def test_set_of_halves(type_: str, one: int) -> None:
         )
 
     holds = [value(words[0] >> 16 * k) >= value(words[1] >> 16 * k) for k in range(2)]
-    for to, bits in ((f"{type_}x2", one), ("u32", 0xFFFF)):
+    for to, bits in ((f"{type_}x2", holding), ("u32", 0xFFFF)):
         got = elementwise(f"set.ge.{to}.{type_}x2 d, x0, x1;", words, np.uint32)
         assert (got == (np.where(holds[0], bits, 0) | np.where(holds[1], bits, 0) << 16)).all(), to
     halves = [w.astype(np.uint16) for w in words]
     assert (
-        elementwise(f"set.ge.{type_}.{type_} d, x0, x1;", halves, np.uint16) == np.where(holds[0], one, 0)
+        elementwise(f"set.ge.{type_}.{type_} d, x0, x1;", halves, np.uint16) == np.where(holds[0], holding, 0)
     ).all()

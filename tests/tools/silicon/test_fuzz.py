@@ -7,23 +7,22 @@ from tileproof.tools.silicon.fuzz import compare, program, read_back
 from tileproof.tools.silicon.fuzz.build import ptx_of
 from tileproof.tools.silicon.fuzz.emulated import results
 from tileproof.tools.silicon.fuzz.operations import operations
-from tileproof.tools.silicon.fuzz.program import Program, Step, Value
+from tileproof.tools.silicon.fuzz.program import RandomKernel, Statement, Value
 from tileproof.tools.silicon.fuzz.reduce import reduced
 
 
-def step(name: str, template: str, *operands: Value) -> Step:
+def step(name: str, template: str, *operands: Value) -> Statement:
     (operation,) = [o for o in operations() if o.template == template]
-    return Step(name, operation, operands)
+    return Statement(name, operation, operands)
 
 
-def wrong_kernel() -> Program:
-    """A statement whose code is wrong, one before it and one after."""
+def wrong_kernel() -> RandomKernel:
+    """A statement whose code is wrong beside a statement whose code is right."""
     first = step(
         "v0", "(unsigned)((unsigned){u32} + (unsigned){u32})", Value("u32", "in_u32_0"), Value("u32", bits=3)
     )
     second = step("v1", "({f32}<-0.0f?-0.0f:1.0f)", Value("f32", "in_f32_0"))
-    third = step("v2", "(-{f32})", Value("f32", "v1"))
-    return Program("planted", (first, second, third), (Value("u32", "v0"), Value("f32", "v2")))
+    return RandomKernel("planted", (first, second), (Value("u32", "v0"), Value("f32", "v1")))
 
 
 def test_a_seed_is_a_kernel_and_every_family_runs_on_the_emulator() -> None:
@@ -54,11 +53,11 @@ def test_wrong_code_is_found_and_reduced_to_its_statement() -> None:
 
 
 def test_bits_of_a_nan_are_told_from_values() -> None:
-    quiet, other, one = (np.array([w], np.uint64) for w in (0x7FFFFFFF, 0xFFC00000, 0x3F800000))
-    assert compare.only_nan("f32", quiet, other) and not compare.only_nan("f32", quiet, one)
+    quiet, other, value = (np.array([w], np.uint64) for w in (0x7FFFFFFF, 0xFFC00000, 0x3F800000))
+    assert compare.only_nan("f32", quiet, other) and not compare.only_nan("f32", quiet, value)
     assert not compare.only_nan("u32", quiet, other)
 
 
 def test_an_instruction_without_a_reading_is_refused() -> None:
-    line = read_back.Line("", "MUFU.RCP", ("R1", "R2"), 0)
+    line = read_back.SassLine("", "MUFU.RCP", ("R1", "R2"), 0)
     assert compare.read_words("k", [line]) == "not read: MUFU.RCP"

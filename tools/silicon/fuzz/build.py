@@ -9,12 +9,12 @@ from pathlib import Path
 
 from tileproof.kernels import toolchain
 from tileproof.spec.machine.errors import TileproofError
-from tileproof.tools.silicon.fuzz.program import PRELUDE, Program
+from tileproof.tools.silicon.fuzz.program import PRELUDE, RandomKernel
 
 ARCH = "sm_90"
 
 
-def ptx_of(programs: Sequence[Program]) -> str:
+def ptx_of(programs: Sequence[RandomKernel]) -> str:
     """One PTX module with every kernel; TileproofError with what nvcc says when it refuses.
 
     Products and sums stay apart (-fmad=false): the emulator executes PTX as written.

@@ -25,7 +25,7 @@ from tileproof.spec.machine.errors import TileproofError
 from tileproof.tools import evidence
 from tileproof.tools.silicon.fuzz import emulated, read_back
 from tileproof.tools.silicon.fuzz.build import cubin_of, ptx_of
-from tileproof.tools.silicon.fuzz.program import Program, program
+from tileproof.tools.silicon.fuzz.program import RandomKernel, program
 from tileproof.tools.silicon.fuzz.reduce import reduced
 
 # Lane by lane; what lanes exchange and atomics are for a card.
@@ -41,7 +41,7 @@ _FIELDS = {
 }
 
 
-def read_words(name: str, code: list[read_back.Line | str]) -> Words:
+def read_words(name: str, code: list[read_back.SassLine | str]) -> Words:
     """What the machine code writes, or why it was not read."""
     try:
         text = HEADER + read_back.ptx_of(name, code)
@@ -53,7 +53,7 @@ def read_words(name: str, code: list[read_back.Line | str]) -> Words:
         return "not read: " + str(error).splitlines()[0]
 
 
-def words_at(programs: Sequence[Program], level: int) -> list[tuple[Words, Words]]:
+def words_at(programs: Sequence[RandomKernel], level: int) -> list[tuple[Words, Words]]:
     """For each kernel what its PTX gives, and its machine code at a level of ptxas."""
     ptx = ptx_of(programs)
     want = emulated.results(ptx, [p.name for p in programs])
@@ -86,7 +86,7 @@ def batch(seed: str, first: int, count: int) -> dict[str, Any]:
     programs = [program(f"{seed}/{n}", f"k{n}", FAMILIES) for n in range(first, first + count)]
     tally: Counter[str] = Counter()
     found = []
-    for one, (want, got) in zip(programs, words_at(programs, 3), strict=True):
+    for kernel, (want, got) in zip(programs, words_at(programs, 3), strict=True):
         if isinstance(want, str):
             tally["not executed: " + want.splitlines()[0][:80]] += 1
         elif isinstance(got, str):
@@ -94,14 +94,14 @@ def batch(seed: str, first: int, count: int) -> dict[str, Any]:
         elif not differ(want, got):
             tally["same"] += 1
         else:
-            found.append(_explained(one))
+            found.append(_explained(kernel))
             tally[found[-1]["kind"]] += 1
     return {"tally": dict(tally), "differences": found}
 
 
-def _explained(one: Program) -> dict[str, Any]:
+def _explained(kernel: RandomKernel) -> dict[str, Any]:
     """A difference, with the smallest kernel that shows it."""
-    small = reduced(one, lambda programs: [differ(*pair) for pair in words_at(programs, 3)])
+    small = reduced(kernel, lambda programs: [differ(*pair) for pair in words_at(programs, 3)])
     (want, got), (_, plain) = words_at([small], 3)[0], words_at([small], 0)[0]
     assert isinstance(want, np.ndarray) and isinstance(got, np.ndarray)
     slot, lane = map(int, np.argwhere(want != got)[0])
@@ -114,7 +114,7 @@ def _explained(one: Program) -> dict[str, Any]:
         kind = "optimiser, NaN bits" if nan else "optimiser"
     code = read_back.lines_of(cubin_of(ptx_of([small]), 3))[small.name]
     return {
-        "kernel": one.name,
+        "kernel": kernel.name,
         "kind": kind,
         "statements": [step.text() for step in small.steps],
         "lane": lane,
@@ -124,7 +124,7 @@ def _explained(one: Program) -> dict[str, Any]:
     }
 
 
-def _tells(line: read_back.Line) -> bool:
+def _tells(line: read_back.SassLine) -> bool:
     return line.root not in ("NOP", "BRA", "LDC", "ULDC", "S2R", "LDG", "STG", "EXIT") and line.word != 8
 
 
@@ -140,8 +140,8 @@ def main(out: Path, kernels: int, seed: str, jobs: int) -> None:
     starts = range(0, kernels, BATCH)
     with ProcessPoolExecutor(jobs) as pool:
         work = [pool.submit(batch, seed, n, min(BATCH, kernels - n)) for n in starts]
-        for n, one in enumerate(work):
-            done = one.result()
+        for n, task in enumerate(work):
+            done = task.result()
             tally.update(done["tally"])
             found += done["differences"]
             click.echo(f"{n + 1}/{len(work)} {dict(tally.most_common(6))}")

@@ -35,7 +35,7 @@ _OPERAND = re.compile(r"\{(\w+)\}")
 
 
 @dataclass(frozen=True)
-class Operation:
+class CudaOperation:
     """An expression. `collective`: every lane of the warp executes it, so it stays outside of branches."""
 
     family: str
@@ -108,13 +108,13 @@ def _packed() -> list[tuple[str, str]]:
         vsetltu2 vsetne2 vadd4 vsub4 vaddss4 vaddus4 vsubss4 vsubus4 vmaxs4 vmaxu4 vmins4 vminu4 vavgs4 vavgu4
         vhaddu4 vabsdiffs4 vabsdiffu4 vsads4 vsadu4 vcmpeq4 vcmpges4 vcmpgtu4 vcmplts4 vcmpne4 vseteq4 vsetgts4
         vsetltu4 vsetne4""")
-    one = _split("vabs2 vabsss2 vneg2 vnegss2 vabs4 vabsss4 vneg4 vnegss4")
+    single = _split("vabs2 vabsss2 vneg2 vnegss2 vabs4 vabsss4 vneg4 vnegss4")
     three = _split("""viaddmax_s16x2 viaddmax_u16x2 viaddmin_s16x2 viaddmin_u16x2 viaddmax_s16x2_relu
         viaddmin_s16x2_relu vimax3_s16x2 vimax3_u16x2 vimin3_s16x2 vimin3_u16x2 vimax3_s16x2_relu""")
     wide = _split("""vimax3_s32 vimin3_s32 vimax3_s32_relu vimin3_s32_relu viaddmax_s32 viaddmin_s32
         viaddmax_s32_relu viaddmin_s32_relu""")
     out = [("u32", f"__{name}({{u32}}, {{u32}})") for name in [*two, "vimax_s16x2_relu", "vimin_s16x2_relu"]]
-    out += [("u32", f"__{name}({{u32}})") for name in one]
+    out += [("u32", f"__{name}({{u32}})") for name in single]
     out += [
         ("u32", f"__{name}({{u32}}, {{u32}}, {{u32}})") for name in [*three, "vimax3_u32", "viaddmin_u32"]
     ]
@@ -280,14 +280,14 @@ def _calls(text: str) -> list[tuple[str, str]]:
 
 
 @cache
-def operations() -> tuple[Operation, ...]:
+def operations() -> tuple[CudaOperation, ...]:
     """Every operation, by family."""
     families = {
         "integer": _integers(), "packed": _packed(), "float": _floats(), "half": _halves(), "small": _small(),
         "warp": _warp(), "atomic": _atomics(),
     }  # fmt: skip
     return tuple(
-        Operation(family, result, _spaces(template), family == "warp" or template.startswith("all_"))
+        CudaOperation(family, result, _spaces(template), family == "warp" or template.startswith("all_"))
         for family, rows in families.items()
         for result, template in rows
     )

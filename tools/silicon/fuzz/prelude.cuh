@@ -27,7 +27,7 @@ __device__ __forceinline__ unsigned long long bits(T value) {
   if constexpr (sizeof(T) == 1) return value;
 }
 
-// A constant that only ptxas sees as one.
+// A value that is a constant to ptxas alone.
 template <class T>
 __device__ __forceinline__ T hidden(unsigned long long word) {
   if constexpr (sizeof(T) == 8) {

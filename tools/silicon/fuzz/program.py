@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
-from tileproof.tools.silicon.fuzz.operations import TYPES, WIDTH, Operation, operations
+from tileproof.tools.silicon.fuzz.operations import TYPES, WIDTH, CudaOperation, operations
 
 THREADS, INPUTS, SLOTS = 64, 4, 6
 PRELUDE = Path(__file__).with_name("prelude.cuh")
@@ -50,13 +50,13 @@ class Value:
 
 
 @dataclass(frozen=True)
-class Step:
+class Statement:
     """`name` = the operation on `operands`; `form`: "plain", "loop" (up to 7 times on the variable) or
     "branch" (only where the condition holds, else the first value of its type).
     """
 
     name: str
-    operation: Operation
+    operation: CudaOperation
     operands: tuple[Value, ...]
     form: str = "plain"
     condition: Value | None = None
@@ -95,11 +95,11 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Program:
+class RandomKernel:
     """A kernel: its statements, and the variables that it writes."""
 
     name: str
-    steps: tuple[Step, ...]
+    steps: tuple[Statement, ...]
     outputs: tuple[Value, ...]
 
     def text(self) -> str:
@@ -119,7 +119,7 @@ class Program:
         lines += [f"  out[{i * THREADS} + tid] = bits({v.text()});" for i, v in enumerate(self.outputs)]
         return "\n".join([*lines, "}"]) + "\n"
 
-    def needed(self) -> Program:
+    def needed(self) -> RandomKernel:
         """Without the statements that no output depends on."""
         wanted, kept = {v.name for v in self.outputs}, []
         for step in reversed(self.steps):
@@ -177,24 +177,24 @@ def inputs(seed: int = 0) -> np.ndarray:
 
 
 @cache
-def _by_family(families: tuple[str, ...], plain: bool) -> dict[str, list[Operation]]:
-    out: dict[str, list[Operation]] = {}
-    for one in operations():
-        if one.family in families and not (plain and one.collective):
-            out.setdefault(one.family, []).append(one)
+def _by_family(families: tuple[str, ...], plain: bool) -> dict[str, list[CudaOperation]]:
+    out: dict[str, list[CudaOperation]] = {}
+    for operation in operations():
+        if operation.family in families and not (plain and operation.collective):
+            out.setdefault(operation.family, []).append(operation)
     return out
 
 
 FAMILIES = ("integer", "packed", "float", "half", "small", "warp", "atomic")
 
 
-def program(seed: str, name: str, families: Sequence[str] = FAMILIES) -> Program:
+def program(seed: str, name: str, families: Sequence[str] = FAMILIES) -> RandomKernel:
     """The kernel of a seed: the same for the same seed and families."""
     draw = random.Random(seed)
     chosen = tuple(f for f in families if draw.random() < 0.6) or tuple(families)
     constants = draw.choice((0.1, 0.3, 0.6))
     pool: dict[str, list[str]] = {kind: [_input(kind, n) for n in range(INPUTS)] for kind in TYPES}
-    steps: list[Step] = []
+    steps: list[Statement] = []
 
     def operand(kind: str) -> Value:
         if draw.random() < constants:
@@ -218,9 +218,9 @@ def program(seed: str, name: str, families: Sequence[str] = FAMILIES) -> Program
                 "condition": operand("bool" if form == "branch" else "u32"),
                 "otherwise": operand(operation.result),
             }
-        step = Step(f"v{number}", operation, values, form, **extra)
+        step = Statement(f"v{number}", operation, values, form, **extra)
         steps.append(step)
         pool[operation.result].append(step.name)
     used = {v.name for s in steps for v in s.used}
     ends = [Value(s.type, s.name) for s in steps if s.name not in used]
-    return Program(name, tuple(steps), tuple(ends[-SLOTS:])).needed()
+    return RandomKernel(name, tuple(steps), tuple(ends[-SLOTS:])).needed()

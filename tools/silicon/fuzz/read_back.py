@@ -32,8 +32,8 @@ class NotRead(Exception):
 
 
 @dataclass(frozen=True)
-class Line:
-    """One instruction. `operands`: as printed; `word`: the 32 bits of its immediate, if it has one."""
+class SassLine:
+    """One instruction. `operands`: as printed; `word`: the 32 bits of its immediate, if any."""
 
     guard: str
     opcode: str
@@ -51,11 +51,11 @@ class Line:
         return set(self.opcode.split(".")[1:])
 
     def flag(self, *names: str) -> str:
-        """The one of `names` that is among its modifiers, or ""."""
+        """The first of `names` that is among its modifiers, or ""."""
         return next((n for n in names if n in self.flags), "")
 
 
-Handler = Callable[["Reader", Line, list[str]], None]
+Handler = Callable[["Reader", SassLine, list[str]], None]
 HANDLERS: dict[str, Handler] = {}
 
 
@@ -213,15 +213,15 @@ class Reader:
         return to
 
 
-def lines_of(cubin: bytes) -> dict[str, list[Line | str]]:
+def lines_of(cubin: bytes) -> dict[str, list[SassLine | str]]:
     """The instructions and labels of each kernel of a cubin."""
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         file.write(cubin)
         file.flush()
         command = [str(toolchain.nvdisasm()), "-hex", "-c", file.name]
         text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    out: dict[str, list[Line | str]] = {}
-    here: list[Line | str] = []
+    out: dict[str, list[SassLine | str]] = {}
+    here: list[SassLine | str] = []
     for line in text.splitlines():
         if line.startswith(".text.") and line.endswith(":"):
             here = out.setdefault(line[6:-1], [])
@@ -230,11 +230,11 @@ def lines_of(cubin: bytes) -> dict[str, list[Line | str]]:
         elif match := _LINE.match(line):
             _, guard, opcode, operands, code = match.groups()
             given = tuple(part.strip() for part in _SPLIT.split(operands)) if operands else ()
-            here.append(Line(guard or "", opcode, given, int(code, 16) >> 32))
+            here.append(SassLine(guard or "", opcode, given, int(code, 16) >> 32))
     return out
 
 
-def ptx_of(name: str, lines: list[Line | str], parameters: int = 3) -> str:
+def ptx_of(name: str, lines: list[SassLine | str], parameters: int = 3) -> str:
     """The kernel as PTX; NotRead with the first instruction that has no reading."""
     from tileproof.tools.silicon.fuzz import read_float, read_integer  # noqa: F401 - fill HANDLERS
 
@@ -270,14 +270,14 @@ def ptx_of(name: str, lines: list[Line | str], parameters: int = 3) -> str:
 
 
 @sass("EXIT", "RET")
-def leave(r: Reader, line: Line, ops: list[str]) -> None:
+def leave(r: Reader, line: SassLine, ops: list[str]) -> None:
     if line.root == "RET":
         raise NotRead("RET")
     r.emit("ret")
 
 
 @sass("BRA")
-def branch(r: Reader, line: Line, ops: list[str]) -> None:
+def branch(r: Reader, line: SassLine, ops: list[str]) -> None:
     found = re.search(r"`\((\.L_x_\d+)\)", ops[-1])
     if found is None or line.flags or len(ops) > 2:
         raise NotRead(f"{line.opcode} {line.operands}")
@@ -289,7 +289,7 @@ def branch(r: Reader, line: Line, ops: list[str]) -> None:
 
 
 @sass("LDC", "ULDC")
-def load_constant(r: Reader, line: Line, ops: list[str]) -> None:
+def load_constant(r: Reader, line: SassLine, ops: list[str]) -> None:
     found = re.match(r"^c\[0x0\]\[(?:(R\d+|RZ)\+?)?(0x[0-9a-f]+)?\]$", ops[1])
     if found is None:
         raise NotRead(f"{line.opcode} {ops[1]}")
@@ -315,7 +315,7 @@ def load_constant(r: Reader, line: Line, ops: list[str]) -> None:
 
 
 @sass("S2R", "S2UR", "CS2R")
-def special(r: Reader, line: Line, ops: list[str]) -> None:
+def special(r: Reader, line: SassLine, ops: list[str]) -> None:
     if ops[1] == "SRZ":
         r.to64(ops[0], "0") if line.flag("32") == "" else r.emit(f"mov.b32 {r.to(ops[0])}, 0")
     elif ops[1] == "SR_TID.X":
@@ -325,7 +325,7 @@ def special(r: Reader, line: Line, ops: list[str]) -> None:
 
 
 @sass("LDG", "STG", "LDS", "STS")
-def memory(r: Reader, line: Line, ops: list[str]) -> None:
+def memory(r: Reader, line: SassLine, ops: list[str]) -> None:
     stores, space = line.root.startswith("ST"), "global" if line.root.endswith("G") else "shared"
     place, value = (ops[0], ops[1]) if stores else (ops[1], ops[0])
     if line.flags - {"E", "64", "U16", "S16", "U8", "S8", "CONSTANT"}:

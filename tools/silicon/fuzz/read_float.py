@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tileproof.tools.silicon.fuzz.read_back import HALVES, Line, NotRead, Reader, sass
+from tileproof.tools.silicon.fuzz.read_back import HALVES, NotRead, Reader, SassLine, sass
 from tileproof.tools.silicon.fuzz.read_integer import combine
 
 F32 = 0x80000000
@@ -28,18 +28,18 @@ _BITS = {
 }
 
 
-def _known(line: Line, *names: str) -> None:
+def _known(line: SassLine, *names: str) -> None:
     if line.flags - set(names):
         raise NotRead(line.opcode)
 
 
-def _tail(line: Line) -> str:
+def _tail(line: SassLine) -> str:
     """`.ftz` and `.sat` of an f32 operation."""
     return (".ftz" if line.flag("FTZ") else "") + (".sat" if line.flag("SAT") else "")
 
 
 @sass("FADD", "FMUL", "FFMA")
-def single(r: Reader, line: Line, ops: list[str]) -> None:
+def single(r: Reader, line: SassLine, ops: list[str]) -> None:
     _known(line, "FTZ", "SAT", "RP", "RM", "RZ")
     name = {"FADD": "add", "FMUL": "mul", "FFMA": "fma"}[line.root]
     way = _WAYS[line.flag("RP", "RM", "RZ")]
@@ -47,7 +47,7 @@ def single(r: Reader, line: Line, ops: list[str]) -> None:
 
 
 @sass("DADD", "DMUL", "DFMA")
-def double(r: Reader, line: Line, ops: list[str]) -> None:
+def double(r: Reader, line: SassLine, ops: list[str]) -> None:
     _known(line, "RP", "RM", "RZ")
     name, to = {"DADD": "add", "DMUL": "mul", "DFMA": "fma"}[line.root], r.temporary64()
     given = ", ".join(r.at64(op, True) for op in ops[1:])
@@ -55,7 +55,7 @@ def double(r: Reader, line: Line, ops: list[str]) -> None:
     r.to64(ops[0], to)
 
 
-def _way(line: Line) -> str:
+def _way(line: SassLine) -> str:
     for part in line.opcode.split(".")[1:]:
         if part.lower() in _COMPARE:
             return part.lower()
@@ -63,7 +63,7 @@ def _way(line: Line) -> str:
 
 
 @sass("FSETP", "DSETP")
-def compare(r: Reader, line: Line, ops: list[str]) -> None:
+def compare(r: Reader, line: SassLine, ops: list[str]) -> None:
     holds = r.flag()
     if line.root == "FSETP":
         ftz = ".ftz" if line.flag("FTZ") else ""
@@ -74,7 +74,7 @@ def compare(r: Reader, line: Line, ops: list[str]) -> None:
 
 
 @sass("FSET")
-def set_(r: Reader, line: Line, ops: list[str]) -> None:
+def set_(r: Reader, line: SassLine, ops: list[str]) -> None:
     holds, ftz = r.flag(), ".ftz" if line.flag("FTZ") else ""
     r.emit(f"setp.{_way(line)}{ftz}.f32 {holds}, {r.at(ops[1], F32)}, {r.at(ops[2], F32)}")
     way = {"AND": "and", "OR": "or", "XOR": "xor"}[line.flag("AND", "OR", "XOR")]
@@ -83,7 +83,7 @@ def set_(r: Reader, line: Line, ops: list[str]) -> None:
 
 
 @sass("FMNMX")
-def extreme(r: Reader, line: Line, ops: list[str]) -> None:
+def extreme(r: Reader, line: SassLine, ops: list[str]) -> None:
     _known(line, "FTZ", "NAN", "XORSIGN")
     if ops[-1] not in ("PT", "!PT"):
         raise NotRead(f"{line.opcode} by a predicate")
@@ -129,7 +129,7 @@ def _convert(r: Reader, to: str, operand: str, kinds: tuple[str, str], way: str)
 
 
 @sass("F2F")
-def float_to_float(r: Reader, line: Line, ops: list[str]) -> None:
+def float_to_float(r: Reader, line: SassLine, ops: list[str]) -> None:
     _known(line, *_FLOATS, "RP", "RM", "RZ", "FTZ")
     found = [_FLOATS[p] for p in line.opcode.split(".")[1:] if p in _FLOATS]
     to, source = found
@@ -139,7 +139,7 @@ def float_to_float(r: Reader, line: Line, ops: list[str]) -> None:
 
 
 @sass("F2I")
-def float_to_integer(r: Reader, line: Line, ops: list[str]) -> None:
+def float_to_integer(r: Reader, line: SassLine, ops: list[str]) -> None:
     _known(line, "FTZ", "NTZ", "U32", "S64", "U64", "U16", "S16", "F64", "F16", "BF16", *_WHOLE)
     to = (line.flag("U32", "S64", "U64", "U16", "S16") or "S32").lower()
     source = _FLOATS[line.flag("F64", "F16", "BF16") or "F32"]
@@ -148,7 +148,7 @@ def float_to_integer(r: Reader, line: Line, ops: list[str]) -> None:
 
 
 @sass("I2F", "I2FP")
-def integer_to_float(r: Reader, line: Line, ops: list[str]) -> None:
+def integer_to_float(r: Reader, line: SassLine, ops: list[str]) -> None:
     _known(line, "F64", "F16", "BF16", "F32", "U16", "S16", "U32", "S32", "S64", "U64", "RP", "RM", "RZ")
     source = (line.flag("U16", "S16", "U32", "S32", "S64", "U64") or "S32").lower()
     _convert(r, ops[0], ops[1], (_FLOATS[line.flag("F64", "F16", "BF16") or "F32"], source),
@@ -156,7 +156,7 @@ def integer_to_float(r: Reader, line: Line, ops: list[str]) -> None:
 
 
 @sass("FRND")
-def rounded(r: Reader, line: Line, ops: list[str]) -> None:
+def rounded(r: Reader, line: SassLine, ops: list[str]) -> None:
     _known(line, "F64", "F16", "BF16", "FTZ", *_WHOLE)
     kind = _FLOATS[line.flag("F64", "F16", "BF16") or "F32"]
     way = "." + _WHOLE[line.flag("TRUNC", "FLOOR", "CEIL")] + (".ftz" if line.flag("FTZ") else "")
@@ -164,7 +164,7 @@ def rounded(r: Reader, line: Line, ops: list[str]) -> None:
 
 
 @sass("F2FP")
-def packed_conversion(r: Reader, line: Line, ops: list[str]) -> None:
+def packed_conversion(r: Reader, line: SassLine, ops: list[str]) -> None:
     small = line.flag("E4M3", "E5M2").lower()
     relu = ".relu" if line.flag("RELU") else ""
     if line.flag("PACK_AB"):
@@ -213,12 +213,12 @@ def _pairs(ops: list[str]) -> list[str]:
     return out
 
 
-def _kind(line: Line) -> str:
+def _kind(line: SassLine) -> str:
     return "bf16x2" if line.flag("BF16_V2", "BF16") else "f16x2"
 
 
 @sass("HADD2", "HMUL2", "HFMA2")
-def halves(r: Reader, line: Line, ops: list[str]) -> None:
+def halves(r: Reader, line: SassLine, ops: list[str]) -> None:
     _known(line, "F32", "BF16_V2", "SAT", "RELU", "MMA", "FTZ")
     given = [r.at(op, HALVES) for op in _pairs(ops[1:])]
     to = r.to(ops[0])
@@ -233,7 +233,7 @@ def halves(r: Reader, line: Line, ops: list[str]) -> None:
 
 
 @sass("HSETP2")
-def compare_halves(r: Reader, line: Line, ops: list[str]) -> None:
+def compare_halves(r: Reader, line: SassLine, ops: list[str]) -> None:
     ops = ops[:2] + _pairs(ops[2:])
     low, high = r.flag(), r.flag()
     a, b = r.at(ops[2], HALVES), r.at(ops[3], HALVES)
@@ -250,7 +250,7 @@ def compare_halves(r: Reader, line: Line, ops: list[str]) -> None:
 
 
 @sass("HSET2")
-def set_halves(r: Reader, line: Line, ops: list[str]) -> None:
+def set_halves(r: Reader, line: SassLine, ops: list[str]) -> None:
     ops = ops[:1] + _pairs(ops[1:])
     if ops[3] != "PT" or not line.flag("AND"):
         raise NotRead(f"{line.opcode} {ops}")
@@ -264,7 +264,7 @@ def set_halves(r: Reader, line: Line, ops: list[str]) -> None:
 
 
 @sass("HMNMX2", "VHMNMX")
-def extreme_halves(r: Reader, line: Line, ops: list[str]) -> None:
+def extreme_halves(r: Reader, line: SassLine, ops: list[str]) -> None:
     _known(line, "BF16_V2", "NAN", "XORSIGN", "FTZ")
     if ops[-1] not in ("PT", "!PT"):
         raise NotRead(f"{line.opcode} by a predicate")

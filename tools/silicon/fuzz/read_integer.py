@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from tileproof.tools.silicon.fuzz.read_back import Line, NotRead, Reader, sass
+from tileproof.tools.silicon.fuzz.read_back import NotRead, Reader, SassLine, sass
 
 _BOOL = {"AND": "and", "OR": "or", "XOR": "xor"}
 
 
 @sass("MOV", "UMOV", "R2UR", "IMAD.MOV")
-def move(r: Reader, line: Line, ops: list[str]) -> None:
+def move(r: Reader, line: SassLine, ops: list[str]) -> None:
     if line.root == "R2UR" and len(ops) != 2:
         raise NotRead("R2UR with a predicate")
     r.emit(f"mov.b32 {r.to(ops[0])}, {r.at(ops[1])}")
@@ -30,11 +30,11 @@ def _wide(r: Reader, value: str) -> str:
 
 
 @sass("IADD3", "UIADD3")
-def add3(r: Reader, line: Line, ops: list[str]) -> None:
+def add3(r: Reader, line: SassLine, ops: list[str]) -> None:
     if line.flags - {"X"}:
         raise NotRead(line.opcode)
     to, carries, rest = _outputs(ops)
-    total, one = r.temporary64(), r.temporary64()
+    total, carry = r.temporary64(), r.temporary64()
     r.emit(f"mov.b64 {total}, 0")
     for operand in rest[:3]:
         negative = operand.startswith("-R") and operand not in ("-RZ",)
@@ -43,8 +43,8 @@ def add3(r: Reader, line: Line, ops: list[str]) -> None:
         if negative:
             r.emit(f"add.u64 {total}, {total}, 1")
     for predicate in rest[3:]:
-        r.emit(f"cvt.u64.u32 {one}, {r.as_word(predicate)}")
-        r.emit(f"add.u64 {total}, {total}, {one}")
+        r.emit(f"cvt.u64.u32 {carry}, {r.as_word(predicate)}")
+        r.emit(f"add.u64 {total}, {total}, {carry}")
     _split_carries(r, total, carries)
     r.emit(f"cvt.u32.u64 {r.to(to)}, {total}")
 
@@ -57,7 +57,7 @@ def _split_carries(r: Reader, total: str, carries: list[str]) -> None:
 
 
 @sass("VIADD")
-def add(r: Reader, line: Line, ops: list[str]) -> None:
+def add(r: Reader, line: SassLine, ops: list[str]) -> None:
     kind = {"": "add.u32", "16x2": "add.u16x2"}.get(".".join(line.opcode.split(".")[1:]))
     if kind is None:
         raise NotRead(f"{line.opcode} {ops}")
@@ -76,7 +76,7 @@ def _signed(r: Reader, operand: str, pairs: bool) -> str:
 
 
 @sass("IMAD", "UIMAD")
-def multiply_add(r: Reader, line: Line, ops: list[str]) -> None:
+def multiply_add(r: Reader, line: SassLine, ops: list[str]) -> None:
     known = {"MOV", "SHL", "IADD", "U32", "WIDE", "HI", "X"}
     if line.flags - known:
         raise NotRead(line.opcode)
@@ -120,7 +120,7 @@ def logic(r: Reader, a: str, b: str, c: str, table: int) -> str:
 
 
 @sass("LOP3", "ULOP3")
-def logic3(r: Reader, line: Line, ops: list[str]) -> None:
+def logic3(r: Reader, line: SassLine, ops: list[str]) -> None:
     predicate = ops.pop(0) if ops[0].lstrip("U")[0] == "P" else ""
     value = logic(r, r.at(ops[1]), r.at(ops[2]), r.at(ops[3]), int(ops[4], 16))
     if predicate:
@@ -133,7 +133,7 @@ def logic3(r: Reader, line: Line, ops: list[str]) -> None:
 
 
 @sass("PLOP3", "UPLOP3")
-def predicates3(r: Reader, line: Line, ops: list[str]) -> None:
+def predicates3(r: Reader, line: SassLine, ops: list[str]) -> None:
     given = []
     for op in ops[2:5]:
         word = r.temporary()
@@ -150,7 +150,7 @@ def predicates3(r: Reader, line: Line, ops: list[str]) -> None:
 
 
 @sass("SHF", "USHF")
-def shift(r: Reader, line: Line, ops: list[str]) -> None:
+def shift(r: Reader, line: SassLine, ops: list[str]) -> None:
     left, kind = bool(line.flag("L")), line.flag("U32", "S32", "U64", "S64")
     if line.flags - {"L", "R", "W", "HI", "U32", "S32", "U64", "S64"} or not kind:
         raise NotRead(line.opcode)
@@ -172,7 +172,7 @@ def shift(r: Reader, line: Line, ops: list[str]) -> None:
 
 
 @sass("LEA", "ULEA")
-def scaled(r: Reader, line: Line, ops: list[str]) -> None:
+def scaled(r: Reader, line: SassLine, ops: list[str]) -> None:
     to, carries, rest = _outputs(ops)
     if line.flags - {"HI", "X", "SX32"}:
         raise NotRead(line.opcode)
@@ -200,7 +200,7 @@ def scaled(r: Reader, line: Line, ops: list[str]) -> None:
 
 
 @sass("ISETP", "UISETP")
-def compare(r: Reader, line: Line, ops: list[str]) -> None:
+def compare(r: Reader, line: SassLine, ops: list[str]) -> None:
     parts = line.opcode.split(".")[1:]
     way, unsigned, low = parts[0].lower(), "U32" in parts, "EX" in parts
     a, b, holds = r.at(ops[2]), r.at(ops[3]), r.flag()
@@ -218,14 +218,14 @@ def compare(r: Reader, line: Line, ops: list[str]) -> None:
             r.emit(f"mov.pred {holds}, {same}")
         else:
             r.emit(f"setp.{strict}.{kind} {holds}, {first}, {b}")
-            # "not equal" holds where the upper halves differ or the lower ones do
+            # "not equal" holds where the upper halves differ or the lower halves do
             r.emit(f"or.pred {holds}, {holds}, {before if way == 'ne' else same}")
     else:
         r.emit(f"setp.{way}.{kind} {holds}, {first}, {b}")
     combine(r, line, ops, holds, ops[4])
 
 
-def combine(r: Reader, line: Line, ops: list[str], holds: str, other: str) -> None:
+def combine(r: Reader, line: SassLine, ops: list[str], holds: str, other: str) -> None:
     """Both predicates of a comparison, combined with another."""
     way, second, third = _BOOL[line.flag("AND", "OR", "XOR")], r.flag(), r.predicate(other)
     r.emit(f"not.pred {second}, {holds}")
@@ -236,7 +236,7 @@ def combine(r: Reader, line: Line, ops: list[str], holds: str, other: str) -> No
 
 
 @sass("SEL", "USEL", "FSEL")
-def select(r: Reader, line: Line, ops: list[str]) -> None:
+def select(r: Reader, line: SassLine, ops: list[str]) -> None:
     sign = 0x80000000 if line.root == "FSEL" else None
     if line.flags:
         raise NotRead(line.opcode)
@@ -245,19 +245,19 @@ def select(r: Reader, line: Line, ops: list[str]) -> None:
 
 
 @sass("PRMT", "UPRMT")
-def permute(r: Reader, line: Line, ops: list[str]) -> None:
+def permute(r: Reader, line: SassLine, ops: list[str]) -> None:
     mode = line.flag("F4E", "B4E", "RC8", "ECL", "ECR", "RC16")
     a, select_, b = r.at(ops[1]), r.at(ops[2]), r.at(ops[3])
     r.emit(f"prmt.b32{'.' + mode.lower() if mode else ''} {r.to(ops[0])}, {a}, {b}, {select_}")
 
 
 @sass("IABS")
-def absolute(r: Reader, line: Line, ops: list[str]) -> None:
+def absolute(r: Reader, line: SassLine, ops: list[str]) -> None:
     r.emit(f"abs.s32 {r.to(ops[0])}, {r.at(ops[1])}")
 
 
 @sass("VIADDMNMX", "VIMNMX", "VIMNMX3")
-def extreme(r: Reader, line: Line, ops: list[str]) -> None:
+def extreme(r: Reader, line: SassLine, ops: list[str]) -> None:
     kind = (line.flag("S16x2", "U16x2", "U32") or "S32").lower()
     if line.flags - {"S16x2", "U16x2", "U32", "RELU"}:
         raise NotRead(line.opcode)
@@ -278,13 +278,13 @@ def extreme(r: Reader, line: Line, ops: list[str]) -> None:
 
 
 @sass("VABSDIFF")
-def difference(r: Reader, line: Line, ops: list[str]) -> None:
+def difference(r: Reader, line: SassLine, ops: list[str]) -> None:
     kind = "u32" if line.flag("U32") else "s32"
     r.emit(f"sad.{kind} {r.to(ops[0])}, {r.at(ops[1])}, {r.at(ops[2])}, {r.at(ops[3])}")
 
 
 @sass("VABSDIFF4")
-def differences(r: Reader, line: Line, ops: list[str]) -> None:
+def differences(r: Reader, line: SassLine, ops: list[str]) -> None:
     kind = {"U8": "u32", "S8": "s32"}[line.flag("U8", "S8")]
     adds = ".add" if line.flag("ACC") else ""
     if line.flags - {"U8", "S8", "ACC"}:
@@ -293,18 +293,18 @@ def differences(r: Reader, line: Line, ops: list[str]) -> None:
 
 
 @sass("POPC", "BREV")
-def bits(r: Reader, line: Line, ops: list[str]) -> None:
+def bits(r: Reader, line: SassLine, ops: list[str]) -> None:
     r.emit(f"{line.root.lower()}.b32 {r.to(ops[0])}, {r.at(ops[1])}")
 
 
 @sass("FLO")
-def leading(r: Reader, line: Line, ops: list[str]) -> None:
+def leading(r: Reader, line: SassLine, ops: list[str]) -> None:
     shift_ = ".shiftamt" if line.flag("SH") else ""
     r.emit(f"bfind{shift_}.{'u32' if line.flag('U32') else 's32'} {r.to(ops[0])}, {r.at(ops[-1])}")
 
 
 @sass("BMSK", "SGXT", "UBMSK", "USGXT")
-def masks(r: Reader, line: Line, ops: list[str]) -> None:
+def masks(r: Reader, line: SassLine, ops: list[str]) -> None:
     mode = "wrap" if line.flag("W") else "clamp"
     kind = "bmsk" if "BMSK" in line.root else "szext"
     tail = "b32" if kind == "bmsk" else "u32" if line.flag("U32") else "s32"
@@ -312,7 +312,7 @@ def masks(r: Reader, line: Line, ops: list[str]) -> None:
 
 
 @sass("IDP")
-def dot(r: Reader, line: Line, ops: list[str]) -> None:
+def dot(r: Reader, line: SassLine, ops: list[str]) -> None:
     parts = line.opcode.split(".")[1:]
     types = [{"U": "u32", "S": "s32"}[p[0]] for p in parts if p in ("U8", "S8", "U16", "S16")]
     way = "dp4a" if "4A" in parts else "dp2a.hi" if "HI" in parts else "dp2a.lo"

@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from tileproof.spec.machine.errors import TileproofError
-from tileproof.tools.silicon.fuzz.program import Program, Step, Value
+from tileproof.tools.silicon.fuzz.program import RandomKernel, Statement, Value
 
-Differing = Callable[[Sequence[Program]], list[bool]]
+Differing = Callable[[Sequence[RandomKernel]], list[bool]]
 
 
-def candidates(program: Program) -> Iterator[Program]:
+def candidates(program: RandomKernel) -> Iterator[RandomKernel]:
     """Kernels with less in them."""
     if len(program.outputs) > 1:
         for output in program.outputs:
@@ -40,13 +40,13 @@ def _put(values: tuple[Value, ...], k: int, value: Value) -> tuple[Value, ...]:
     return (*values[:k], value, *values[k + 1 :])
 
 
-def _without(program: Program, n: int, value: Value) -> Program:
+def _without(program: RandomKernel, n: int, value: Value) -> RandomKernel:
     name = program.steps[n].name
 
-    def swapped(one: Value | None) -> Value | None:
-        return value if one is not None and one.name == name else one
+    def swapped(old: Value | None) -> Value | None:
+        return value if old is not None and old.name == name else old
 
-    def after(step: Step) -> Step:
+    def after(step: Statement) -> Statement:
         operands = tuple(value if v.name == name else v for v in step.operands)
         return replace(
             step, operands=operands, condition=swapped(step.condition), otherwise=swapped(step.otherwise)
@@ -57,14 +57,14 @@ def _without(program: Program, n: int, value: Value) -> Program:
     return replace(program, steps=steps, outputs=outputs).needed()
 
 
-def size(program: Program) -> tuple[int, int, int]:
+def size(program: RandomKernel) -> tuple[int, int, int]:
     """What reduction makes smaller."""
     variables = sum(bool(v.name) and not v.name.startswith("in_") for s in program.steps for v in s.used)
     forms = sum(step.form != "plain" for step in program.steps)
     return len(program.outputs), len(program.steps) + forms, variables
 
 
-def reduced(program: Program, differing: Differing, rounds: int = 30) -> Program:
+def reduced(program: RandomKernel, differing: Differing, rounds: int = 30) -> RandomKernel:
     """The smallest kernel found that still differs. `differing` is asked once a round."""
     for _ in range(rounds):
         smaller = [c for c in candidates(program) if size(c) < size(program) and c.steps]

@@ -61,3 +61,11 @@ def test_bits_of_a_nan_are_told_from_values() -> None:
 def test_an_instruction_without_a_reading_is_refused() -> None:
     line = read_back.SassLine("", "MUFU.RCP", ("R1", "R2"), 0)
     assert compare.read_words("k", [line]) == "not read: MUFU.RCP"
+
+
+def test_the_carry_of_a_negated_operand_is_read() -> None:
+    """0 - x has a carry where x is 0: the upper half of a 64-bit negation depends on it."""
+    low = read_back.SassLine("", "IADD3", ("R6", "P0", "RZ", "-R2", "RZ"), 0)
+    high = read_back.SassLine("", "IADD3.X", ("R7", "RZ", "~R3", "RZ", "P0", "!PT"), 0)
+    text = read_back.ptx_of("k", [low, high])
+    assert "setp.ge.u64 %q1, %d1, 0x100000000" in text and "add.u64 %d1, %d1, 1" in text

@@ -37,7 +37,7 @@ def add3(r: Reader, line: SassLine, ops: list[str]) -> None:
     total, carry = r.temporary64(), r.temporary64()
     r.emit(f"mov.b64 {total}, 0")
     for operand in rest[:3]:
-        negative = operand.startswith("-R") and operand not in ("-RZ",)
+        negative = operand.startswith(("-R", "-U"))
         value = r.at("~" + operand[1:]) if negative else r.at(operand)
         r.emit(f"add.u64 {total}, {total}, {_wide(r, value)}")
         if negative:
@@ -189,9 +189,13 @@ def scaled(r: Reader, line: SassLine, ops: list[str]) -> None:
         r.emit(f"shl.b64 {both}, {both}, {int(count, 16)}")
         r.emit(f"shr.u64 {total}, {both}, 32")
     else:
-        shifted = r.temporary()
-        r.emit(f"shl.b32 {shifted}, {a}, {int(rest[2], 16)}")
+        shifted, negative = r.temporary(), rest[0].startswith("-")
+        r.emit(f"shl.b32 {shifted}, {r.at(rest[0].removeprefix('-'))}, {int(rest[2], 16)}")
+        if negative:
+            r.emit(f"not.b32 {shifted}, {shifted}")
         r.emit(f"cvt.u64.u32 {total}, {shifted}")
+        if negative:
+            r.emit(f"add.u64 {total}, {total}, 1")
     r.emit(f"add.u64 {total}, {total}, {_wide(r, addend)}")
     if line.flag("X"):
         r.emit(f"add.u64 {total}, {total}, {_wide(r, r.as_word(rest[-1]))}")

@@ -41,20 +41,27 @@ __device__ __forceinline__ T hidden(unsigned long long word) {
   }
 }
 
-#define ASM(T, to, from, op, list, ...) ({ T d_; asm(op " %0, " list ";" : to(d_) : __VA_ARGS__); d_; })
+#define ASM(T, to, from, op, list, ...)              \
+  ({                                                 \
+    T d_;                                            \
+    asm(op " %0, " list ";" : to(d_) : __VA_ARGS__); \
+    d_;                                              \
+  })
 #define asm1(op, a) ASM(unsigned, "=r", "r", op, "%1", "r"(unsigned(a)))
 #define asm2(op, a, b) ASM(unsigned, "=r", "r", op, "%1, %2", "r"(unsigned(a)), "r"(unsigned(b)))
 #define asm3(op, a, b, c) \
   ASM(unsigned, "=r", "r", op, "%1, %2, %3", "r"(unsigned(a)), "r"(unsigned(b)), "r"(unsigned(c)))
-#define asm4(op, a, b, c, d)                                                                               \
+#define asm4(op, a, b, c, d)                                                                           \
   ASM(unsigned, "=r", "r", op, "%1, %2, %3, %4", "r"(unsigned(a)), "r"(unsigned(b)), "r"(unsigned(c)), \
       "r"(unsigned(d)))
-#define lop3(a, b, c) \
-  ASM(unsigned, "=r", "r", "lop3.b32", "%1, %2, %3, 0x6a", "r"(unsigned(a)), "r"(unsigned(b)), "r"(unsigned(c)))
+#define lop3(a, b, c)                                                                          \
+  ASM(unsigned, "=r", "r", "lop3.b32", "%1, %2, %3, 0x6a", "r"(unsigned(a)), "r"(unsigned(b)), \
+      "r"(unsigned(c)))
 #define asm1h(op, a) ASM(unsigned short, "=h", "h", op, "%1", "h"((unsigned short)(a)))
 #define asm2h(op, a, b) \
   ASM(unsigned short, "=h", "h", op, "%1, %2", "h"((unsigned short)(a)), "h"((unsigned short)(b)))
-#define wide16(op, a, b) ASM(unsigned, "=r", "h", op, "%1, %2", "h"((unsigned short)(a)), "h"((unsigned short)(b)))
+#define wide16(op, a, b) \
+  ASM(unsigned, "=r", "h", op, "%1, %2", "h"((unsigned short)(a)), "h"((unsigned short)(b)))
 #define asm1f(op, a) ASM(float, "=f", "f", op, "%1", "f"(a))
 #define asm1fu(op, a) ASM(unsigned, "=r", "f", op, "%1", "f"(a))
 #define asm2f(op, a, b) ASM(float, "=f", "f", op, "%1, %2", "f"(a), "f"(b))
@@ -79,16 +86,16 @@ __device__ __forceinline__ T own(void* place, T first, F operation) {
 }
 
 // The word is the CTA's; the order of its threads does not matter.
-#define ALL(name, operation, first)                                    \
-  __device__ __forceinline__ unsigned name(unsigned value) {           \
-    __shared__ unsigned word;                                          \
-    if (threadIdx.x == 0) word = first;                                \
-    __syncthreads();                                                   \
-    operation(&word, value);                                           \
-    __syncthreads();                                                   \
-    const unsigned all = word;                                         \
-    __syncthreads();                                                   \
-    return all;                                                        \
+#define ALL(name, operation, first)                          \
+  __device__ __forceinline__ unsigned name(unsigned value) { \
+    __shared__ unsigned word;                                \
+    if (threadIdx.x == 0) word = first;                      \
+    __syncthreads();                                         \
+    operation(&word, value);                                 \
+    __syncthreads();                                         \
+    const unsigned all = word;                               \
+    __syncthreads();                                         \
+    return all;                                              \
   }
 ALL(all_add, atomicAdd, 7u)
 ALL(all_min, atomicMin, ~0u)

@@ -17,7 +17,7 @@ from tileproof.kernels import toolchain
 from tileproof.spec.machine.errors import TileproofError
 
 _TARGET = re.compile(r"^\s*\.target\s+(\w+)", re.MULTILINE)
-_ENTRY = re.compile(r"\.entry\s+([\w$]+)\s*\(.*?\)[^{;]*\{(.*?)^\}", re.MULTILINE | re.DOTALL)
+_ENTRY = re.compile(r"\.(entry|func)\s+(?:\([^)]*\)\s*)?([\w$]+)")
 _PACKED = re.compile(r"\badd\.[su]16x2\b")
 _NEGATIVE_ZERO = re.compile(
     r"\bselp\.f32\s+[^,]+,\s*(?:0f80000000,\s*0f3F800000|0f3F800000,\s*0f80000000)\b", re.I
@@ -85,7 +85,7 @@ def wrong_code(ptx: str) -> tuple[WrongCode, ...]:
 
     Raises TileproofError where a kernel may show a pattern and the tools are missing or refuse it.
     """
-    entries = dict(_ENTRY.findall(ptx))
+    entries = _bodies(ptx)
     possible = {name: [p for p in PATTERNS if p.may(body)] for name, body in entries.items()}
     if not any(possible.values()):
         return ()
@@ -96,6 +96,13 @@ def wrong_code(ptx: str) -> tuple[WrongCode, ...]:
         for pattern in patterns
         if (count := pattern.shows(entries[name], code.get(name, "")))
     )
+
+
+def _bodies(ptx: str) -> dict[str, str]:
+    """The text of each kernel, up to the next kernel or function."""
+    found = list(_ENTRY.finditer(ptx))
+    ends = [match.start() for match in found[1:]] + [len(ptx)]
+    return {m[2]: ptx[m.end() : end] for m, end in zip(found, ends, strict=True) if m[1] == "entry"}
 
 
 def _machine_code(ptx: str) -> dict[str, str]:

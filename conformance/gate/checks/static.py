@@ -50,9 +50,13 @@ def provenance(gated: GatedVariant) -> CheckReport:
             wrong.append("the sources, compiled again, give another PTX than the one that is judged")
         try:
             details["cubin_sha256"] = {one.target: one.sha256 for one in cubins(built)}
-            details["wrong_code"] = [str(one) for one in wrong_code(built.ptx)]
         except TileproofError as error:
             wrong.append(str(error))
+    if gated.profile != "quick":
+        try:  # a warning: which ptxas the kernel's users have is not known here
+            details["wrong_code"] = [str(found) for found in wrong_code(built.ptx)]
+        except TileproofError as error:
+            details["wrong_code"] = [f"not looked for: {error.what}"]
     return CheckReport.of("; ".join(wrong), details=details)
 
 

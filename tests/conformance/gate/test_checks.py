@@ -89,6 +89,18 @@ def test_sources_that_give_another_ptx_fail_provenance(monkeypatch: pytest.Monke
     assert ran("build provenance", full).outcome == "passed"
 
 
+def test_known_wrong_code_of_ptxas_is_listed() -> None:
+    selected = """{ .reg .b64 %wa; .reg .f32 %wf<3>; .reg .pred %wp;
+mov.u64 %wa, 64; ld.global.f32 %wf1, [%wa]; setp.lt.f32 %wp, %wf1, 0f40000000;
+selp.f32 %wf2, 0f80000000, 0f3F800000, %wp; st.global.f32 [%wa], %wf2; }
+ret;"""
+    (listed,) = ran("build provenance", replace(with_ptx(("ret;", selected)), profile="full")).details[
+        "wrong_code"
+    ]
+    assert "selected-negative-zero" in listed
+    assert ran("build provenance", replace(with_ptx(), profile="full")).details["wrong_code"] == []
+
+
 @pytest.mark.parametrize(
     ("use", "smem", "tmem", "says"),
     [

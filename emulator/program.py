@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from tileproof.emulator import _engine
 from tileproof.emulator.enumerations import enumeration
 from tileproof.emulator.ptx import Entry
+from tileproof.spec.machine.certificate import Doubt
 
 NONE = -(2**31)
 PARAM_WINDOW = 0x720000000000
@@ -121,3 +122,4 @@ class Decoded:
     register_bytes: int  # of a warp
     local_bytes: int  # of a thread
     vec: list[int]  # operands of instructions with lists
+    doubts: dict[bytes, tuple[Doubt, ...]] = field(default_factory=dict)  # by what ran (certificate.py)

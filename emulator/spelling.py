@@ -68,6 +68,8 @@ def _kind(word: str) -> object:
     """What keeps its order: words of one kind do not overtake each other."""
     if word.startswith("L2::evict_"):  # the primary and the secondary priority of createpolicy
         return "L2::evict"
+    if word in ("and", "or", "xor", "popc"):  # .xor.popc of single-bit products
+        return "bit operation"
     return (
         TYPE if TYPE.match(word) else SPACE if SPACE.match(word) else _LAYOUTS if word in _LAYOUTS else word
     )

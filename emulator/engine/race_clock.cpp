@@ -29,40 +29,27 @@ Tick Clock::far(uint32_t agent) const {
 void Clock::raise(uint32_t agent, uint32_t lanes, Tick tick) {
   Tick& whole = at(agent);
   if (whole >= tick) return;
+  const auto found =
+      std::find_if(partial_.begin(), partial_.end(), [&](const Partial& p) { return p.agent == agent; });
   if (lanes == ~0u) {
     whole = tick;
-  } else {
-    bool placed = false;
-    for (Partial& p : partial_) {
-      if (p.agent != agent) continue;
-      if (p.tick >= tick && (p.lanes & lanes) == lanes) return;
-      if (p.tick == tick) {
-        p.lanes |= lanes;
-        placed = true;
-        break;
-      }
-      if (p.tick < tick && (p.lanes & lanes) == p.lanes) {
-        p = {agent, lanes, tick};
-        placed = true;
-        break;
-      }
-    }
-    if (!placed) partial_.push_back({agent, lanes, tick});
-    // Lanes that together make up the warp raise it as a whole: to what the last of them has reached.
-    uint32_t all = 0;
-    for (const Partial& p : partial_)
-      if (p.agent == agent) all |= p.lanes;
-    if (all != ~0u) return;
-    std::array<Tick, 32> reached{};
-    for (const Partial& p : partial_)
-      if (p.agent == agent)
-        for (uint32_t m = p.lanes; m; m &= m - 1) {
-          Tick& lane = reached[static_cast<size_t>(__builtin_ctz(m))];
-          lane = std::max(lane, p.tick);
-        }
-    whole = std::max(whole, *std::min_element(reached.begin(), reached.end()));
+    if (found != partial_.end() && found->latest() <= whole) partial_.erase(found);
+    return;
   }
-  std::erase_if(partial_, [&](const Partial& p) { return p.agent == agent && p.tick <= whole; });
+  Partial& p = found != partial_.end() ? *found : partial_.emplace_back(Partial{agent, {}});
+  for (uint32_t m = lanes; m; m &= m - 1) {
+    Tick& lane = p.lanes[static_cast<size_t>(__builtin_ctz(m))];
+    lane = std::max(lane, tick);
+  }
+  settle(p, whole);
+}
+
+// Lanes that together make up the warp raise it as a whole: to what the last of them has reached.
+void Clock::settle(Partial& p, Tick& whole) {
+  whole = std::max(whole, *std::min_element(p.lanes.begin(), p.lanes.end()));
+  if (p.latest() > whole) return;
+  p = partial_.back();
+  partial_.pop_back();
 }
 
 void Clock::join(const Clock& other) {
@@ -75,8 +62,17 @@ void Clock::join(const Clock& other) {
   };
   if (!other.whole_.empty()) join_ticks(segment(other.base_), other.whole_);
   for (const auto& [base, ticks] : other.far_) join_ticks(segment(base), ticks);
-  if (!partial_.empty()) std::erase_if(partial_, [&](const Partial& p) { return covers(p.agent, p.tick); });
-  for (const Partial& p : other.partial_) raise(p.agent, p.lanes, p.tick);
+  std::erase_if(partial_, [&](const Partial& p) { return covers(p.agent, p.latest()); });
+  for (const Partial& theirs : other.partial_) {
+    Tick& whole = at(theirs.agent);
+    if (theirs.latest() <= whole) continue;
+    const auto found = std::find_if(partial_.begin(), partial_.end(),
+                                    [&](const Partial& p) { return p.agent == theirs.agent; });
+    Partial& p = found != partial_.end() ? *found : partial_.emplace_back(Partial{theirs.agent, {}});
+    for (size_t lane = 0; lane < p.lanes.size(); ++lane)
+      p.lanes[lane] = std::max(p.lanes[lane], theirs.lanes[lane]);
+    settle(p, whole);
+  }
 }
 
 bool Clock::covers_but(const Clock& other, uint32_t one, uint32_t two) const {
@@ -91,19 +87,21 @@ bool Clock::covers_but(const Clock& other, uint32_t one, uint32_t two) const {
          std::all_of(other.far_.begin(), other.far_.end(),
                      [&](const auto& far) { return whole(far.first, far.second); }) &&
          std::all_of(other.partial_.begin(), other.partial_.end(), [&](const Partial& p) {
-           return p.agent == one || p.agent == two || covers(p.agent, p.tick, kSeveralLanes, p.lanes);
+           if (p.agent == one || p.agent == two) return true;
+           for (size_t lane = 0; lane < p.lanes.size(); ++lane)
+             if (!covers(p.agent, p.lanes[lane], static_cast<int8_t>(lane), 0)) return false;
+           return true;
          });
 }
 
 bool Clock::covers_partly(uint32_t agent, Tick tick, int8_t lane, uint32_t lanes) const {
-  uint32_t wanted = lane < 32 ? 1u << lane : lanes;
-  for (const Partial& p : partial_) {
-    if (p.agent != agent || p.tick < tick) continue;
-    if (lane == kWholeWarp) return true;
-    wanted &= ~p.lanes;
-    if (!wanted) return true;
-  }
-  return false;
+  const auto p = std::find_if(partial_.begin(), partial_.end(),
+                              [&](const Partial& each) { return each.agent == agent; });
+  if (p == partial_.end()) return false;
+  if (lane == kWholeWarp) return p->latest() >= tick;
+  for (uint32_t m = lane < 32 ? 1u << lane : lanes; m; m &= m - 1)
+    if (p->lanes[static_cast<size_t>(__builtin_ctz(m))] < tick) return false;
+  return true;
 }
 
 }  // namespace tileproof

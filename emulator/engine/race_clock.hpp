@@ -7,6 +7,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <compare>
 #include <cstdint>
 #include <map>
@@ -67,7 +68,7 @@ class Clock {
   // Whether some lanes of the warp are covered, of an access whose own lane is not.
   bool covers_other_lanes(uint32_t agent, Tick tick) const {
     return std::any_of(partial_.begin(), partial_.end(),
-                       [&](const Partial& p) { return p.agent == agent && p.tick >= tick; });
+                       [&](const Partial& p) { return p.agent == agent && p.latest() >= tick; });
   }
   void clear() {
     whole_.clear();
@@ -76,10 +77,12 @@ class Clock {
   }
 
  private:
-  struct Partial {
-    uint32_t agent, lanes;
-    Tick tick;
+  struct Partial {  // a warp of which some lanes are further than the whole
+    uint32_t agent;
+    std::array<Tick, 32> lanes;
+    Tick latest() const { return *std::max_element(lanes.begin(), lanes.end()); }
   };
+  void settle(Partial& p, Tick& whole);
   Tick& at(uint32_t agent);
   Tick far(uint32_t agent) const;
   std::vector<Tick>& segment(uint32_t base);

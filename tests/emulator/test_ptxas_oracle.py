@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 
 import pytest
 from tileproof.emulator import Module, PtxError, UnsupportedInstruction, isa, registry
@@ -171,6 +172,13 @@ def surplus(opcode: str) -> bool:
     )
 
 
+# What ptxas takes beyond the ISA: vectors of eight small elements (9.7.9.8 has them of 32 bits), a number of
+# matrices that stmatrix does not have (9.7.14.5.16), a vector where wmma stores a fragment (9.7.14.4.4).
+_BEYOND_THE_ISA = re.compile(
+    r"(ld|st)\b.*\.v8\b.*\.[busf](8|16)$|(st|ld)matrix\b.*\.x(8|16|32|64|128)\b|wmma\..*\.v[248]\b"
+)
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_mutated_spellings(seed: int) -> None:
     """A word moved, dropped, doubled or replaced: the table refuses what ptxas refuses and knows what it takes."""
@@ -178,7 +186,8 @@ def test_mutated_spellings(seed: int) -> None:
     found = [
         text
         for text in disagreements(opcodes, SM100A)
-        if "ptxas refuses" in text or not surplus(text.split(": ptxas")[0])
+        if "ptxas refuses" in text
+        or not (surplus(spelled := text.split(": ptxas")[0]) or _BEYOND_THE_ISA.match(spelled))
     ]
     assert not found, f"{len(found)} of {len(opcodes)}\n" + "\n".join(found[:80])
 

@@ -50,7 +50,9 @@ uint32_t Races::record(Thread& t, const Origin& at, uint32_t lanes, Path path) {
   a.nth = ++t.nth[pc];
   if (accesses_.size() >= kMostAccesses && !e_.stopped)
     e_.fault("memory-limit",
-             "the race checker keeps " + std::to_string(kMostAccesses) + " accesses of resident clusters",
+             std::string("the race checker keeps ")
+                 .append(std::to_string(kMostAccesses))
+                 .append(" accesses of resident clusters"),
              at);
   accesses_.push_back(a);
   return static_cast<uint32_t>(accesses_.size() - 1);

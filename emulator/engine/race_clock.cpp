@@ -46,7 +46,9 @@ void Clock::raise(uint32_t agent, uint32_t lanes, Tick tick) {
 
 // Lanes that together make up the warp raise it as a whole: to what the last of them has reached.
 void Clock::settle(Partial& p, Tick& whole) {
-  whole = std::max(whole, *std::min_element(p.lanes.begin(), p.lanes.end()));
+  Tick first = p.lanes[0];
+  for (const Tick tick : p.lanes) first = std::min(first, tick);
+  whole = std::max(whole, first);
   if (p.latest() > whole) return;
   p = partial_.back();
   partial_.pop_back();

@@ -80,7 +80,11 @@ class Clock {
   struct Partial {  // a warp of which some lanes are further than the whole
     uint32_t agent;
     std::array<Tick, 32> lanes;
-    Tick latest() const { return *std::max_element(lanes.begin(), lanes.end()); }
+    Tick latest() const {
+      Tick last = 0;
+      for (const Tick tick : lanes) last = std::max(last, tick);
+      return last;
+    }
   };
   void settle(Partial& p, Tick& whole);
   Tick& at(uint32_t agent);

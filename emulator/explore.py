@@ -74,7 +74,8 @@ class Defect:
 @dataclass
 class Exploration:
     """What `explore` found: `defects` with the errors first, and the schedules that ran; `executed`: what
-    their launches executed together (`coverage`).
+    their launches executed together (`coverage`); `interrupted`: not all that were
+    `planned` ran, or not every defect was made small.
     """
 
     schedules: int = 0
@@ -83,6 +84,8 @@ class Exploration:
     defects: list[Defect] = field(default_factory=list)
     points: int = 0
     executed: bytes = field(default=b"", repr=False)
+    planned: int = 0
+    interrupted: bool = False
 
     @property
     def failed(self) -> bool:
@@ -168,6 +171,8 @@ def explore(
     processes: int = 2,
     shrink_seconds: float = 20.0,
     progress: Progress = lambda what, done, total: None,
+    skip: int = 0,
+    interrupts: tuple[type[BaseException], ...] = (),
     **how: Any,
 ) -> Exploration:
     """Runs `launch` under that many schedules, or under those given, and makes one that shows each error or
@@ -177,33 +182,44 @@ def explore(
     the result and the arrays that must not depend on the schedule; `compare` says which elements differ too
     much. Runs are spread over `processes` forked ones. `shrink_seconds`:
     CPU time a finding, 0 for none. The same arguments give the same findings, except where shrinking ran out
-    of time. A TileproofError of the launch passes through.
+    of time. A TileproofError of the launch passes through. `skip`: so many of the planned
+    schedules are left out. An exception of `interrupts` ends it with what is known.
     """
     began = time.monotonic()
     first, points = first_outputs(launch, **how)
     plan = planned(schedules, policies, seed, points) if isinstance(schedules, int) else list(schedules)
+    plan = plan[skip:]
     judge = Judge(launch, first, compare)
     outcomes: list[Outcome] = []
     ran = b""
-    for outcome in forked(lambda schedule: judge.run(schedule, **how)[0], plan, processes):
-        ran = union(one for one in (ran, outcome.executed) if one)
-        outcomes.append(replace(outcome, executed=b""))
-        progress("schedules", len(outcomes), len(plan))
+    interrupted = False
+    try:
+        for outcome in forked(lambda schedule: judge.run(schedule, **how)[0], plan, processes):
+            ran = union(bits for bits in (ran, outcome.executed) if bits)
+            outcomes.append(replace(outcome, executed=b""))
+            progress("schedules", len(outcomes), len(plan))
+    except interrupts:
+        interrupted = True
     defects = collect(outcomes)
     wanted = [defect for defect in defects if defect.severity in ("error", "warning") and shrink_seconds > 0]
 
     def small(defect: Defect) -> Shrunk:
         return shrink(judge, defect.signature, defect.schedules, seconds=shrink_seconds, **how)
 
-    for number, shrunk in enumerate(forked(small, wanted, processes), 1):
-        at = next(i for i, defect in enumerate(defects) if defect.signature == shrunk.signature)
-        defects[at] = replace(defects[at], shrunk=shrunk)
-        progress("shrinking", number, len(wanted))
+    try:
+        for number, shrunk in enumerate(forked(small, [] if interrupted else wanted, processes), 1):
+            at = next(i for i, defect in enumerate(defects) if defect.signature == shrunk.signature)
+            defects[at] = replace(defects[at], shrunk=shrunk)
+            progress("shrinking", number, len(wanted))
+    except interrupts:
+        interrupted = True
     return Exploration(
-        schedules=len(plan),
+        schedules=len(outcomes),
         seconds=time.monotonic() - began,
-        policies=dict(Counter(schedule.policy for schedule in plan)),
+        policies=dict(Counter(schedule.policy for schedule in plan[: len(outcomes)])),
         defects=defects,
         points=points,
         executed=ran,
+        planned=len(plan),
+        interrupted=interrupted,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -24,6 +25,12 @@ def _worker(item: Any) -> tuple[bool, Any]:
         return False, error.as_dict()
 
 
+def _ignore_interrupts() -> None:
+    """Ctrl-C goes to every process of the terminal: the parent ends the workers."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
 def forked(work: Callable[[T], R], items: Sequence[T], processes: int) -> Iterator[R]:
     """Yield `work(item)` for each item, in order. Runs in this process if `processes` is 1 or fork is not
     available.
@@ -35,7 +42,7 @@ def forked(work: Callable[[T], R], items: Sequence[T], processes: int) -> Iterat
         yield from map(work, items)
         return
     _work.append(work)
-    pool = ProcessPoolExecutor(processes, multiprocessing.get_context("fork"))
+    pool = ProcessPoolExecutor(processes, multiprocessing.get_context("fork"), _ignore_interrupts)
     try:
         pieces = max(1, min(8, len(items) // (4 * processes)))
         for fine, value in pool.map(_worker, items, chunksize=pieces):

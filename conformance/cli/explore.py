@@ -12,6 +12,7 @@ import click
 from rich.console import Console
 from rich.markup import escape
 from tileproof.conformance.cli.given import FILE_ONLY, KERNEL_ONLY, expect_option, reference_of, refuse
+from tileproof.conformance.cli.stopping import INCOMPLETE, INTERRUPTS, stoppable, this_command
 from tileproof.conformance.cli.variants import one_chosen, variant_options
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.finding_text import brief, lines, place
@@ -35,6 +36,10 @@ LONG = 24  # decisions; a longer schedule is written to a file
 )
 @click.option("--policies", metavar="A,B", help="Only schedules of these policies (default: all).")
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="First seed.")
+@click.option(
+    "--skip", default=0, metavar="N", type=click.IntRange(0),
+    help="Leave out the first N schedules: an interrupted run has run them.",
+)  # fmt: skip
 @variant_options
 @click.option(
     "--blocks",
@@ -78,6 +83,7 @@ def explore(
     schedules: int,
     policies: str | None,
     seed: int,
+    skip: int,
     variant: str | None,
     blocks: int | None,
     case_json: str | None,
@@ -117,7 +123,7 @@ def explore(
     words += [f"--seconds-limit={seconds_limit:g}"] if seconds_limit else []
     words += ["--expect", expect] if expect else []
 
-    with Progress(schedules) as progress:
+    with stoppable(), Progress(schedules) as progress:
         progress.start(f"{kernel}: building")
         explored = _explored(kernel, variant, blocks, case_json, plant, expect)
 
@@ -138,29 +144,35 @@ def explore(
             allow=[Allow.parse(found) for found in allow],
             seconds_limit=seconds_limit,
             strict=strict,
+            skip=skip,
+            interrupts=INTERRUPTS,
         )
         first = _read(given[0]) if given else "early"
-        wrong = explored.wrong(Schedule.parse(first))
+        wrong = [] if result.interrupted else explored.wrong(Schedule.parse(first))
     command = ["tileproof", "explore", kernel, *words]
     rows = [
         _row(number, found, explored.names, command, out) for number, found in enumerate(result.defects, 1)
     ]
     rows += [_value_row(found, first, command) for found in wrong]
     failed = result.failed or bool(wrong)
+    resume = this_command(f"--skip={skip + result.schedules}", without=["--skip"])
     if as_json:
-        verdict = "defect" if failed else "pass"
+        verdict = "defect" if failed else "incomplete" if result.interrupted else "pass"
         whole = {
             "verdict": verdict, "kernel": kernel, "problem": explored.text, "schedules": result.schedules,
             "policies": result.policies, "scheduling_points": result.points,
             "not_judged": list(explored.not_judged),
             "seconds": round(result.seconds, 3), "findings": rows,
+            **({"interrupted": True, "resume": resume} if result.interrupted else {}),
         }  # fmt: skip
         print(json.dumps(whole, indent=1))
     else:
         _print(explored.title, result, rows, failed)
         for line in explored.not_judged:
             print(f"not judged: {line}")
-    return DEFECT if failed else 0
+        if result.interrupted:
+            print(f"interrupted: {result.schedules} of {result.planned} schedules ran; resume: {resume}")
+    return DEFECT if failed else INCOMPLETE if result.interrupted else 0
 
 
 def _sizes(variant: str | None) -> list[str]:
@@ -259,7 +271,8 @@ def _value_row(found: Finding, schedule: str, command: Sequence[str]) -> dict[st
 
 def _print(title: str, result: Any, rows: Sequence[dict[str, Any]], failed: bool) -> None:
     console = Console(highlight=False, soft_wrap=True)
-    verdict = "[bold red]DEFECT[/]" if failed else "[bold green]PASS[/]"
+    passed = "[bold yellow]INCOMPLETE[/]" if result.interrupted else "[bold green]PASS[/]"
+    verdict = "[bold red]DEFECT[/]" if failed else passed
     of = ", ".join(f"{number} {policy}" for policy, number in result.policies.items())
     console.print(
         f"{verdict} {title}: {result.schedules} schedules ({of}) of {result.points} scheduling points in "

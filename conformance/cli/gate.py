@@ -8,7 +8,7 @@ import contextlib
 import json
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -104,6 +104,7 @@ def gate(
     from tileproof.conformance.gate.launch_files import GatedLaunch
     from tileproof.conformance.gate.model import checks
     from tileproof.conformance.gate.reports import write_all
+    from tileproof.conformance.gate.store import alone
     from tileproof.conformance.mutants.defects import defect
     from tileproof.kernels import registry
     from tileproof.kernels.kernel import Kernel
@@ -118,12 +119,8 @@ def gate(
         ]  # fmt: skip
         text.print_rows("Checks of the gate", rows, as_json)
         return 0
-    for name in only:
-        if name not in known:
-            raise TileproofError(
-                "there is no such check", where="--only", expected=", ".join(known), found=name
-            )
-    baseline = None if against is None else evidences.read(against, "the baseline")
+    _require_known(only, known)
+    baseline = None if against is None else evidences.baseline(against, "the baseline")
     given = [(name, resolve.resolve(name)) for name in kernels]
     files = [
         GatedLaunch(name, item, reference_of(expect)) for name, item in given if isinstance(item, LaunchFile)
@@ -148,7 +145,7 @@ def gate(
     if resume and wanted:
         with contextlib.suppress(TileproofError):  # what was finished is in the results
             before = evidences.read(out)
-    with stoppable():
+    with stoppable(), alone(out):
         made = None
         if chosen_kernels:
             made = run(
@@ -190,6 +187,15 @@ def _with_launches(
     return joined(made, verdicts, facts_of(began, {}), **about)
 
 
+def _require_known(only: Sequence[str], known: Mapping[str, object]) -> None:
+    """TileproofError for a name of `--only` that no check has."""
+    for name in only:
+        if name not in known:
+            raise TileproofError(
+                "there is no such check", where="--only", expected=", ".join(known), found=name
+            )
+
+
 def _on_launch(gated: GatedLaunch, options: GateOptions, expect: str | None) -> VerdictRecord:
     """Return the verdict on a launch file, with the other arguments of the gate."""
     from tileproof.conformance.api.replay import judge_words
@@ -215,7 +221,8 @@ def print_verdict(made: Any, paths: dict[str, Path]) -> None:
     from tileproof.conformance.gate.difference import MUTATION
     from tileproof.conformance.gate.evidence import required, titled
 
-    print(made.verdict.upper())
+    planted = made.sections.get("planted")
+    print(made.verdict.upper() + (f" (with the planted defect {planted}: no baseline)" if planted else ""))
     for record in made.kernels:
         print(
             f"  {titled(record)}: {record.verdict}, {required(record)}"
@@ -240,7 +247,7 @@ def diff(before: Path, after: Path, as_json: bool) -> int:
     """
     from tileproof.conformance.gate import difference, evidence
 
-    old, new = evidence.read(before, "the first evidence"), evidence.read(after, "the second evidence")
+    old, new = evidence.baseline(before, "the first evidence"), evidence.read(after, "the second evidence")
     found = difference.changes(old.kernels, new.kernels) + difference.of_release(old.checks, new.checks)
     worse = any(change.worse for change in found)
     with closed_pipe_is_fine():

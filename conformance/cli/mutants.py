@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from typing import TYPE_CHECKING
 
 import click
+from tileproof.conformance.cli.stopping import INCOMPLETE, INTERRUPTS, stoppable, this_command
 from tileproof.conformance.cli.variants import chosen, variant_options
 from tileproof.conformance.report import terminal as text
 from tileproof.spec.machine.errors import TileproofError
@@ -57,7 +59,7 @@ def mutants(
     given = chosen(found, variant)[0]
     rows = []
     wanted = [defect for defect in own.values() if not only or defect.id in only]
-    with text.Progress(len(wanted)) as progress:
+    with stoppable(), contextlib.suppress(*INTERRUPTS), text.Progress(len(wanted)) as progress:
         for done, defect in enumerate(wanted):
             progress.start(defect.id)
             progress.show(done, False)
@@ -73,12 +75,18 @@ def mutants(
                 }
             )
     survived = [row for row in rows if row["verdict"] != "killed"]
+    left = [f"--only={defect.id}" for defect in wanted[len(rows) :]]
+    resume = this_command(*left, without=["--only"])
     if as_json:
-        print(json.dumps({"verdict": "survived" if survived else "killed", "mutants": rows}, indent=1))
+        word = "survived" if survived else "incomplete" if left else "killed"
+        more = {"interrupted": True, "resume": resume} if left else {}
+        print(json.dumps({"verdict": word, "mutants": rows, **more}, indent=1))
     else:
         text.print_rows(f"Mutants of {found.title(given)}", rows, False)
         click.echo(f"{len(rows) - len(survived)} of {len(rows)} killed")
-    return SURVIVED if survived else 0
+        if left:
+            click.echo(f"interrupted: {len(rows)} of {len(wanted)} were planted; resume: {resume}")
+    return SURVIVED if survived else INCOMPLETE if left else 0
 
 
 def _run(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import itertools
 import json
@@ -16,7 +17,13 @@ from typing import TYPE_CHECKING, Any
 import click
 from tileproof.conformance.cli.given import FILE_ONLY, KERNEL_ONLY, expect_option, reference_of, refuse
 from tileproof.conformance.cli.seeds import seed_option
-from tileproof.conformance.cli.stopping import closed_pipe_is_fine, stoppable
+from tileproof.conformance.cli.stopping import (
+    INCOMPLETE,
+    INTERRUPTS,
+    closed_pipe_is_fine,
+    stoppable,
+    this_command,
+)
 from tileproof.conformance.cli.variants import chosen, variant_options
 from tileproof.conformance.report import terminal as text
 
@@ -156,23 +163,32 @@ def mutate(
         pending = [one for one in drawn if one.number not in known_already]
         fresh = original.judge(pending, jobs or os.cpu_count() or 1, seconds)
         judged = []
-        for one in journal.judged(drawn, fresh) if journal else fresh:
-            if one.verdict == "survived" and (argument := proved(pool.code, in_ptx(one), original.facts)):
-                one = proved_equivalent(one, argument)
-            judged.append(one)
-            progress.start(f"{title}: {one.drawn.operator} {one.verdict}")
-            progress.show(len(judged), False)
+        with contextlib.suppress(*INTERRUPTS):
+            for one in journal.judged(drawn, fresh) if journal else fresh:
+                if one.verdict == "survived" and (argument := proved(pool.code, in_ptx(one), original.facts)):
+                    one = proved_equivalent(one, argument)
+                judged.append(one)
+                progress.start(f"{title}: {one.drawn.operator} {one.verdict}")
+                progress.show(len(judged), False)
     of["count"] = count
     numbers = score(judged)
     took = round(time.monotonic() - began, 1)
-    if ledger is not None:
+    left = len(drawn) - len(judged)
+    if resume is not None:
+        going_on = f"resume: {this_command()}"
+    else:
+        going_on = f"nothing was kept: {this_command('--resume=mutants.jsonl')} keeps each result"
+    if left and (ledger is not None or into is not None):
+        click.echo("the score of a part is entered nowhere", err=True)
+    if ledger is not None and not left:
         enter(ledger, numbers, **of, tool_commit=tool.commit, tool_changed=tool.changed)
-    if before is not None and into is not None:
+    if before is not None and into is not None and not left:
         part = evidence_part(judged, **of)
         write_all(with_score(before, found.name, original.sizes, part), into)
     if as_json:
         whole = {
-            "verdict": "survived" if numbers["survived"] else "killed",
+            "verdict": "survived" if numbers["survived"] else "incomplete" if left else "killed",
+            **({"interrupted": True, "left": left, "resume": going_on} if left else {}),
             "kernel": found.name, "variant": original.sizes, "seed": seed, "profile": profile,
             "seconds": took, "score": numbers,
             "by operator": by_operator(judged), "by check": by_check(judged),
@@ -180,7 +196,7 @@ def mutate(
         }  # fmt: skip
         with closed_pipe_is_fine():
             print(json.dumps(whole, indent=1))
-        return SURVIVED if numbers["survived"] else 0
+        return SURVIVED if numbers["survived"] else INCOMPLETE if left else 0
     with closed_pipe_is_fine():
         text.print_rows(f"Mutants of {title}, seed {seed}, {profile}", by_operator(judged), False)
         text.print_rows("Killed by", by_check(judged), False)
@@ -188,7 +204,9 @@ def mutate(
             if one.verdict == "survived":
                 print(f"survived: {json.dumps(one.as_dict())}")
         print(json.dumps({**numbers, "seconds": took}))
-    return SURVIVED if numbers["survived"] else 0
+        if left:
+            print(f"interrupted: {len(judged)} of {len(drawn)} mutants were judged; {going_on}")
+    return SURVIVED if numbers["survived"] else INCOMPLETE if left else 0
 
 
 @dataclass(frozen=True)

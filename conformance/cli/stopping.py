@@ -4,12 +4,29 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from types import FrameType
 
 from tileproof.conformance.check.property import Stopped
+
+INTERRUPTS = (KeyboardInterrupt, Stopped)
+INCOMPLETE = 3  # the exit code of what was interrupted and is no defect so far
+
+
+def this_command(*more: str, without: Sequence[str] = ()) -> str:
+    """The command that runs, with more options, and without those options of its own that have a value."""
+    words: list[str] = []
+    left_out = False
+    for word in sys.argv[1:]:
+        name = word.partition("=")[0]
+        if left_out or name in without:
+            left_out = not left_out and name == word
+        else:
+            words.append(word)
+    return shlex.join(["tileproof", *words, *more])
 
 
 @contextlib.contextmanager

@@ -30,6 +30,7 @@ from tileproof.conformance.verdict.contract import (
 from tileproof.conformance.verdict.program import covered, order_only, program, record, tool_identity
 from tileproof.emulator import Module
 from tileproof.kernels import toolchain
+from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.schedule import SEEDED
 
 SCHEMA = "tileproof-evidence"
@@ -81,6 +82,17 @@ def read(path: Path, what: str = "the evidence") -> ReleaseEvidence:
     path = path / FILE if path.is_dir() else path
     resolve.require_json(path, what, expected, SCHEMA)
     return jsonform.load(path, ReleaseEvidence, SCHEMA, SCHEMA_VERSION, what, versions.EVIDENCE)
+
+
+def baseline(path: Path, what: str) -> ReleaseEvidence:
+    """As `read`, for what others are compared with; TileproofError for evidence of a planted defect."""
+    found = read(path, what)
+    if planted := found.sections.get("planted"):
+        raise TileproofError(
+            f"{what} is no baseline: a defect was planted", where=str(path), found=f"--plant {planted}",
+            do="run the gate without --plant",
+        )  # fmt: skip
+    return found
 
 
 def verdict_on(gated: GatedVariant, results: Sequence[StoredResult], interrupted: bool) -> VerdictRecord:

@@ -23,7 +23,8 @@ from tileproof.conformance.gate.runner import CheckJob, not_run
 from tileproof.conformance.gate.store import ResultStore, RunIdentity
 from tileproof.conformance.mutants.defects import planted_reference
 from tileproof.conformance.verdict.contract import CheckOutcome, VerdictRecord, named_check
-from tileproof.conformance.verdict.program import program, tool_identity
+from tileproof.conformance.verdict.program import ROOT, program, tool_identity
+from tileproof.kernels import registry
 from tileproof.kernels.edit import PlantedDefect
 from tileproof.kernels.kernel import Kernel
 from tileproof.kernels.variant import Variant
@@ -70,7 +71,7 @@ def gate(
         jobs = [
             CheckJob(check, gated, gated.key) for gated in variants for check in wanted if not check.release
         ]
-        if variants:
+        if variants and _is_release(kernels):
             jobs += [CheckJob(check, variants[0], "") for check in wanted if check.release]
         chosen = [job for job in jobs if not options.only or job.check.name in options.only]
         identity = RunIdentity(
@@ -125,9 +126,16 @@ def gate(
         seed=options.seed,
         strict=options.strict,
         complete=complete,
-        sections={},
+        sections={"planted": planted.id} if planted else {},
         run=facts_of(began, times),
     )
+
+
+def _is_release(kernels: Sequence[tuple[Kernel, Variant]]) -> bool:
+    """Whether the checks of the release concern it: a checkout with its docs and tests, and own kernels."""
+    own = registry.own()
+    checkout = (ROOT / "docs").is_dir() and (ROOT / "tests").is_dir()
+    return checkout and any(own.get(kernel.name) is kernel for kernel, _ in kernels)
 
 
 def _place(one: VerdictRecord, kernels: Sequence[tuple[Kernel, Variant]]) -> int:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import fcntl
 import json
 import os
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -174,6 +175,27 @@ def _unwritable(path: Path, error: OSError, done: Mapping[str, Any]) -> CannotWr
         found=f"{error.strerror}{kept}",
         do="free space, or give another folder with --out, and continue with --resume",
     )
+
+
+@contextlib.contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Keeps other gates out of a folder of evidence; TileproofError where another gate writes to it."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        opened = os.open(folder, os.O_RDONLY)
+    except OSError as error:
+        raise _unwritable(folder, error, {}) from None
+    try:
+        try:
+            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise TileproofError(
+                "another gate writes to this folder", where=str(folder),
+                do="wait until it has ended, or give another folder with --out",
+            ) from None  # fmt: skip
+        yield
+    finally:
+        os.close(opened)
 
 
 def write_whole(path: Path, text: str) -> None:

@@ -153,7 +153,7 @@ def test_a_plain_sentence_passes() -> None:
 # ---- "one" in the place of a noun
 
 PRONOUN = re.compile(
-    r"\bones\b|\bone\b(?=[.,;:)\"'`]|\s+(?:that|which|whose|who|is|are|was|were|has|may|must|does|in|on|at|with|for"
+    r"\bones\b|(?<!off by )(?<!::)\bone\b(?=[.,;:)\"'`]|\s+(?:that|which|whose|who|is|are|was|were|has|may|must|does|in|on|at|with|for"
     r"|from|to|as|and|where|after|before)\b)",
     re.IGNORECASE,
 )

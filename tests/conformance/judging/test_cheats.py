@@ -181,7 +181,7 @@ def test_what_no_judge_of_one_launch_sees_is_said() -> None:
 
 
 def test_the_default_bound_is_said_where_a_reference_states_none() -> None:
-    """It is a part of the largest value: small results may be left out where large ones stand beside them."""
+    """A part of the largest value: small results may be left out where large values stand beside them."""
     made = judged(launch("slightly_off"), lambda x: x.sum(axis=1))
     assert made.verdict == "defect"
     (score,) = check(judged(launch("right"), lambda x: x.sum(axis=1)), "values").details["outputs"]

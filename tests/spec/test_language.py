@@ -153,8 +153,8 @@ def test_a_plain_sentence_passes() -> None:
 # ---- "one" in the place of a noun
 
 PRONOUN = re.compile(
-    r"\bones\b|(?<!off by )(?<!::)\bone\b(?=[.,;:)\"'`]|\s+(?:that|which|whose|who|is|are|was|were|has|may|must"
-    r"|does|in|on|at|with|for|from|to|as|and|where|after|before)\b)",
+    r"\bones\b|(?<!off by )(?<!::)\bone\b(?=[.,;:)\"'`]|\s+(?:that|which|whose|who|is|are|was|were|has|may"
+    r"|must|does|in|on|at|with|for|from|to|as|and|where|after|before)\b)",
     re.IGNORECASE,
 )
 # How often prose says "one" for a noun, and how many names are `one` or `ones`, by folder. They only shrink.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import signal
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -45,7 +46,7 @@ def forked(work: Callable[[T], R], items: Sequence[T], processes: int) -> Iterat
     pool = ProcessPoolExecutor(processes, multiprocessing.get_context("fork"), _ignore_interrupts)
     try:
         pieces = max(1, min(8, len(items) // (4 * processes)))
-        for fine, value in pool.map(_worker, items, chunksize=pieces):
+        for fine, value in in_order(pool, _worker, items, pieces):
             if not fine:
                 raise TileproofError(value.pop("what"), **value)
             yield value
@@ -54,7 +55,30 @@ def forked(work: Callable[[T], R], items: Sequence[T], processes: int) -> Iterat
             "a process that ran launches ended without an answer", found="it crashed, or was killed"
         ) from None
     finally:
-        for process in list((pool._processes or {}).values()):
-            process.kill()
-        pool.shutdown(wait=False, cancel_futures=True)
+        end(pool)
         _work.pop()
+
+
+def in_order(pool: Any, work: Callable[[Any], R], items: Sequence[Any], size: int = 1) -> Iterator[R]:
+    """The results of `work`, which begins now, in the order of the items, `size` items at a time. `map` of the pool would cancel
+    what nobody waits for, which its own thread does not expect of a pool that was ended.
+    """
+    pieces = [items[first : first + size] for first in range(0, len(items), size)]
+    waiting = deque(pool.submit(_piece, work, piece) for piece in pieces)
+
+    def results() -> Iterator[R]:
+        while waiting:
+            yield from waiting.popleft().result()
+
+    return results()
+
+
+def _piece(work: Callable[[Any], R], items: Sequence[Any]) -> list[R]:
+    return [work(item) for item in items]
+
+
+def end(pool: Any) -> None:
+    """Ends a pool's processes, whatever they do."""
+    for process in list((pool._processes or {}).values()):
+        process.kill()
+    pool.shutdown(wait=False)

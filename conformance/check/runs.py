@@ -13,6 +13,7 @@ from typing import Any
 
 from tileproof.conformance.check.run import KernelUnderTest, run_case
 from tileproof.conformance.judging.judged_run import JudgedRun
+from tileproof.emulator.forked import end, in_order
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.schedule import Schedule
 from tileproof.spec.problems.cases import AnyCase
@@ -67,9 +68,7 @@ class Ahead:
 
     def __exit__(self, *_: object) -> None:
         if self._pool is not None:
-            for worker in list((self._pool._processes or {}).values()):
-                worker.kill()
-            self._pool.shutdown(wait=False, cancel_futures=True)
+            end(self._pool)
 
     def judged_runs(self, under_test: KernelUnderTest) -> Generator[JudgedRun]:
         """Those of one kernel, in order, without causes; what is left of it is dropped when it is closed."""
@@ -102,7 +101,7 @@ class Ahead:
         _under_tests, _over = self._under_tests, self._over
         self._pool = ProcessPoolExecutor(self._jobs, context, _ignore_interrupts)
         self._results = [
-            self._pool.map(_one, [(number, run, again(n)) for n, run in enumerate(runs)])
+            in_order(self._pool, _one, [(number, run, again(n)) for n, run in enumerate(runs)])
             for number, (runs, again) in enumerate(planned)
         ]
 

@@ -99,6 +99,8 @@ void Races::counts(Barrier& b, const Cta& cta, uint32_t offset, const Actor& who
                kWaitMissing);
   }
   if (arrives) std::erase_if(b.events.announced, [&](const PhaseEvent& e) { return follows(who, e); });
+  if (event.kind == PhaseEvent::Delivery)
+    for (PhaseEvent& e : b.events.announced) e.held_open &= follows(who, e);
   b.events.counted[0].push_back(event);
 }
 
@@ -110,7 +112,15 @@ void Races::arrival_counts(const Exec& x, Thread& t, Barrier& b, const Cta& cta,
   for (const Group& g : t.groups) {
     if (!(g.lanes & lanes)) continue;
     const Actor who{g.know.get(), t.agent, g.lanes & lanes, t.now, t.together};
-    const PhaseEvent event{t.agent, t.now, who.lanes, x.origin(__builtin_ctz(who.lanes))};
+    PhaseEvent event{t.agent, t.now, who.lanes, x.origin(__builtin_ctz(who.lanes))};
+    if (signal == Signal::ArriveExpectTx) event.kind = PhaseEvent::ArriveExpectTx;
+    const auto& counted = b.events.counted[0];
+    event.held_open = signal == Signal::ExpectTx &&
+                      std::none_of(counted.begin(), counted.end(),
+                                   [](const PhaseEvent& e) { return e.kind == PhaseEvent::Delivery; }) &&
+                      std::any_of(counted.begin(), counted.end(), [&](const PhaseEvent& e) {
+                        return e.kind == PhaseEvent::ArriveExpectTx && follows(who, e);
+                      });
     counts(b, cta, offset, who, event, arrives);
     if (signal != Signal::ExpectTx) continue;
     ++e_.obligations.announcements;
@@ -119,7 +129,8 @@ void Races::arrival_counts(const Exec& x, Thread& t, Barrier& b, const Cta& cta,
 }
 
 void Races::completion_counts(const View& v, Barrier& b, const Cta& cta, uint32_t offset, bool arrives) {
-  counts(b, cta, offset, actor(v), {0, 0, v.lanes, v.at}, arrives);
+  const auto kind = arrives ? PhaseEvent::Other : PhaseEvent::Delivery;
+  counts(b, cta, offset, actor(v), {0, 0, v.lanes, v.at, kind}, arrives);
   if (arrives) return;
   // Bytes are delivered after what their thread had done at the issue, which the delivery does not make
   // visible.
@@ -182,12 +193,14 @@ void Races::phase_ends(Barrier& b, const Cta& cta, uint32_t offset, const Origin
                others ? "bar.warp.sync after the wait, ahead of the lane that goes on"
                       : "a barrier from the wait to an arrival of the phase that ends");
   }
-  for (const PhaseEvent& e : p.announced)
+  for (const PhaseEvent& e : p.announced) {
+    if (e.held_open) continue;
     open_phase(Severity::Error, "phase-overrun", cta, offset, e, last,
                named(e) + " announces bytes in phase " + std::to_string(phase) +
                    ", and no arrival of that phase is ordered after it: under another schedule the phase is "
                    "complete before the bytes are announced",
                "an arrival of the phase after the announcement (mbarrier.arrive.expect_tx does both)");
+  }
   p.announced.clear();
   p.waits.clear();
   std::swap(p.counted[2], p.counted[1]);

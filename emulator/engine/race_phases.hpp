@@ -18,6 +18,9 @@ struct PhaseEvent {
   Tick tick = 0;
   uint32_t lanes = 0;
   Origin at;
+  enum Kind : uint8_t { Other, ArriveExpectTx, Delivery } kind = Other;
+  // Of an announcement: bytes that were announced before it are delivered after it alone.
+  bool held_open = false;
 };
 
 // The events of one mbarrier.

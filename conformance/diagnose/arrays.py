@@ -19,7 +19,7 @@ SOME_NAN = "some wrong elements are NaN"
 WEAK = ("", ALL_NAN, SOME_NAN)
 LEAST = 4  # rows of one number that must be in another order
 STEPS = (1, 2, 4, 8, 16, 32, 64)  # rows or columns by which a tile may be off
-SIDED = 16  # wrong elements on the same side of the right value, below which that may be chance
+SIDED = 8  # wrong elements on the same side of the right value, below which that may be chance
 NEAR = 8.0  # times the bound: further off is no matter of rounding
 Region = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
 

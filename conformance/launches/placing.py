@@ -68,7 +68,7 @@ class PlacedLaunch:
         self, launch: LaunchFile, modules: Mapping[str, LoadedModule], instead: Arrays | None = None
     ) -> None:
         self.launch, self.modules = launch, modules
-        check_room(2 * sum(one.bytes for one in launch.buffers), "the buffers of the launch", launch.name)
+        check_room(sum(one.bytes for one in launch.buffers), "the buffers of the launch", launch.name)
         self.memory = Memory()
         for module in modules.values():
             module.module.reset()  # an earlier run may have written its variables

@@ -60,8 +60,10 @@ def forked(work: Callable[[T], R], items: Sequence[T], processes: int) -> Iterat
 
 
 def in_order(pool: Any, work: Callable[[Any], R], items: Sequence[Any], size: int = 1) -> Iterator[R]:
-    """The results of `work`, which begins now, in the order of the items, `size` items at a time. `map` of the pool would cancel
-    what nobody waits for, which its own thread does not expect of a pool that was ended.
+    """The results of `work`, which begins now, in the order of the items, `size` items at a time.
+
+    The pool's `map` would cancel what nobody waits for, which its own thread does not expect of a pool that
+    was ended.
     """
     pieces = [items[first : first + size] for first in range(0, len(items), size)]
     waiting = deque(pool.submit(_piece, work, piece) for piece in pieces)

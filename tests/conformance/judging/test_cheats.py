@@ -19,7 +19,7 @@ from tileproof.conformance.judging.expected import Expected
 from tileproof.conformance.launches.modules import compiled
 from tileproof.kernels.foreign import isolation
 from tileproof.kernels.launch import jsonform
-from tileproof.kernels.launch.arguments import PointerArgument, ScalarArgument
+from tileproof.kernels.launch.arguments import LaunchArgument, PointerArgument, ScalarArgument
 from tileproof.kernels.launch.contents import InlineBytes, NormalDraw
 from tileproof.kernels.launch.model import (
     BufferWrite,
@@ -63,7 +63,10 @@ def launch(entry: str, y: LaunchBuffer | None = None, **changes: Any) -> LaunchF
     """The launch of an entry; `other` is a buffer that the kernel is given and nobody wrote."""
     y = y or LaunchBuffer.output("y", (ROWS,), np.float32)
     other = LaunchBuffer("other", "float32", (ROWS,), "scratch")
-    arguments = (*map(PointerArgument, ("y", "x", "other")), ScalarArgument("s32", ROWS))
+    arguments: tuple[LaunchArgument, ...] = (
+        *map(PointerArgument, ("y", "x", "other")),
+        ScalarArgument("s32", ROWS),
+    )
     step = KernelLaunch(entry, (1,), (64,), arguments)
     made = LaunchFile("sums", (LaunchModule("m", PtxText(ptx())),), (y, X, other), (step,))
     return replace(made, **changes)

@@ -122,6 +122,33 @@ def test_bytes_are_announced_before_an_arrival_of_their_phase(with_arrival: bool
     assert not found.certified and codes(found) & {"phase-overrun", "phase-lapped"}
 
 
+@pytest.mark.parametrize(
+    ("steps", "certified"),
+    [
+        ("first more copy other", True),  # as in CUTLASS: nothing is delivered before all is announced
+        ("first copy more other", False),  # the first copy may end the phase before the second announcement
+        ("plain more copy", False),  # the arrival alone may end it
+    ],
+)
+def test_more_bytes_are_announced_after_an_arrival_with_bytes(steps: str, certified: bool) -> None:
+    memory = Memory()
+    source = memory.buffer(np.arange(4, dtype=np.uint32))
+    text_of = {
+        "first": f"@%p0 mbarrier.arrive.expect_tx.shared::cta.b64 _, [{FULL}], 16;",
+        "plain": arrive(FULL, "@%p0"),
+        "more": f"@%p0 mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [{FULL}], 16;",
+        **{
+            name: "@%p0 cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes "
+            f"[{at}], [%a0], 16, [{FULL}];"
+            for name, at in (("copy", DATA), ("other", DATA + 16))
+        },
+    }
+    late = Schedule("late")  # copies complete as late as they may, so that the phase is one in this run
+    text = body("\n".join(text_of[step] for step in steps.split()), wait(FULL))
+    found = launched(text, args=[source], memory=memory, schedule=late)
+    assert found.certified == certified, found.certificate
+
+
 def test_a_named_barrier_of_two_groups_in_no_order() -> None:
     one, two = "bar.sync 1, 64;", "bar.sync 2, 64;"
 

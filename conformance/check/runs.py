@@ -13,7 +13,6 @@ from typing import Any
 
 from tileproof.conformance.check.run import KernelUnderTest, run_case
 from tileproof.conformance.judging.judged_run import JudgedRun
-from tileproof.emulator.forked import end, in_order
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.schedule import Schedule
 from tileproof.spec.problems.cases import AnyCase
@@ -68,6 +67,8 @@ class Ahead:
 
     def __exit__(self, *_: object) -> None:
         if self._pool is not None:
+            from tileproof.emulator.forked import end  # a card needs no engine
+
             end(self._pool)
 
     def judged_runs(self, under_test: KernelUnderTest) -> Generator[JudgedRun]:
@@ -100,6 +101,8 @@ class Ahead:
         self._over = context.Array("b", len(planned), lock=False)
         _under_tests, _over = self._under_tests, self._over
         self._pool = ProcessPoolExecutor(self._jobs, context, _ignore_interrupts)
+        from tileproof.emulator.forked import in_order
+
         self._results = [
             in_order(self._pool, _one, [(number, run, again(n)) for n, run in enumerate(runs)])
             for number, (runs, again) in enumerate(planned)

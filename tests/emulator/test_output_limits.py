@@ -64,7 +64,9 @@ def test_an_endless_loop_of_printf_ends_at_its_limit(form: str) -> None:
     began = time.monotonic()
     result = run(body, module=text("format", form) + text("name", ""), threads=32, seconds_limit=0.5)
     assert time.monotonic() - began < SECONDS
-    assert result.ended_by == "time-limit" or "out-of-bounds" in result.findings[0].code
+    # Which limit comes first, that of time or that of instructions without progress, is the machine's.
+    code = "" if result.ended_by == "time-limit" else result.findings[0].code
+    assert code in ("", "livelock") or "out-of-bounds" in code
     assert len(result.printf) <= 1 << 20
 
 

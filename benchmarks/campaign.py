@@ -51,10 +51,10 @@ def campaign(kernel: str, examples: int, schedules: int, shard: int, workers: in
     root = psutil.Process(process.pid)
     while process.poll() is None:
         try:
-            for one in (root, *root.children(recursive=True)):
-                times = one.cpu_times()
-                used[one.pid] = times.user + times.system
-                above.setdefault(one.pid, one.ppid())
+            for child in (root, *root.children(recursive=True)):
+                times = child.cpu_times()
+                used[child.pid] = times.user + times.system
+                above.setdefault(child.pid, child.ppid())
         except psutil.Error:
             pass  # it ended meanwhile
         time.sleep(STEP_S)

@@ -55,7 +55,7 @@ class Shrunk:
             return [_WORDS[self.schedule.policy]]  # type: ignore[index]
         if self.schedule.policy != "replay":
             return [f"as the policy {self.schedule.policy} chooses from its seed"]
-        return [_WORDS[self.schedule.base], *(one.text(names) for one in self.held_back)]
+        return [_WORDS[self.schedule.base], *(held.text(names) for held in self.held_back)]
 
 
 class _Search:

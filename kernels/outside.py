@@ -27,7 +27,9 @@ def registered() -> tuple[dict[str, Kernel], dict[str, TileproofError]]:
     """The kernels of every entry point, by name, and what is wrong with the entry points that give none."""
     found: dict[str, Kernel] = {}
     broken: dict[str, TileproofError] = {}
-    for point in sorted(entry_points(group=GROUP), key=lambda one: (one.name, one.value)):
+    for point in sorted(
+        entry_points(group=GROUP), key=lambda entry_point: (entry_point.name, entry_point.value)
+    ):
         where = f"entry point {point.name} = {point.value}" + (f" of {point.dist.name}" if point.dist else "")
         shared.note(where)
         try:

@@ -28,7 +28,7 @@ def own() -> Mapping[str, Kernel]:
         for folder in pkgutil.iter_modules(package.__path__, f"{family.name}."):
             if folder.ispkg and importlib.util.find_spec(f"{folder.name}.host"):
                 given: tuple[Kernel, ...] = importlib.import_module(f"{folder.name}.host").KERNELS
-                found |= {one.name: one for one in given}
+                found |= {kernel.name: kernel for kernel in given}
     return MappingProxyType(found)
 
 
@@ -109,4 +109,4 @@ def compiled(name: str, instead: str = CHECK) -> Kernel:
 
 def all_compiled() -> list[Kernel]:
     """Every kernel with PTX but those on demand: others' kernels, of which findings are known."""
-    return [one for one in kernels().values() if one.arch != HOST and not one.on_demand]
+    return [kernel for kernel in kernels().values() if kernel.arch != HOST and not kernel.on_demand]

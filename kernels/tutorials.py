@@ -257,4 +257,4 @@ def _kernel(tutorial: Tutorial) -> Kernel:
 @cache
 def kernels() -> Mapping[str, Kernel]:
     """The tutorials by name; they are no part of `kernels`, which builds what it lists."""
-    return {one.name: _kernel(one) for one in TUTORIALS}
+    return {tutorial.name: _kernel(tutorial) for tutorial in TUTORIALS}

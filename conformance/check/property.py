@@ -129,8 +129,10 @@ def schedules(policy: PolicyChoice) -> st.SearchStrategy[Schedule]:
     """Schedules of one policy, or of all; shrinks towards "early" and seed 0."""
     seeds = st.integers(0, 2**16 - 1)
 
-    def of(one: Policy) -> st.SearchStrategy[Schedule]:
-        return seeds.map(lambda seed: Schedule(one, seed)) if one in SEEDED else st.just(Schedule(one))
+    def of(policy: Policy) -> st.SearchStrategy[Schedule]:
+        return (
+            seeds.map(lambda seed: Schedule(policy, seed)) if policy in SEEDED else st.just(Schedule(policy))
+        )
 
     return st.one_of(*map(of, POLICIES)) if policy == "all" else of(policy)
 

@@ -123,8 +123,8 @@ def run_case(
     if run.unrepeated:
         # Where the other schedule went wrong says more than that it did.
         seen = [
-            replace(one, message=f"{one.message}, under schedule {other.policy}")
-            for one in under(other).findings
+            replace(finding, message=f"{finding.message}, under schedule {other.policy}")
+            for finding in under(other).findings
         ]
         run.findings = [*seen, *run.findings]
     return run
@@ -185,7 +185,7 @@ def judge_run(
         faults += sums_wrong.findings(result, build, coded=coded, explain=explain)
         faults += _wrong_tiles(chain, result, sums_wrong, build, coded, explain)
         rows_seen = judge_rows(plan, chain, run_result, build, explain=explain)
-        sums[build] = [one for one in rows_seen if one.at.stage in wanted]
+        sums[build] = [row for row in rows_seen if row.at.stage in wanted]
         for one in sums[build]:
             run.count({rows.SCORE.format(stage=one.at.stage): one.score})
             faults += one.findings
@@ -257,14 +257,18 @@ def _cause_from_other_tiles(chain: Chain, first: Divergence, others: list[Diverg
     """The cause that another wrong tile of the stage has, with its place: where keys repeat, a mask is narrow
     or all is NaN, a tile tells little. Those of other groups are asked first, one of each.
     """
-    asked = [one for one in others if np.isfinite(one.tile.value[one.tile.written & one.wrong]).any()]
+    asked = [
+        other for other in others if np.isfinite(other.tile.value[other.tile.written & other.wrong]).any()
+    ]
     asked.sort(key=lambda one: int(one.wrong.sum()))
-    groups = {one.tile.coord.group: one for one in asked if one.tile.coord.group != first.tile.coord.group}
-    others = [one for one in reversed(asked) if groups.get(one.tile.coord.group) is not one]
-    for one in [*groups.values(), *others][:ELSEWHERE]:
-        told = cause(chain, one)
+    groups = {
+        other.tile.coord.group: other for other in asked if other.tile.coord.group != first.tile.coord.group
+    }
+    others = [other for other in reversed(asked) if groups.get(other.tile.coord.group) is not other]
+    for group in [*groups.values(), *others][:ELSEWHERE]:
+        told = cause(chain, group)
         if told not in WEAK:
-            coord = one.tile.coord
+            coord = group.tile.coord
             block = "" if coord.k_block is None else f", k-block {coord.k_block}"
             return f"in {chain.problem.unit} {coord.group}{block}: {told}"
     return ""

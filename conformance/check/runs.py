@@ -93,10 +93,10 @@ class Ahead:
 
     def _start(self) -> None:
         global _under_tests, _over
-        planned = [self._plan(one) for one in self._under_tests]
-        for one in self._under_tests:
-            if one.probe is not None:
-                one.probe()  # once, and not once per worker
+        planned = [self._plan(under_test) for under_test in self._under_tests]
+        for under_test in self._under_tests:
+            if under_test.probe is not None:
+                under_test.probe()  # once, and not once per worker
         context = multiprocessing.get_context("fork")
         self._over = context.Array("b", len(planned), lock=False)
         _under_tests, _over = self._under_tests, self._over

@@ -236,11 +236,13 @@ def dump_plan(value: Any) -> Any:
     """A plan as plain data: classes of `spec.plan` by their names, the problem type by its name."""
     if isinstance(value, KernelPlan):
         own = {
-            one.name: dump_plan(getattr(value, one.name)) for one in fields(value) if one.name != "problem"
+            field.name: dump_plan(getattr(value, field.name))
+            for field in fields(value)
+            if field.name != "problem"
         }
         return {"class": "KernelPlan", "problem": value.problem.name, **own}
     if is_dataclass(value) and not isinstance(value, type):
-        own = {one.name: dump_plan(getattr(value, one.name)) for one in fields(value)}
+        own = {field.name: dump_plan(getattr(value, field.name)) for field in fields(value)}
         return {"class": type(value).__name__, **own}
     return [dump_plan(part) for part in value] if isinstance(value, tuple) else value
 

@@ -64,12 +64,14 @@ class StageCase(Case):
 
     def first_schedules(self, seed: int) -> list[Schedule]:
         before = [] if self.saved_under is None else [self.saved_under]
-        return [*before, *(one for one in super().first_schedules(seed) if one not in before)]
+        return [*before, *(schedule for schedule in super().first_schedules(seed) if schedule not in before)]
 
     def run(self, schedule: Schedule, seconds: float, first: bool) -> JudgedRun:
         del seconds  # the process that runs it is ended at the deadline
         made = run_case(self.under_test, self.case, schedule, again=first)
-        made.findings = [replace(one, check=CHECKS.get(one.kind) or check_of(one)) for one in made.findings]
+        made.findings = [
+            replace(finding, check=CHECKS.get(finding.kind) or check_of(finding)) for finding in made.findings
+        ]
         return made
 
     def checks(self, log: RunLog, findings: Sequence[Finding]) -> Iterator[CheckOutcome]:

@@ -27,9 +27,9 @@ def with_machine(
 
     `notes`: the machine's notes; a tile that was never written names the reads of data that nothing wrote.
     """
-    known = [one for one in findings if one.kind == "machine" and _about_data(one)]
-    unused = [one for one in notes if one.code == UNUSED]
-    return [_with_notes(_named(one, known, list(stages)), unused) for one in findings]
+    known = [finding for finding in findings if finding.kind == "machine" and _about_data(finding)]
+    unused = [note for note in notes if note.code == UNUSED]
+    return [_with_notes(_named(finding, known, list(stages)), unused) for finding in findings]
 
 
 def _with_notes(finding: Finding, unused: Sequence[Finding]) -> Finding:

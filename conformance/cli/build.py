@@ -93,19 +93,19 @@ def _assembled(found: Any, variant: Any, folder: Path) -> list[dict[str, Any]]:
     built = found.build(variant)
     folder.mkdir(parents=True, exist_ok=True)
     rows = []
-    for one in cubins(built):
-        (folder / one.file_name).write_bytes(one.image)
+    for cubin in cubins(built):
+        (folder / cubin.file_name).write_bytes(cubin.image)
         rows.append(
             {
                 "kernel": found.name,
                 "variant": dict(variant.sizes),
-                "entry": one.entry,
-                "target": one.target,
-                "file": one.file_name,
-                "sha256": one.sha256,
+                "entry": cubin.entry,
+                "target": cubin.target,
+                "file": cubin.file_name,
+                "sha256": cubin.sha256,
                 "ptx_sha256": hashlib.sha256(built.ptx.encode()).hexdigest(),
                 "toolchain": toolchain.find().version,
-                "resources": asdict(one.resources),
+                "resources": asdict(cubin.resources),
             }
         )
     return rows

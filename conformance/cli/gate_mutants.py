@@ -47,19 +47,19 @@ class MutantDraws:
     files: Mapping[str, str] = field(default_factory=dict)
     expect: str | None = None
 
-    def has_ptx(self, one: VerdictRecord) -> bool:
+    def has_ptx(self, verdict: VerdictRecord) -> bool:
         """Whether the verdict is on a compiled kernel (not a Python function) that was built."""
-        name = one.program.kernel
-        return bool(one.program.ptx_sha256) and (name in self.files or registry.kernel(name).arch != HOST)
+        name = verdict.program.kernel
+        return bool(verdict.program.ptx_sha256) and (name in self.files or registry.kernel(name).arch != HOST)
 
-    def journal(self, one: VerdictRecord) -> Path:
+    def journal(self, verdict: VerdictRecord) -> Path:
         """Return the path of the saved results of a variant's mutants."""
-        return self.out / f"mutants {_title(one).replace(', ', ' ')}.jsonl"
+        return self.out / f"mutants {_title(verdict).replace(', ', ' ')}.jsonl"
 
-    def made(self, part: Mapping[str, Any], one: VerdictRecord) -> bool:
+    def made(self, part: Mapping[str, Any], verdict: VerdictRecord) -> bool:
         """Whether a score belongs to this draw of the variant."""
         of = {"seed": self.seed, "count": self.count, "profile": PROFILE, "operators": wanted(None)}
-        of["ptx"] = one.program.ptx_sha256
+        of["ptx"] = verdict.program.ptx_sha256
         return all(part.get(name) == value for name, value in of.items())
 
 
@@ -67,12 +67,15 @@ def carried(made: ReleaseEvidence, before: ReleaseEvidence, draws: MutantDraws) 
     """Return the evidence with the scores of an earlier part of the run, if the commit is the same."""
     if made.tool != before.tool or made.tool.changed:
         return made
-    old = {(one.program.kernel, tuple(one.program.variant.items())): one.sections for one in before.kernels}
+    old = {
+        (kernel.program.kernel, tuple(kernel.program.variant.items())): kernel.sections
+        for kernel in before.kernels
+    }
     kernels = []
-    for one in made.kernels:
-        part = old.get((one.program.kernel, tuple(one.program.variant.items())), {}).get(MUTATION)
-        fits = isinstance(part, dict) and draws.made(part, one)
-        kernels.append(replace(one, sections={**one.sections, MUTATION: part}) if fits else one)
+    for kernel in made.kernels:
+        part = old.get((kernel.program.kernel, tuple(kernel.program.variant.items())), {}).get(MUTATION)
+        fits = isinstance(part, dict) and draws.made(part, kernel)
+        kernels.append(replace(kernel, sections={**kernel.sections, MUTATION: part}) if fits else kernel)
     return replace(made, kernels=tuple(kernels))
 
 
@@ -111,13 +114,13 @@ def draw_mutants(
     return made
 
 
-def _scored(one: VerdictRecord, draws: MutantDraws, tell: Callable[[str], None]) -> tuple[str, str]:
+def _scored(verdict: VerdictRecord, draws: MutantDraws, tell: Callable[[str], None]) -> tuple[str, str]:
     """Add the score of a variant to the evidence; return why there is none, and an internal error."""
-    if one.verdict in ("defect", "error"):
-        return f"mutants need a kernel that passes; its verdict is {one.verdict}", ""
-    tell(f"{_title(one)}: {draws.count} mutants")
+    if verdict.verdict in ("defect", "error"):
+        return f"mutants need a kernel that passes; its verdict is {verdict.verdict}", ""
+    tell(f"{_title(verdict)}: {draws.count} mutants")
     try:
-        _judge(one, draws)
+        _judge(verdict, draws)
     except CannotWrite:
         raise
     except TileproofError as error:
@@ -134,49 +137,50 @@ def killed(part: Mapping[str, Any]) -> str:
     return f"{part.get('killed')} of {part.get('of')} mutants killed"
 
 
-def _judge(one: VerdictRecord, draws: MutantDraws) -> None:
-    sizes = ",".join(f"{name}={size}" for name, size in one.program.variant.items())
-    name = one.program.kernel
+def _judge(verdict: VerdictRecord, draws: MutantDraws) -> None:
+    sizes = ",".join(f"{name}={size}" for name, size in verdict.program.variant.items())
+    name = verdict.program.kernel
     assert mutate.callback is not None
     with contextlib.redirect_stdout(io.StringIO()):
         mutate.callback(
-            kernel=draws.files.get(name, name), seed=draws.seed, count=draws.count, operators=None, only=(),
-            at=(), profile=PROFILE, variant=sizes or None, jobs=draws.jobs, seconds=SECONDS,
-            ledger=draws.out / LEDGER, into=draws.out, resume=draws.journal(one), as_json=True, entry=None,
+            kernel=draws.files.get(name, name), seed=draws.seed, count=draws.count, operators=None,
+            only=(), at=(), profile=PROFILE, variant=sizes or None, jobs=draws.jobs, seconds=SECONDS,
+            ledger=draws.out / LEDGER, into=draws.out, resume=draws.journal(verdict), as_json=True,
+            entry=None,
             expect=draws.expect if name in draws.files else None,
         )  # fmt: skip
 
 
-def _title(one: VerdictRecord) -> str:
-    return f"{one.program.kernel} {named(one)}".strip()
+def _title(verdict: VerdictRecord) -> str:
+    return f"{verdict.program.kernel} {named(verdict)}".strip()
 
 
 def _ended(made: ReleaseEvidence, draws: MutantDraws) -> ReleaseEvidence:
     """Return the evidence of an interrupted run, the reason for each variant without a score."""
     remaining = [
-        _without_score(one, ENDED)
-        for one in made.kernels
-        if MUTATION not in one.sections
-        and not any(check.name == NAME for check in one.checks)
-        and draws.has_ptx(one)
+        _without_score(kernel, ENDED)
+        for kernel in made.kernels
+        if MUTATION not in kernel.sections
+        and not any(check.name == NAME for check in kernel.checks)
+        and draws.has_ptx(kernel)
     ]
     made = _with(made, remaining, complete=False)
     write_all(made, draws.out)
     return made
 
 
-def _without_score(one: VerdictRecord, why: str, fault: str = "") -> VerdictRecord:
+def _without_score(verdict: VerdictRecord, why: str, fault: str = "") -> VerdictRecord:
     """Return the verdict with the reason for the missing score; an internal error changes the verdict."""
     check = CheckOutcome(NAME, False, "not run", why, fault)
-    checks = (*(old for old in one.checks if old.name != NAME), check)
+    checks = (*(old for old in verdict.checks if old.name != NAME), check)
     word, reasons = decided(
-        checks=checks, findings=one.findings, coverage=one.coverage, controls=one.controls
+        checks=checks, findings=verdict.findings, coverage=verdict.coverage, controls=verdict.controls
     )
-    return replace(one, verdict=word, exit_code=EXIT_CODES[word], why=reasons, checks=checks)
+    return replace(verdict, verdict=word, exit_code=EXIT_CODES[word], why=reasons, checks=checks)
 
 
 def _with(made: ReleaseEvidence, verdicts: Sequence[VerdictRecord], complete: bool = True) -> ReleaseEvidence:
     """Return the evidence with the verdicts of these variants replaced."""
-    new = {(one.program.kernel, tuple(one.program.variant.items())): one for one in verdicts}
+    new = {(verdict.program.kernel, tuple(verdict.program.variant.items())): verdict for verdict in verdicts}
     kernels = [new.get((k.program.kernel, tuple(k.program.variant.items())), k) for k in made.kernels]
     return evidences.again(made, kernels, complete=complete)

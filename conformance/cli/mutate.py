@@ -138,7 +138,7 @@ def mutate(
         title, pool = original.title, original.pool
         every = draw(pool, names, seed, rounds=None if count else 1)
         if places:
-            every = (one for one in every if stands_at(one, places))
+            every = (mutant for mutant in every if stands_at(mutant, places))
         drawn = list(itertools.islice(every, count or None))
         if places and not drawn:
             raise TileproofError(
@@ -146,7 +146,7 @@ def mutate(
                 do="name a file and line of the kernel's code, as the survivors' `at` does",
             )  # fmt: skip
         if only:
-            drawn = [one for one in drawn if one.number in only]
+            drawn = [mutant for mutant in drawn if mutant.number in only]
         tool = tool_identity()
         of = {
             "kernel": found.name, "variant": original.sizes, "seed": seed, "profile": profile,
@@ -160,15 +160,17 @@ def mutate(
             for note in journal.notes:
                 click.echo(note, err=True)
         known_already = journal.done if journal else {}
-        pending = [one for one in drawn if one.number not in known_already]
+        pending = [mutant for mutant in drawn if mutant.number not in known_already]
         fresh = original.judge(pending, jobs or os.cpu_count() or 1, seconds)
         judged = []
         with contextlib.suppress(*INTERRUPTS):
-            for one in journal.judged(drawn, fresh) if journal else fresh:
-                if one.verdict == "survived" and (argument := proved(pool.code, in_ptx(one), original.facts)):
-                    one = proved_equivalent(one, argument)
-                judged.append(one)
-                progress.start(f"{title}: {one.drawn.operator} {one.verdict}")
+            for judgement in journal.judged(drawn, fresh) if journal else fresh:
+                if judgement.verdict == "survived" and (
+                    argument := proved(pool.code, in_ptx(judgement), original.facts)
+                ):
+                    judgement = proved_equivalent(judgement, argument)
+                judged.append(judgement)
+                progress.start(f"{title}: {judgement.drawn.operator} {judgement.verdict}")
                 progress.show(len(judged), False)
     of["count"] = count
     numbers = score(judged)

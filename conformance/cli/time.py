@@ -91,7 +91,7 @@ def time(
     if figures:
         return _print_figures(found.build(one_chosen(found, variant)).ptx, as_json)
     others = [resolve.kernel(compare, "two kernels are compared per k-block")] if compare else []
-    made = [_timed(one, variant, blocks, alone, values, as_json) for one in (found, *others)]
+    made = [_timed(other, variant, blocks, alone, values, as_json) for other in (found, *others)]
     if sensitivity:
         return _print_sensitivity(made[0], alone, as_json)
     reports = [one.report for one in made]
@@ -100,7 +100,11 @@ def time(
         title = f"{reports[0].kernel}, {blocks[1]} k-blocks, {reports[0].arch}"
         _draw([(title, drawn, made[0].names)], out, picture)
     if as_json:
-        print(json.dumps([one.as_dict() for one in reports] if compare else reports[0].as_dict(), indent=1))
+        print(
+            json.dumps(
+                [report.as_dict() for report in reports] if compare else reports[0].as_dict(), indent=1
+            )
+        )
     elif compare:
         from tileproof.conformance.beside.timing.compare import compare as side_by_side
 
@@ -142,14 +146,19 @@ def _time_launches(
     made = time_launches(case, alone, values)
     if out or picture:
         timed = [
-            (one.report.launch, one.played.clocks(one.timing, "likely", alone), one.names) for one in made
+            (
+                timed.report.launch,
+                timed.played.clocks(timed.timing, "likely", alone),
+                timed.names,
+            )
+            for timed in made
         ]
         _draw(timed, out, picture)
     if as_json:
-        whole = {"launch_file": file.name, "launches": [one.report.as_dict() for one in made]}
+        whole = {"launch_file": file.name, "launches": [timed.report.as_dict() for timed in made]}
         print(json.dumps(whole, indent=1))
     else:
-        click.echo("\n\n".join("\n".join(one.report.lines()) for one in made))
+        click.echo("\n\n".join("\n".join(timed.report.lines()) for timed in made))
     return 0
 
 
@@ -191,13 +200,13 @@ def _print_sensitivity(timed: TimedKernel, alone: bool, as_json: bool) -> int:
     likely = timed.report.clocks.likely
     rows = [
         {
-            "figure": one.figure,
-            "clocks at its best": f"{one.best:,.0f}",
-            "at its worst": f"{one.worst:,.0f}",
-            "moves": f"{one.span / likely:.1%}",
-            "source": one.source,
+            "figure": moved.figure,
+            "clocks at its best": f"{moved.best:,.0f}",
+            "at its worst": f"{moved.worst:,.0f}",
+            "moves": f"{moved.span / likely:.1%}",
+            "source": moved.source,
         }
-        for one in sensitivity(timed, alone)
+        for moved in sensitivity(timed, alone)
     ]
     print_rows(f"{timed.report.kernel}: {likely:,.0f} clocks per k-block, likely", rows, as_json)
     return 0
@@ -211,24 +220,24 @@ def _print_peers(as_json: bool) -> int:
     found = peers()
     rows = [
         {
-            "kernel": one.peer.name,
-            "published ms": f"{one.peer.published_ms:.3f}",
-            "TFLOPS": f"{one.published_tflops:.0f}",
-            "likely ms": f"{one.ms.likely:.3f}",
-            "off": f"{one.off:+.0%}",
-            "best to worst": f"{one.ms.best:.3f} to {one.ms.worst:.3f}",
-            "width": f"{one.width:.1f}",
-            "held": "yes" if one.held else "NO",
-            "clocks a block": str(one.block),
-            "source": f"{one.peer.source}; "
-            + (f"fitted: {one.peer.fitted}" if one.peer.fitted else "held out"),
+            "kernel": peer.peer.name,
+            "published ms": f"{peer.peer.published_ms:.3f}",
+            "TFLOPS": f"{peer.published_tflops:.0f}",
+            "likely ms": f"{peer.ms.likely:.3f}",
+            "off": f"{peer.off:+.0%}",
+            "best to worst": f"{peer.ms.best:.3f} to {peer.ms.worst:.3f}",
+            "width": f"{peer.width:.1f}",
+            "held": "yes" if peer.held else "NO",
+            "clocks a block": str(peer.block),
+            "source": f"{peer.peer.source}; "
+            + (f"fitted: {peer.peer.fitted}" if peer.peer.fitted else "held out"),
         }
-        for one in found
+        for peer in found
     ]
     print_rows("Published kernels, the model's time for their designs", rows, as_json)
     if not as_json:
         for name, fitted in (("fitted", True), ("held out", False)):
-            offs = [abs(one.off) for one in found if bool(one.peer.fitted) == fitted]
+            offs = [abs(peer.off) for peer in found if bool(peer.peer.fitted) == fitted]
             mean = sum(offs) / len(offs)
             click.echo(f"{len(offs)} rows {name}: off by {mean:.0%} on average, {max(offs):.0%} at most")
         click.echo("Assumed: " + "; ".join(ASSUMED))

@@ -123,29 +123,30 @@ def trace(
         launches = [_one_of(launches, number)]
     if roles or barriers:
         launches = [
-            replace(one, trace=chosen_events(one.trace, one.names, roles, barriers)) for one in launches
+            replace(launch, trace=chosen_events(launch.trace, launch.names, roles, barriers))
+            for launch in launches
         ]
     if out:
-        traces = [(one.title, one.trace.to_chrome(one.names, one.errors)) for one in launches]
+        traces = [(launch.title, launch.trace.to_chrome(launch.names, launch.errors)) for launch in launches]
         write(out, json.dumps(joined(traces)))
     if picture:
         from tileproof.conformance.report.trace_picture import draw
 
-        shown = max(launches, key=lambda one: len(one.trace))
+        shown = max(launches, key=lambda launch: len(launch.trace))
         how = given or policy
         draw(shown.trace, shown.names, Path(picture), f"{shown.title}{about}, schedule {how}")
-    for one in launches:
+    for launch in launches:
         if as_text:
-            click.echo(f"{one.title}\n" if len(launches) > 1 else "", nl=False)
-            click.echo(one.trace.to_text(one.names), nl=False)
+            click.echo(f"{launch.title}\n" if len(launches) > 1 else "", nl=False)
+            click.echo(launch.trace.to_text(launch.names), nl=False)
     if as_json:
         _print_counts(launches)
     where = ", ".join(place for place in (out, picture) if place)
-    events = sum(len(one.trace) for one in launches)
+    events = sum(len(launch.trace) for launch in launches)
     click.echo(f"{events} events" + (f" in {where}" if where else ""), err=True)
-    for note in filter(None, (one.trace.note for one in launches)):
+    for note in filter(None, (launch.trace.note for launch in launches)):
         click.echo(note, err=True)
-    errors = [error for one in launches for error in one.errors]
+    errors = [error for launch in launches for error in launch.errors]
     for error in errors:
         click.echo("\n  ".join([headline(error), *filter(None, (error.cause, *error.evidence))]), err=True)
     return DEFECT if errors else 0

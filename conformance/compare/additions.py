@@ -49,12 +49,12 @@ class _Pool:
 
     @staticmethod
     def of(contributions: Sequence[Contribution]) -> _Pool:
-        rows = np.array([one.row for one in contributions], np.int64)
+        rows = np.array([contribution.row for contribution in contributions], np.int64)
         by_row: dict[int, list[int]] = defaultdict(list)
         for n, row in enumerate(rows.tolist()):
             by_row[row].append(n)
         of_row = {row: np.array(own, np.int64) for row, own in by_row.items()}
-        return _Pool(rows, np.stack([one.value for one in contributions]), of_row)
+        return _Pool(rows, np.stack([contribution.value for contribution in contributions]), of_row)
 
 
 def explain_additions(
@@ -156,7 +156,7 @@ def _went(contributions: Sequence[Contribution], pool: _Pool, seen: _Seen, word:
         return f"they were made {abs(shift)} column{'s' if abs(shift) > 1 else ''} {where}"
     targets = [slots.get((int(tiles[n]), row)) for n, _, row, _ in seen.came]
     sources = sorted({contributions[n].slot for n, *_ in seen.came})
-    known = sorted({one for one in targets if one is not None})
+    known = sorted({target for target in targets if target is not None})
     if None in targets:
         return f"those of {_listed(word, sources)} were made to rows of other tiles"
     rows = "rows" if len(known) > 1 else "row"

@@ -84,13 +84,13 @@ def _group(plan: KernelPlan, inputs: Any, cta: tuple[int, int, int]) -> int:
     return plan.problem.group_at(inputs, tiling_of(plan), plan.cluster_of(cta))
 
 
-def _what(one: Waiting) -> str:
+def _what(waiting: Waiting) -> str:
     """What a warp waits for: the barrier by its name in the plan, and what its phase still lacks."""
-    lacks = [f"{one.pending} arrivals"] if one.pending > 0 else []
-    lacks += [f"{one.tx} bytes"] if one.tx else []
-    what = f"{one.name} parity {one.parity}" if one.name else one.waits_for
-    what += f", which lacks {' and '.join(lacks)}" if one.name and lacks else ""
-    at = source_or_line(one.source, one.ptx_line)
+    lacks = [f"{waiting.pending} arrivals"] if waiting.pending > 0 else []
+    lacks += [f"{waiting.tx} bytes"] if waiting.tx else []
+    what = f"{waiting.name} parity {waiting.parity}" if waiting.name else waiting.waits_for
+    what += f", which lacks {' and '.join(lacks)}" if waiting.name and lacks else ""
+    at = source_or_line(waiting.source, waiting.ptx_line)
     return what + (f" at {at}" if at else "")
 
 

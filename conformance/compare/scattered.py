@@ -59,15 +59,15 @@ def explain_scatter(
     odd = ~np.isfinite(residual[rows][:, columns]).all(axis=1)
     if 2 * odd.sum() >= rows.size:
         return "NaN or infinity was added there: values that were not there yet, or of memory used for others"
-    crowd = Counter(one.row for one in contributions)
+    crowd = Counter(contribution.row for contribution in contributions)
     sizes: dict[int, float] = defaultdict(float)
-    for one in contributions:
-        sizes[one.row] += float(np.linalg.norm(one.value[columns]))
+    for contribution in contributions:
+        sizes[contribution.row] += float(np.linalg.norm(contribution.value[columns]))
     rows = np.array([row for row in rows[~odd] if crowd[int(row)] <= CROWD][:ROWS], np.int64)
     if columns.size < 8 or rows.size == 0:
         return ""
     pool = _candidates(contributions, columns)
-    matrix = np.stack([one.value for one in pool])
+    matrix = np.stack([candidate.value for candidate in pool])
     norms = (matrix**2).sum(axis=1)
     said: Counter[str] = Counter()
     for row in rows:
@@ -83,14 +83,17 @@ def explain_scatter(
 
 
 def _candidates(contributions: Sequence[Contribution], columns: npt.NDArray[np.int64]) -> list[_Candidate]:
-    pool = [_Candidate(one.slot, one.row, 0, one.value[columns]) for one in contributions]
+    pool = [
+        _Candidate(contribution.slot, contribution.row, 0, contribution.value[columns])
+        for contribution in contributions
+    ]
     low, width = int(columns[0]), int(columns[-1] - columns[0]) + 1
     if columns.size == width and width % PART == 0:
-        for one in contributions:
-            for first in range(low % PART, one.value.size - width + 1, PART):
+        for contribution in contributions:
+            for first in range(low % PART, contribution.value.size - width + 1, PART):
                 if first != low:
-                    value = one.value[first : first + width]
-                    pool.append(_Candidate(one.slot, one.row, first - low, value))
+                    value = contribution.value[first : first + width]
+                    pool.append(_Candidate(contribution.slot, contribution.row, first - low, value))
     return [one for one in pool if np.isfinite(one.value).all() and one.value.any()]
 
 

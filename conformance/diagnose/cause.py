@@ -121,7 +121,7 @@ def cause(chain: Chain, divergence: Divergence) -> str:
     product = Product.of(stage, reference)
     formulas = [*faults.alternatives(chain, seen), *other_operations(stage, reference, copied)]
     # One that is zero there is no other tile's value.
-    whole = [one for one in whole_tiles(chain, tile) if one.value[wrong].any()]
+    whole = [whole_tile for whole_tile in whole_tiles(chain, tile) if whole_tile.value[wrong].any()]
     # Elementwise tiles of different k-blocks are often alike; sums of products seldom are.
     whole = [*formulas, *whole] if stage.kind == "elementwise" else [*whole, *formulas]
     parts = list(families(chain, tile, product)) if product else []
@@ -175,9 +175,9 @@ def cause(chain: Chain, divergence: Divergence) -> str:
 
 def _first(alternatives: list[Alternative], found: F64, region: Region) -> str:
     at = np.ix_(*region)
-    for one in alternatives:
-        if holds(found[at], one.value[at], one.bound[at]):
-            return one.cause
+    for alternative in alternatives:
+        if holds(found[at], alternative.value[at], alternative.bound[at]):
+            return alternative.cause
     return ""
 
 
@@ -187,9 +187,9 @@ def _scattered(alternatives: list[Alternative], found: F64, wrong: npt.NDArray[n
     """
     if wrong.sum() < LEAST:
         return ""
-    for one in alternatives:
-        if holds(found[wrong], one.value[wrong], one.bound[wrong]):
-            return one.cause
+    for alternative in alternatives:
+        if holds(found[wrong], alternative.value[wrong], alternative.bound[wrong]):
+            return alternative.cause
     return ""
 
 

@@ -27,7 +27,7 @@ def explain_chain(product: Product, found: F64, bound: F64, region: Region) -> s
     if product.kind != "rowsum" or rows.size < LEAST or product.a.shape[1] % (LANES * CHUNK):
         return ""
     accesses = [one[rows].reshape(rows.size, -1, LANES, CHUNK) for one in (product.a, product.b)]
-    if not all(np.isfinite(one).all() for one in accesses):
+    if not all(np.isfinite(access).all() for access in accesses):
         return ""
     off, limit = found[rows, 0] - product.value()[rows, 0], bound[rows, 0]
 

@@ -45,7 +45,7 @@ class _Other:
 
 def _wide(made: Bounded, terms: tuple[Bounded, ...]) -> Bounded:
     """With a factor left out, as wide as with it."""
-    shape = np.broadcast_shapes(*(np.shape(one.value) for one in terms))
+    shape = np.broadcast_shapes(*(np.shape(term.value) for term in terms))
     return Bounded(np.broadcast_to(made.value, shape), np.broadcast_to(made.errors, shape), made.may_be_nan)
 
 

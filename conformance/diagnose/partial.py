@@ -61,7 +61,7 @@ class WrongSums:
     def without_consequences(self, whole: Comparison) -> Comparison:
         """The wrong tiles of a launch, but for those whose sum was wrong before it was whole."""
         explained = {key for key, (first, *_) in self._wrong.items() if _shown(first)}
-        rest = [one for one in whole.divergences if _key(one.tile) not in explained]
+        rest = [divergence for divergence in whole.divergences if _key(divergence.tile) not in explained]
         return replace(whole, divergences=rest)
 
     def right(self, tile: StageTile) -> bool:
@@ -72,7 +72,9 @@ class WrongSums:
         """One finding per stage: the first wrong k-block of its first wrong sum. Sums that nothing published
         are reported where no tile of the `whole` launch is missing with them.
         """
-        missing = {_key(one.tile) for one in whole.divergences if not one.tile.written.all()}
+        missing = {
+            _key(divergence.tile) for divergence in whole.divergences if not divergence.tile.written.all()
+        }
         reported: set[str] = set()
         for key, some in self._wrong.items():
             first, stage = some[0], key[0]
@@ -89,13 +91,13 @@ class WrongSums:
 
     def explain(self, wrong: Sequence[Divergence]) -> str:
         """From where on the sum is wrong, and what reproduces that; `wrong` are its wrong k-blocks."""
-        first, at = wrong[0], [one.tile.coord.k_block or 0 for one in wrong]
+        first, at = wrong[0], [divergence.tile.coord.k_block or 0 for divergence in wrong]
         last = next(k for k in range(at[0], at[-1] + 1) if k + 1 not in at)
         since = f"{first.tile.stage} is wrong from k-block {at[0]} on"
         if last == at[-1] and last + 1 < self._seen[_key(first.tile)]:
             which = f"k-block {last}" if last == at[0] else f"k-blocks {at[0]} to {last}"
             since = f"{first.tile.stage} is wrong after {which} and right again after k-block {last + 1}"
-        cleared = len(at) > 1 and all(_holds_last_alone(self._chain, one) for one in wrong)
+        cleared = len(at) > 1 and all(_holds_last_alone(self._chain, divergence) for divergence in wrong)
         why = CLEARED_EACH if cleared else counted(self._chain, first) or cause(self._chain, first)
         return f"{since}: {why}" if why else since
 

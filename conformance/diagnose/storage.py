@@ -33,7 +33,7 @@ def what_was_read(operand: F64, own: tuple[str, F64], inputs: Any) -> str:
             continue
         for name, pool in _pools(own, inputs):
             if pool.shape[0] <= MOST and all(
-                (np.abs(pool - one).max(axis=1) <= NEAR * scale).any() for one in vectors
+                (np.abs(pool - vector).max(axis=1) <= NEAR * scale).any() for vector in vectors
             ):
                 if name == own[0]:
                     return f"it read other elements of {name}: another address or layout"

@@ -105,8 +105,10 @@ class Card:
             self._call("cuModuleGetFunction", self._module(_ptx(launch, one)), one.entry.encode())
             for one in launch.launches
         ]
-        first = {one.name: _first_bytes(launch, one) for one in launch.buffers}
-        addresses = {one.name: self._place(one.bytes, first[one.name], fill) for one in launch.buffers}
+        first = {buffer.name: _first_bytes(launch, buffer) for buffer in launch.buffers}
+        addresses = {
+            buffer.name: self._place(buffer.bytes, first[buffer.name], fill) for buffer in launch.buffers
+        }
         try:
             for one, function in zip(launch.launches, functions, strict=True):
                 self._launch(launch, one, function, addresses)
@@ -118,13 +120,13 @@ class Card:
     def run_written(self, launch: LaunchFile) -> Ran:
         """Two runs whose outputs start as different bytes: what differs from both was written."""
         first = self.run(launch, FILLS[0])
-        unknown = any(one.role == "output" for one in launch.outcomes)
+        unknown = any(outcome.role == "output" for outcome in launch.outcomes)
         second = self.run(launch, FILLS[1]) if unknown else first
-        for one in launch.outcomes:
+        for outcome in launch.outcomes:
             # What starts as the caller's values (a sum to be added to) cannot be told apart by its bytes.
-            kept = (first.outputs[one.name] == FILLS[0]) & (second.outputs[one.name] == FILLS[1])
-            kept &= one.role == "output"
-            first.written[one.name] = ~kept
+            kept = (first.outputs[outcome.name] == FILLS[0]) & (second.outputs[outcome.name] == FILLS[1])
+            kept &= outcome.role == "output"
+            first.written[outcome.name] = ~kept
         first.touched |= second.touched
         return first
 
@@ -165,19 +167,19 @@ class Card:
         self, launch: LaunchFile, first: Mapping[str, Bytes | None], addresses: Mapping[str, int]
     ) -> Ran:
         ran = Ran()
-        for one in launch.buffers:
-            whole = np.empty(one.bytes + 2 * GUARD, np.uint8)
-            self._call("cuMemcpyDtoH", whole.ctypes.data, addresses[one.name] - GUARD, whole.nbytes)
+        for buffer in launch.buffers:
+            whole = np.empty(buffer.bytes + 2 * GUARD, np.uint8)
+            self._call("cuMemcpyDtoH", whole.ctypes.data, addresses[buffer.name] - GUARD, whole.nbytes)
             changed = np.flatnonzero(whole != GUARD_BYTE) - GUARD
-            outside = changed[(changed < 0) | (changed >= one.bytes)]
-            given = first[one.name]
-            if one.role == "input" and given is not None:
-                inside = np.flatnonzero(whole[GUARD : GUARD + one.bytes] != given)
+            outside = changed[(changed < 0) | (changed >= buffer.bytes)]
+            given = first[buffer.name]
+            if buffer.role == "input" and given is not None:
+                inside = np.flatnonzero(whole[GUARD : GUARD + buffer.bytes] != given)
                 outside = np.concatenate([outside, inside])
             if len(outside):
-                ran.touched[one.name] = int(outside[0])
-            if one.judged:
-                ran.outputs[one.name] = whole[GUARD : GUARD + one.bytes].copy()
+                ran.touched[buffer.name] = int(outside[0])
+            if buffer.judged:
+                ran.outputs[buffer.name] = whole[GUARD : GUARD + buffer.bytes].copy()
         return ran
 
     def _launch(
@@ -250,9 +252,9 @@ def require_launches(launch: LaunchFile) -> None:
             if given:
                 raise NotOnCard(f"a launch with {name} {given}")
         _ptx(launch, step)
-    for one in launch.buffers:
-        if one.items or one.known or one.address is not None:
-            raise NotOnCard(f"buffer {one.name}, which holds addresses or is partly written")
+    for buffer in launch.buffers:
+        if buffer.items or buffer.known or buffer.address is not None:
+            raise NotOnCard(f"buffer {buffer.name}, which holds addresses or is partly written")
 
 
 def _ptx(launch: LaunchFile, step: KernelLaunch) -> str:
@@ -262,8 +264,8 @@ def _ptx(launch: LaunchFile, step: KernelLaunch) -> str:
     return code.text
 
 
-def _first_bytes(launch: LaunchFile, one: LaunchBuffer) -> Bytes | None:
-    found = one.elements(launch.folder)
+def _first_bytes(launch: LaunchFile, buffer: LaunchBuffer) -> Bytes | None:
+    found = buffer.elements(launch.folder)
     return None if found is None else found.reshape(-1).view(np.uint8)
 
 

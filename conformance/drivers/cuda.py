@@ -73,11 +73,11 @@ class CudaDriver:
         findings: list[Finding] = []
         if kind == "ran":
             assert isinstance(value, Ran)
-            for one in launch.outcomes:
-                dtype = dtype_of(one.dtype)
-                values = value.outputs[one.name].view(dtype).reshape(one.shape)
-                marks = value.written[one.name].reshape(*one.shape, dtype.itemsize)
-                outputs[one.name] = Output(values, np.asarray(marks.any(axis=-1)))
+            for outcome in launch.outcomes:
+                dtype = dtype_of(outcome.dtype)
+                values = value.outputs[outcome.name].view(dtype).reshape(outcome.shape)
+                marks = value.written[outcome.name].reshape(*outcome.shape, dtype.itemsize)
+                outputs[outcome.name] = Output(values, np.asarray(marks.any(axis=-1)))
             findings += [
                 Finding(
                     "card-guard",
@@ -89,9 +89,9 @@ class CudaDriver:
             ]
         else:
             findings.append(Finding(kind, str(value)))
-            for one in launch.outcomes:  # nothing was read back
-                blank = np.zeros(one.shape, dtype_of(one.dtype))
-                outputs[one.name] = Output(blank, np.zeros(one.shape, bool))
+            for outcome in launch.outcomes:  # nothing was read back
+                blank = np.zeros(outcome.shape, dtype_of(outcome.dtype))
+                outputs[outcome.name] = Output(blank, np.zeros(outcome.shape, bool))
         return RunResult(outputs=outputs, findings=tuple(findings))
 
     def close(self) -> None:

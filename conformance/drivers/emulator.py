@@ -126,7 +126,7 @@ def _run(launch: LaunchFile, plan: KernelPlan, schedule: Schedule, **how: Any) -
 
 def outputs_of(launch: LaunchFile, buffers: Mapping[str, Buffer]) -> dict[str, Output]:
     """Copies of the buffers that are an outcome of the launches."""
-    names = (one.name for one in launch.outcomes)
+    names = (outcome.name for outcome in launch.outcomes)
     return {
         name: Output(np.array(buffers[name].numpy()), np.array(buffers[name].written())) for name in names
     }
@@ -156,8 +156,8 @@ def launch_on(
         dynamic, hang = shared_offset(launch), result.hang
         result = replace(
             result,
-            findings=tuple(named(plan, one, hang, dynamic) for one in result.findings),
-            allowed=tuple(named(plan, one, hang, dynamic) for one in result.allowed),
+            findings=tuple(named(plan, finding, hang, dynamic) for finding in result.findings),
+            allowed=tuple(named(plan, finding, hang, dynamic) for finding in result.allowed),
         )
     merged = replace(
         result,
@@ -193,11 +193,11 @@ def _taps(plan: KernelPlan) -> list[Tap]:
     return taps
 
 
-def named(plan: KernelPlan, one: Finding, hang: Hang | None, dynamic: int) -> Finding:
+def named(plan: KernelPlan, finding: Finding, hang: Hang | None, dynamic: int) -> Finding:
     """The emulator's finding with the plan's names: roles, barriers, the tile and k-block of a race, the
     cause of a hang or a race. `dynamic` is where dynamic shared memory starts in a CTA's shared memory.
     """
-    at = one.machine
+    at = finding.machine
     role = "" if at.warp is None else role_of(plan, at.warp)
     waiting = tuple(
         replace(
@@ -207,31 +207,31 @@ def named(plan: KernelPlan, one: Finding, hang: Hang | None, dynamic: int) -> Fi
         )
         for group in at.waiting
     )
-    one = replace(one, machine=replace(at, role=role, waiting=waiting))
+    finding = replace(finding, machine=replace(at, role=role, waiting=waiting))
     names = PlanNames(plan, dynamic)
     if at.race is not None:
-        return _named_race(plan, one, at.race, names, dynamic)
-    one = explained(one, hang, names)
-    node = None if one.machine.root is None else one.machine.root.node
+        return _named_race(plan, finding, at.race, names, dynamic)
+    finding = explained(finding, hang, names)
+    node = None if finding.machine.root is None else finding.machine.root.node
     offset = node.offset if node is not None and node.kind == "mbarrier" else None
     found = None if offset is None else barrier_at(plan, offset - dynamic)
     if found is None:
-        return one
+        return finding
     barrier = found[0]
     size = f", {barrier.tx_bytes} bytes" if barrier.tx_bytes else ""
     takes = f"by the plan a phase of {barrier.name} takes: {barrier.producers} (count {barrier.count}{size})"
-    return replace(one, evidence=(*one.evidence, takes))
+    return replace(finding, evidence=(*finding.evidence, takes))
 
 
-def _named_race(plan: KernelPlan, one: Finding, race: Race, names: PlanNames, dynamic: int) -> Finding:
+def _named_race(plan: KernelPlan, finding: Finding, race: Race, names: PlanNames, dynamic: int) -> Finding:
     """A race with both accesses in the plan's names, and the tile and k-block that they are about."""
-    after, tile = race.then_after, _tile(plan, one.machine.address, race, dynamic)
+    after, tile = race.then_after, _tile(plan, finding.machine.address, race, dynamic)
     block = None if after is None else k_block(plan, after[0] - dynamic, after[1])
     first = _access(names, race, race.writes, race.after)
-    second = _access(names, one.machine, race.then_writes, race.then_after)
+    second = _access(names, finding.machine, race.then_writes, race.then_after)
     return replace(
-        one,
-        problem=replace(one.problem, tile=tile, k_block=block),
+        finding,
+        problem=replace(finding.problem, tile=tile, k_block=block),
         evidence=(f"first {first}", f"then {second}", *([f"in {tile}"] if tile else [])),
     )
 

@@ -41,8 +41,10 @@ class HostDriver:
         runs: list[dict[str, npt.NDArray[Any]]] = []
         for fill in FILLS[: 1 if launch.call.whole else 2]:
             filled = {
-                one.name: np.full(one.bytes, fill, np.uint8).view(dtype_of(one.dtype)).reshape(one.shape)
-                for one in launch.outcomes
+                outcome.name: np.full(outcome.bytes, fill, np.uint8)
+                .view(dtype_of(outcome.dtype))
+                .reshape(outcome.shape)
+                for outcome in launch.outcomes
             }
             try:
                 launch.call.function(filled)

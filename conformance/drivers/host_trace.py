@@ -54,9 +54,9 @@ def writes(launch: LaunchFile) -> list[WriteEvent]:
     assert launch.call is not None
     events: list[WriteEvent] = []
     outputs = {}
-    for one in launch.outcomes:
-        outputs[one.name] = np.zeros(one.shape, dtype_of(one.dtype)).view(_Output)
-        outputs[one.name].name, outputs[one.name].events = one.name, events
+    for outcome in launch.outcomes:
+        outputs[outcome.name] = np.zeros(outcome.shape, dtype_of(outcome.dtype)).view(_Output)
+        outputs[outcome.name].name, outputs[outcome.name].events = outcome.name, events
     began = time.perf_counter()
     for output in outputs.values():
         output.began = began
@@ -75,16 +75,17 @@ def to_text(events: list[WriteEvent]) -> str:
 
 def to_chrome(events: list[WriteEvent]) -> dict[str, Any]:
     """Chrome trace JSON: an instant event a write, a row an output."""
-    rows = {name: row for row, name in enumerate(dict.fromkeys(one.output for one in events), 1)}
+    rows = {name: row for row, name in enumerate(dict.fromkeys(event.output for event in events), 1)}
     names = [
         {"ph": "M", "name": "thread_name", "pid": 1, "tid": row, "args": {"name": name}}
         for name, row in rows.items()
     ]
     marks = [
         {
-            "ph": "i", "s": "t", "name": f"{one.output} [{one.index}]", "pid": 1, "tid": rows[one.output],
-            "ts": one.seconds * 1e6, "args": {"elements": one.elements},
+            "ph": "i", "s": "t", "name": f"{event.output} [{event.index}]", "pid": 1,
+            "tid": rows[event.output],
+            "ts": event.seconds * 1e6, "args": {"elements": event.elements},
         }
-        for one in events
+        for event in events
     ]  # fmt: skip
     return {"traceEvents": [*names, *marks]}

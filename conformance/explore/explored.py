@@ -77,7 +77,7 @@ class Explored:
         """
         seen = emulator.run(self.fresh(), self.plan, schedule=schedule)
         found = judge_run(self.plan, self.inputs, seen, None).findings
-        stopped = any(one.kind == "machine" for one in found)
+        stopped = any(finding.kind == "machine" for finding in found)
         return [] if stopped else found
 
     def traced(self, schedule: Schedule, limit: int, seconds_limit: float = 0.0) -> tuple[TracedLaunch, ...]:
@@ -90,7 +90,7 @@ class Explored:
                 title=self.title,
                 trace=trace,
                 names=PlanTraceNames(self.plan, self.inputs),
-                errors=tuple(one for one in seen.findings if one.severity == "error"),
+                errors=tuple(finding for finding in seen.findings if finding.severity == "error"),
             ),
         )
 

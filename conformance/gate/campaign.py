@@ -109,7 +109,7 @@ def shards(kernels: Sequence[tuple[Kernel, Variant]], plan: CampaignPlan) -> lis
                 seed = plan.seed + (number if work == "examples" else first)
                 made.append(Shard(target.name, sizes, work, number, seed, count, "", plan.database))
         gated = GatedVariant(target, variant)
-        own = [one for one in target.defects() if controls.of_variant(gated, one)]
+        own = [defect for defect in target.defects() if controls.of_variant(gated, defect)]
         for number, one in enumerate(own[: plan.mutants]):
             made.append(Shard(target.name, sizes, "mutant", number, plan.seed, 0, one.id, plan.database))
         for number, first in enumerate(range(0, plan.drawn, plan.a_shard)):
@@ -166,8 +166,8 @@ def _examples(shard: Shard, gated: GatedVariant) -> CheckReport:
         gated.under_test, examples=shard.count, seed=shard.seed, with_edges=False, shrink_seconds=20.0
     )
     seeds: dict[str, list[int]] = {}
-    for one in report.schedules:
-        seeds.setdefault(one.policy, []).append(one.seed if one.policy in SEEDED else 0)
+    for schedule in report.schedules:
+        seeds.setdefault(schedule.policy, []).append(schedule.seed if schedule.policy in SEEDED else 0)
     made = CheckReport("passed", details=figures(report), executed=report.executed, schedules=seeds)
     if report.failure:
         _failed(shard, gated, made, report.failure)
@@ -179,7 +179,7 @@ def _examples(shard: Shard, gated: GatedVariant) -> CheckReport:
 def _failed(shard: Shard, gated: GatedVariant, made: CheckReport, failure: Failure) -> None:
     command = shlex.join(replay(gated, failure))
     made.outcome = "failed"
-    made.findings += [replace(one, check=shard.name, replay=command) for one in failure.findings]
+    made.findings += [replace(finding, check=shard.name, replay=command) for finding in failure.findings]
     made.reason = headline(made.findings[0])
 
 
@@ -260,7 +260,9 @@ def mutants_of_file(wanted: Sequence[Shard], found: Mapping[str, StoredResult], 
     """How many drawn mutants of a launch file have each verdict, and the survivors."""
     own = [shard for shard in wanted if shard.work == DRAWN and shard.kernel == path]
     results = [found.get(_job(shard, gated_by(shard)).key) for shard in own]
-    judged = [row for one in results if one is not None for row in one.check.details.get("mutants", ())]
+    judged = [
+        row for result in results if result is not None for row in result.check.details.get("mutants", ())
+    ]
     return {
         "launch file": path,
         "verdicts": dict(Counter(row["verdict"] for row in judged)),
@@ -398,7 +400,7 @@ def _killed(error: Exception) -> bool:
 
 def summary(wanted: Sequence[Shard], found: Mapping[str, StoredResult]) -> dict[str, Any]:
     """What a campaign did, for the evidence: the same whatever the workers."""
-    outcomes = [one.check.outcome for one in found.values()]
+    outcomes = [stored_result.check.outcome for stored_result in found.values()]
     work: dict[str, int] = {}
     for shard in wanted:
         work[shard.work] = work.get(shard.work, 0) + max(shard.count, 1)
@@ -407,13 +409,13 @@ def summary(wanted: Sequence[Shard], found: Mapping[str, StoredResult]) -> dict[
         "finished": len(found),
         "passed": outcomes.count("passed"),
         "failed": outcomes.count("failed"),
-        "without_result": sum(bool(one.check.fault) for one in found.values()),
+        "without_result": sum(bool(stored_result.check.fault) for stored_result in found.values()),
         "work": dict(sorted(work.items())),
     }
 
 
 def verdict_with(
-    one: VerdictRecord, results: Sequence[StoredResult], figures: Mapping[str, Any]
+    verdict: VerdictRecord, results: Sequence[StoredResult], figures: Mapping[str, Any]
 ) -> VerdictRecord:
     """The verdict on a variant with what a campaign found on it; an earlier campaign's part is replaced."""
     results = sorted(results, key=lambda result: result.key)
@@ -424,22 +426,22 @@ def verdict_with(
         NAME, True, outcome, failed[0].check.reason if failed else "", "" if failed else "; ".join(faults)
     )
     new = tuple(replace(found, check=NAME) for result in results for found in result.findings)
-    findings = (*(found for found in one.findings if found.check != NAME), *new)
-    checks = (*(old for old in one.checks if old.name != NAME), check)
-    controls_of = {control.id: control for control in one.controls}
+    findings = (*(found for found in verdict.findings if found.check != NAME), *new)
+    checks = (*(old for old in verdict.checks if old.name != NAME), check)
+    controls_of = {control.id: control for control in verdict.controls}
     controls_of |= {control.id: control for result in results for control in result.controls}
     word, why = decided(
-        checks=checks, findings=findings, coverage=one.coverage, controls=tuple(controls_of.values())
+        checks=checks, findings=findings, coverage=verdict.coverage, controls=tuple(controls_of.values())
     )
     return replace(
-        one,
+        verdict,
         verdict=word,
         exit_code=contract.EXIT_CODES[word],
         why=why,
         checks=checks,
         findings=findings,
         controls=tuple(controls_of.values()),
-        sections={**one.sections, NAME: dict(figures)},
+        sections={**verdict.sections, NAME: dict(figures)},
     )
 
 

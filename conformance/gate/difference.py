@@ -34,9 +34,9 @@ class Changed:
     worse: bool
 
 
-def key(one: VerdictRecord) -> Key:
+def key(verdict: VerdictRecord) -> Key:
     """What names a variant in two evidences."""
-    return one.program.kernel, tuple(sorted(one.program.variant.items()))
+    return verdict.program.kernel, tuple(sorted(verdict.program.variant.items()))
 
 
 def changes(before: Sequence[VerdictRecord], after: Sequence[VerdictRecord]) -> list[Changed]:
@@ -85,8 +85,8 @@ def worse(before: Sequence[VerdictRecord], after: Sequence[VerdictRecord]) -> li
     return [f"{c.kernel}: {c.what} was {c.before}, is {c.after}" for c in changes(before, after) if c.worse]
 
 
-def _worse_word(one: VerdictRecord, two: VerdictRecord) -> bool:
-    return one.verdict != two.verdict and worst([one.verdict, two.verdict]) == two.verdict
+def _worse_word(verdict: VerdictRecord, two: VerdictRecord) -> bool:
+    return verdict.verdict != two.verdict and worst([verdict.verdict, two.verdict]) == two.verdict
 
 
 def _outcomes(
@@ -99,14 +99,14 @@ def _outcomes(
         yield name, a and a.outcome, b and b.outcome, was and (b is None or b.outcome != "passed")
 
 
-def stages_of(one: VerdictRecord) -> dict[str, dict[str, Any]]:
+def stages_of(verdict: VerdictRecord) -> dict[str, dict[str, Any]]:
     """What was compared of each stage: of a kernel's the stages of its problem, of a launch file outputs and
     captures by name.
     """
-    for check in one.checks:
+    for check in verdict.checks:
         if check.name == STAGES and check.details.get("stages"):
             return dict(check.details["stages"])
-    scores = [row for check in one.checks for row in check.details.get("outputs", ())]
+    scores = [row for check in verdict.checks for row in check.details.get("outputs", ())]
     return {
         row["name"]: {
             "tiles": 1, "elements": row["elements"], "exact_elements": 0, "elements_without_bound": 0,
@@ -116,21 +116,21 @@ def stages_of(one: VerdictRecord) -> dict[str, dict[str, Any]]:
     }  # fmt: skip
 
 
-def _stages(one: VerdictRecord) -> dict[str, float]:
-    return {name: float(row["worst_error_over_bound"]) for name, row in stages_of(one).items()}
+def _stages(verdict: VerdictRecord) -> dict[str, float]:
+    return {name: float(row["worst_error_over_bound"]) for name, row in stages_of(verdict).items()}
 
 
-def _errors(one: VerdictRecord, two: VerdictRecord) -> Iterable[tuple[str, Any, Any, bool]]:
+def _errors(verdict: VerdictRecord, two: VerdictRecord) -> Iterable[tuple[str, Any, Any, bool]]:
     """Within the bound an error may move: other problems were drawn, or sums were reordered."""
-    old, new = _stages(one), _stages(two)
+    old, new = _stages(verdict), _stages(two)
     for name in dict.fromkeys([*old, *new]):
         a, b = old.get(name), new.get(name)
         exceeded = b is not None and not b <= 1.0
         yield f"worst error / bound of {name}", a, b, exceeded and (a is None or a <= 1.0)
 
 
-def _scores(one: VerdictRecord, two: VerdictRecord) -> Iterable[tuple[str, Any, Any, bool]]:
-    old, new = (which.sections.get(MUTATION) or {} for which in (one, two))
+def _scores(verdict: VerdictRecord, two: VerdictRecord) -> Iterable[tuple[str, Any, Any, bool]]:
+    old, new = (which.sections.get(MUTATION) or {} for which in (verdict, two))
     for name in SCORES:
         a, b = old.get(name), new.get(name)
         less = name in SHARES and a is not None and (b is None or b < a)
@@ -151,9 +151,9 @@ def _by_chance(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
     return of_old > 0 < of_new and ways / comb(of_old + of_new, killed) > CHANCE
 
 
-def _clocks(one: VerdictRecord, two: VerdictRecord) -> Iterable[tuple[str, Any, Any, bool]]:
+def _clocks(verdict: VerdictRecord, two: VerdictRecord) -> Iterable[tuple[str, Any, Any, bool]]:
     """More clocks are worse beyond the noise of both; 2% where an evidence does not tell its own."""
-    was, now = (next((c.details for c in which.checks if c.name == CLOCKS), {}) for which in (one, two))
+    was, now = (next((c.details for c in which.checks if c.name == CLOCKS), {}) for which in (verdict, two))
     old, new = was.get("clocks"), now.get("clocks")
     errors = [details.get("noise") for details in (was, now)]
     worse = False

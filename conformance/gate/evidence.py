@@ -102,14 +102,14 @@ def verdict_on(gated: GatedVariant, results: Sequence[StoredResult], interrupted
     forms: tuple[contract.OrderOnly, ...] = ()
     if not gated.function:
         decoded = Module.from_ptx(built.ptx).decode(built.entry)
-        coverage = covered(decoded, [bits for one in results if (bits := unpack(one.executed))])
+        coverage = covered(decoded, [bits for result in results if (bits := unpack(result.executed))])
         forms = order_only(decoded)
-    findings = tuple(found for one in results for found in one.findings)
-    controls = tuple(control for one in results for control in one.controls)
-    checks = tuple(one.check for one in results)
+    findings = tuple(found for result in results for found in result.findings)
+    controls = tuple(control for result in results for control in result.controls)
+    checks = tuple(result.check for result in results)
     seeds: dict[str, list[int]] = {}
-    for one in results:
-        for policy, numbers in one.schedules.items():
+    for result in results:
+        for policy, numbers in result.schedules.items():
             seeds.setdefault(policy, []).extend(numbers)
     compiler = toolchain.find().version if gated.kernel.sources else ""
     return record(
@@ -149,10 +149,10 @@ def evidence(
     """The verdict on the release: the worst of its kernels' and of its own checks'."""
     whole = contract.ProgramCoverage(0, 0, 0, 0)  # the release itself has no program
     own, why = decided(checks=release, coverage=whole) if release else ("clean", ())
-    word = worst([own, *(one.verdict for one in verdicts)]) if verdicts else "incomplete"
+    word = worst([own, *(verdict.verdict for verdict in verdicts)]) if verdicts else "incomplete"
     if not complete and word == "clean":
         word = "incomplete"
-    reasons = [f"{titled(one)}: {line}" for one in verdicts for line in one.why]
+    reasons = [f"{titled(verdict)}: {line}" for verdict in verdicts for line in verdict.why]
     reasons += [*why, *([] if complete else ["the run ended before all checks and mutants had run"])]
     return ReleaseEvidence(
         verdict=word,
@@ -217,14 +217,14 @@ def required(record: VerdictRecord) -> str:
     return f"{passed} of {len(needed)} required checks passed"
 
 
-def titled(one: VerdictRecord) -> str:
+def titled(verdict: VerdictRecord) -> str:
     """The kernel and its variant, or the launch file, of a verdict in words."""
-    return f"{one.program.kernel} {named(one)}".strip()
+    return f"{verdict.program.kernel} {named(verdict)}".strip()
 
 
-def named(one: VerdictRecord) -> str:
+def named(verdict: VerdictRecord) -> str:
     """The variant of a verdict in words."""
-    return ", ".join(f"{name} {value}" for name, value in one.program.variant.items())
+    return ", ".join(f"{name} {value}" for name, value in verdict.program.variant.items())
 
 
 def without_run(text: str) -> Any:

@@ -63,7 +63,7 @@ def gate(
     verdict.
     """
     began = time.time()
-    wanted = [one for one in checks().values() if one.wanted(options.profile)]
+    wanted = [check for check in checks().values() if check.wanted(options.profile)]
     with planted_reference(planted):
         variants, verdicts = _built(kernels, options, planted, progress)
         if len(variants) + len(verdicts) < len(kernels):
@@ -80,8 +80,10 @@ def gate(
             strict=options.strict,
             planted=planted.id if planted else "",
             programs={
-                one.key: program(one.kernel.name, {}, one.built.entry, one.built.ptx).ptx_sha256
-                for one in variants
+                variant.key: program(
+                    variant.kernel.name, {}, variant.built.entry, variant.built.ptx
+                ).ptx_sha256
+                for variant in variants
             },
             tool_commit=tool_identity().commit,
             tool_changed=tool_identity().changed,
@@ -120,7 +122,7 @@ def gate(
     if baseline is not None:
         release.append(_against(baseline, verdicts))
     return evidence(
-        sorted(verdicts, key=lambda one: _place(one, kernels)),
+        sorted(verdicts, key=lambda verdict: _place(verdict, kernels)),
         release,
         profile=options.profile,
         seed=options.seed,
@@ -138,9 +140,9 @@ def _is_release(kernels: Sequence[tuple[Kernel, Variant]]) -> bool:
     return checkout and any(own.get(kernel.name) is kernel for kernel, _ in kernels)
 
 
-def _place(one: VerdictRecord, kernels: Sequence[tuple[Kernel, Variant]]) -> int:
+def _place(verdict: VerdictRecord, kernels: Sequence[tuple[Kernel, Variant]]) -> int:
     names = [(kernel.name, dict(variant.sizes)) for kernel, variant in kernels]
-    return names.index((one.program.kernel, dict(one.program.variant)))
+    return names.index((verdict.program.kernel, dict(verdict.program.variant)))
 
 
 def _built(
@@ -186,7 +188,7 @@ def compared(made: ReleaseEvidence, baseline: ReleaseEvidence) -> ReleaseEvidenc
     """The evidence with the check against a baseline made again: its verdicts have changed since, as by
     scores of mutants.
     """
-    others = [one for one in made.checks if one.name != AGAINST]
+    others = [check for check in made.checks if check.name != AGAINST]
     return again(made, made.kernels, [*others, _against(baseline, made.kernels)])
 
 

@@ -28,16 +28,16 @@ def page(made: ReleaseEvidence) -> str:
         loader=FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=StrictUndefined,
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
-    kernels = [_kernel(one) for one in made.kernels]
-    names = list(dict.fromkeys(check.name for one in made.kernels for check in one.checks))
+    kernels = [_kernel(kernel) for kernel in made.kernels]
+    names = list(dict.fromkeys(check.name for kernel in made.kernels for check in kernel.checks))
     return environment.get_template("report.html.j2").render(
         e=made,
         kernels=kernels,
         names=names,
         mutation=MUTATION,
         required=required,
-        drawn=any(one["mutants"] for one in kernels),
-        failures=[failure for one in kernels for failure in one["failures"]],
+        drawn=any(kernel["mutants"] for kernel in kernels),
+        failures=[failure for kernel in kernels for failure in kernel["failures"]],
         reasons=_reasons(made),
         hidden=(MUTATION, SECTION),
         most=MOST,
@@ -65,21 +65,21 @@ def anchor(text: str) -> str:
     return re.sub(r"\W+", "-", text).strip("-").lower()
 
 
-def _kernel(one: VerdictRecord) -> dict[str, Any]:
-    title = titled(one)
+def _kernel(verdict: VerdictRecord) -> dict[str, Any]:
+    title = titled(verdict)
     name = anchor(title)
-    stages = stages_of(one)
+    stages = stages_of(verdict)
     return {
-        "v": one,
+        "v": verdict,
         "title": title,
         "anchor": name,
-        "checks": {check.name: {"o": check, "anchor": anchor(check.name)} for check in one.checks},
+        "checks": {check.name: {"o": check, "anchor": anchor(check.name)} for check in verdict.checks},
         "stages": stages,
-        "mutants": _mutants(one),
+        "mutants": _mutants(verdict),
         "plot": plot({n: float(s["worst_error_over_bound"]) for n, s in stages.items()}, title),
         "failures": [
             _failure(title, name, check.details["failure"])
-            for check in one.checks
+            for check in verdict.checks
             if check.details.get("failure")
         ],
     }
@@ -133,14 +133,14 @@ def check_table(
             '<tr id="{id}"><th scope="row">{name}</th><td><span class="word {kind}">{outcome}</span></td>'
             '<td class="n">{seconds:.1f}</td><td>{reason}</td></tr>'
         ).format(
-            id=f"{prefix}-{anchor(one.name)}",
-            name=one.name,
-            kind="error" if one.fault else _kind(one),
-            outcome=one.outcome + ("" if one.required else ", optional"),
-            seconds=times.get(named_check(label, one.name), 0.0),
-            reason=one.fault or one.reason,
+            id=f"{prefix}-{anchor(check.name)}",
+            name=check.name,
+            kind="error" if check.fault else _kind(check),
+            outcome=check.outcome + ("" if check.required else ", optional"),
+            seconds=times.get(named_check(label, check.name), 0.0),
+            reason=check.fault or check.reason,
         )
-        for one in checks
+        for check in checks
     )
     return Markup(
         '<table aria-label="Checks"><thead><tr>'
@@ -149,35 +149,37 @@ def check_table(
     ).format(rows)
 
 
-def _kind(one: CheckOutcome) -> str:
-    if one.outcome in ("unsupported", "not run") and not one.required:
+def _kind(outcome: CheckOutcome) -> str:
+    if outcome.outcome in ("unsupported", "not run") and not outcome.required:
         return "optional"
-    return one.outcome.replace(" ", "-")
+    return outcome.outcome.replace(" ", "-")
 
 
-def facts(one: Finding, lines_of: Mapping[str, str]) -> Iterable[tuple[str, str, Sequence[tuple[str, str]]]]:
+def facts(
+    finding: Finding, lines_of: Mapping[str, str]
+) -> Iterable[tuple[str, str, Sequence[tuple[str, str]]]]:
     """What a finding says: name, text, and the source lines that the text names, each with its place;
     without what it does not say. `lines_of`: the section `source lines` of its verdict.
     """
-    at, race = one.machine, one.machine.race
-    value = "" if one.expected is None else f"{one.expected!r}"
-    bound = "" if one.bound is None else f"{one.bound:.3g}"
+    at, race = finding.machine, finding.machine.race
+    value = "" if finding.expected is None else f"{finding.expected!r}"
+    bound = "" if finding.bound is None else f"{finding.bound:.3g}"
     lines = (
-        ("where", place(one)),
+        ("where", place(finding)),
         ("expected", value),
         ("bound", bound),
-        ("found", "" if one.found is None else f"{one.found!r}"),
-        ("wrong", f"{one.wrong} of {one.elements}" if one.elements else ""),
-        ("pattern", one.pattern),
-        ("cause", one.cause),
+        ("found", "" if finding.found is None else f"{finding.found!r}"),
+        ("wrong", f"{finding.wrong} of {finding.elements}" if finding.elements else ""),
+        ("pattern", finding.pattern),
+        ("cause", finding.cause),
         ("source", at.source),
         ("PTX line", str(at.ptx_line or "")),
         ("instruction", at.instruction),
         ("PTX ISA", at.isa_section),
         ("earlier access", source_or_line(race.source, race.ptx_line) if race else ""),
-        ("evidence", "; ".join(one.evidence)),
-        ("alike", str(one.count + one.others) if one.count + one.others > 1 else ""),
-        ("replay", one.replay),
+        ("evidence", "; ".join(finding.evidence)),
+        ("alike", str(finding.count + finding.others) if finding.count + finding.others > 1 else ""),
+        ("replay", finding.replay),
     )
     return [
         (name, text, [(at, lines_of[at]) for at in places(text) if at in lines_of])

@@ -107,14 +107,14 @@ def run(
     begun: list[CheckJob] = []
     stopped = ""
 
-    def finish(one: StoredResult) -> None:
-        results[one.key] = one
-        if one.check.outcome != "not run" or one.check.fault or not stopped:
-            store.add(one)
-        told = f" ({one.check.reason})" if one.check.reason else ""
-        what = "no result" if one.check.fault else one.check.outcome
-        whose = f"{one.gated or 'release'}: {one.check.name}"
-        progress(f"[{len(results)}/{total}] {whose}: {what}, {one.seconds:.1f} s{told}")
+    def finish(stored_result: StoredResult) -> None:
+        results[stored_result.key] = stored_result
+        if stored_result.check.outcome != "not run" or stored_result.check.fault or not stopped:
+            store.add(stored_result)
+        told = f" ({stored_result.check.reason})" if stored_result.check.reason else ""
+        what = "no result" if stored_result.check.fault else stored_result.check.outcome
+        whose = f"{stored_result.gated or 'release'}: {stored_result.check.name}"
+        progress(f"[{len(results)}/{total}] {whose}: {what}, {stored_result.seconds:.1f} s{told}")
 
     said = time.monotonic()
     with Children[StoredResult]() as children:

@@ -154,11 +154,11 @@ class ResultStore:
         self._file.flush()
         os.fsync(self._file.fileno())
 
-    def add(self, one: StoredResult) -> None:
+    def add(self, stored_result: StoredResult) -> None:
         """Writes a finished check through to the disk; TileproofError when it cannot."""
-        self.done[one.key] = one
+        self.done[stored_result.key] = stored_result
         try:
-            self._line(jsonform.dump(one))
+            self._line(jsonform.dump(stored_result))
         except OSError as error:
             raise _unwritable(self.path, error, self.done) from None
 

@@ -114,7 +114,8 @@ class Case(ABC):
         lines = []
         for entry in self.entries():
             lines += [
-                f"{one.form} ({one.count}, PTX line {one.lines[0]}): {one.why}" for one in entry.not_executed
+                f"{form.form} ({form.count}, PTX line {form.lines[0]}): {form.why}"
+                for form in entry.not_executed
             ]
             lines += [problem.splitlines()[0] for problem in entry.problems]
         return lines

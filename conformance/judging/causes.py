@@ -48,25 +48,25 @@ def explained(
             seen.evidence = tuple(told.value or ())
 
 
-def _asked(launch: LaunchFile, reference: ReferenceFunction, one: WrongArray, seconds: float) -> str:
+def _asked(launch: LaunchFile, reference: ReferenceFunction, array: WrongArray, seconds: float) -> str:
     given = inputs_of(launch)
     inputs = [
         AskedInput(each.name, given[each.name], dtype_of(each.dtype).itemsize) for each in floating(launch)
     ]
     before = None
-    if one.name in given and not one.stage:
-        before = matrix(np.asarray(given[one.name], np.float64))
+    if array.name in given and not array.stage:
+        before = matrix(np.asarray(given[array.name], np.float64))
 
     def again(changed: Mapping[str, Any]) -> F64 | None:
         try:
-            made = evaluate(reference, launch, {**given, **changed}).get(one.name)
+            made = evaluate(reference, launch, {**given, **changed}).get(array.name)
         except TileproofError:
             return None
         if made is None:
             return None
         value = made.value
-        if one.stage and value.ndim == 3:
-            return None if one.number >= value.shape[0] else matrix(value[one.number])
+        if array.stage and value.ndim == 3:
+            return None if array.number >= value.shape[0] else matrix(value[array.number])
         return matrix(value)
 
-    return explain(one, inputs, again, before, seconds)
+    return explain(array, inputs, again, before, seconds)

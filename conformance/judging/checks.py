@@ -16,7 +16,7 @@ MOST_LINES = 20
 
 def failed_or(name: str, findings: Sequence[Finding], otherwise: CheckOutcome) -> CheckOutcome:
     """A check that failed by the first finding of its name; `otherwise` without any."""
-    own = [one for one in findings if one.check == name]
+    own = [finding for finding in findings if finding.check == name]
     if own:
         return CheckOutcome(name, True, "failed", headline(own[0]), details=otherwise.details)
     return otherwise

@@ -27,7 +27,8 @@ def write_arrays(run: RunResult, folder: Path) -> None:
         for name, stage in run.stages.items():
             index[name] = _array(folder, name, stage.value, stage.written)
             index[name]["captures"] = [
-                {"launch": one.launch, "cta": list(one.cta), "phase": one.phase} for one in stage.moments
+                {"launch": moment.launch, "cta": list(moment.cta), "phase": moment.phase}
+                for moment in stage.moments
             ]
         (folder / INDEX).write_text(json.dumps(index, indent=1) + "\n")
     except OSError as error:

@@ -101,7 +101,7 @@ def _judge(case: Case, log: RunLog, options: JudgeOptions, progress: Progress) -
     progress("reading the case")
     began = time.monotonic()
     try:
-        wanted = [one for text in options.policies for one in schedules_of(text, options.seed)]
+        wanted = [schedule for text in options.policies for schedule in schedules_of(text, options.seed)]
         case.prepare()
     except TileproofError as error:
         case.errors.append(error)
@@ -122,7 +122,11 @@ def _judge(case: Case, log: RunLog, options: JudgeOptions, progress: Progress) -
         return
     count = min(BRIEF, options.schedules) if log.is_wrong else options.schedules
     points = max((run.points for run in log.runs), default=1)
-    more = [one for one in planned(count, EXPLORED, options.seed, max(points, 1)) if one not in plan]
+    more = [
+        schedule
+        for schedule in planned(count, EXPLORED, options.seed, max(points, 1))
+        if schedule not in plan
+    ]
     more = more[: max(count - len(plan), 0)]
     log.planned += len(more)
     _rest(case, log, more, options, deadline, progress)
@@ -221,7 +225,7 @@ def _rest(
     waiting: dict[int, ChildResult[JudgedRun]] = {}
     done = noted = 0
     try:
-        for number, result in _runs([work(one) for one in schedules], options.processes, deadline):
+        for number, result in _runs([work(schedule) for schedule in schedules], options.processes, deadline):
             waiting[number] = result
             done += 1
             while noted in waiting:  # in the order of the plan, whichever ended first

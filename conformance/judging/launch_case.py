@@ -73,15 +73,15 @@ class LaunchCase(Case):
 
     @property
     def compiles(self) -> bool:
-        return any(isinstance(one.code, CudaSource) for one in self.launch.modules)
+        return any(isinstance(module.code, CudaSource) for module in self.launch.modules)
 
     @property
     def program(self) -> JudgedProgram:
         """The texts of several modules are hashed one after another; `sections` has each hash."""
         launches = self.launch.launches
-        used = dict.fromkeys(self.launch.module_of(one).name for one in launches)
+        used = dict.fromkeys(self.launch.module_of(launch).name for launch in launches)
         loaded = [self.modules[name] for name in used if name in self.modules]
-        entries = ", ".join(dict.fromkeys(one.entry for one in launches))
+        entries = ", ".join(dict.fromkeys(launch.entry for launch in launches))
         toolchains = "; ".join(sorted({one.toolchain for one in loaded} - {""}))
         text = "".join(one.ptx for one in loaded)
         return programs.program(self.launch.name, {}, entries, text, toolchains)
@@ -190,7 +190,7 @@ class LaunchCase(Case):
     def covered(self, log: RunLog) -> tuple[ProgramCoverage | None, tuple[OrderOnly, ...]]:
         """As of every case; no coverage where a launched kernel never ran."""
         coverage, only = super().covered(log)
-        launched = {(self.launch.module_of(one).name, one.entry) for one in self.launch.launches}
+        launched = {(self.launch.module_of(launch).name, launch.entry) for launch in self.launch.launches}
         return (None if launched - set(log.executed) else coverage), only
 
     def checks(self, log: RunLog, findings: Sequence[Finding]) -> Iterator[CheckOutcome]:
@@ -213,18 +213,18 @@ class LaunchCase(Case):
 
     @property
     def _judged(self) -> list[str]:
-        return [one.name for one in self.launch.buffers if one.judged]
+        return [buffer.name for buffer in self.launch.buffers if buffer.judged]
 
     def _file(self) -> CheckOutcome:
         details: dict[str, Any] = {"unset": self.unset} if self.unset else {}
         if not self.errors:
             return CheckOutcome("launch file", True, "passed", details=details)
-        details["errors"] = [one.as_dict() for one in self.errors]
-        reason = "; ".join(one.what for one in self.errors)
+        details["errors"] = [error.as_dict() for error in self.errors]
+        reason = "; ".join(error.what for error in self.errors)
         return shared.not_run("launch file", reason, "\n".join(map(str, self.errors)), **details)
 
     def _values(self, log: RunLog) -> CheckOutcome:
-        buffers = {one.name for one in self.launch.buffers}
+        buffers = {buffer.name for buffer in self.launch.buffers}
         scores = [
             {
                 "name": name,
@@ -284,13 +284,13 @@ class LaunchCase(Case):
 
     def sections(self, log: RunLog) -> Mapping[str, Any]:
         modules = [
-            {"name": one.name, "ptx_sha256": one.sha256, "toolchain": one.toolchain}
-            for one in self.modules.values()
+            {"name": module.name, "ptx_sha256": module.sha256, "toolchain": module.toolchain}
+            for module in self.modules.values()
         ]
         return {
             "launch": {
                 "modules": modules,
-                "launches": [one.entry for one in self.launch.launches],
+                "launches": [launch.entry for launch in self.launch.launches],
                 "outputs": self._judged,
                 "races": self.races,
                 "strict": self.options.strict,
@@ -308,7 +308,7 @@ def _streams(order: StepOrder, log: RunLog, findings: Sequence[Finding]) -> Chec
     """What nothing orders: races between launches are looked for in any order; values need several."""
     sequences = {tuple(order.under(run.schedule)) for run in log.runs if run.finished}
     details = {"unordered pairs": order.pairs, "orders": len(sequences)}
-    own = [one for one in findings if one.code == RACE_LAUNCHES]
+    own = [finding for finding in findings if finding.code == RACE_LAUNCHES]
     if own:
         return CheckOutcome("streams", True, "failed", own[0].message, details=details)
     if len(sequences) < 2:

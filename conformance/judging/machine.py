@@ -17,7 +17,7 @@ def machine_findings(run: RunResult) -> tuple[list[Finding], dict[str, int]]:
     errors: list[Finding] = []
     remarks = {f"left out: {one}": 1 for one in run.limited}
     for allowed, findings in ((False, run.findings), (True, run.allowed)):
-        for cause in by_cause(one for one in findings if one.code not in LIMITS):
+        for cause in by_cause(finding for finding in findings if finding.code not in LIMITS):
             if cause.severity == "error" and not allowed:
                 errors.append(finding_of(cause))
             else:

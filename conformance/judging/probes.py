@@ -49,37 +49,37 @@ class CodedInput:
 def floating(launch: LaunchFile) -> list[LaunchBuffer]:
     """The inputs whose elements are floating numbers."""
     return [
-        one
-        for one in launch.buffers
-        if one.role in ("input", "inout")
-        and not isinstance(one.content, Unwritten)
-        and dtype_of(one.dtype).kind not in "iub"
-        and not one.items
+        buffer
+        for buffer in launch.buffers
+        if buffer.role in ("input", "inout")
+        and not isinstance(buffer.content, Unwritten)
+        and dtype_of(buffer.dtype).kind not in "iub"
+        and not buffer.items
     ]
 
 
 def coded(launch: LaunchFile) -> list[CodedInput]:
     """The probes of a launch file."""
     return [
-        CodedInput(one, axis)
-        for one in floating(launch)
-        for axis in range(min(len(one.shape), MOST_AXES))
-        if one.shape[axis] > 1
+        CodedInput(buffer, axis)
+        for buffer in floating(launch)
+        for axis in range(min(len(buffer.shape), MOST_AXES))
+        if buffer.shape[axis] > 1
     ]
 
 
 def contents(launch: LaunchFile, probe: CodedInput) -> dict[str, npt.NDArray[Any]]:
     """What the inputs hold for a probe."""
     made = {}
-    for one in floating(launch):
-        dtype = dtype_of(one.dtype)
-        if one.name == probe.buffer.name:
+    for buffer in floating(launch):
+        dtype = dtype_of(buffer.dtype)
+        if buffer.name == probe.buffer.name:
             # Whole numbers that the type holds exactly, and their sums nearly.
             info: Any = ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
             modulus = min(2 ** (info.nmant + 1), MOST_CODE)
-            made[one.name] = Coordinates((probe.axis,), modulus, 1).array(one.shape, dtype)
+            made[buffer.name] = Coordinates((probe.axis,), modulus, 1).array(buffer.shape, dtype)
         else:
-            made[one.name] = np.ones(one.shape).astype(dtype)
+            made[buffer.name] = np.ones(buffer.shape).astype(dtype)
     return made
 
 
@@ -117,11 +117,11 @@ def probed(
     return told
 
 
-def origin(one: WrongArray, expected: ExpectedOutput) -> str:
+def origin(array: WrongArray, expected: ExpectedOutput) -> str:
     """Where the wrong elements' values belong: a column's, and a row's, own order."""
-    for axis, unit in ((0, one.unit), (1, "column")):
+    for axis, unit in ((0, array.unit), (1, "column")):
         found, want, bound, wrong = (
-            x if axis == 0 else x.T for x in (one.found, one.expected, one.bound, one.wrong)
+            x if axis == 0 else x.T for x in (array.found, array.expected, array.bound, array.wrong)
         )
         column = int(np.flatnonzero(wrong.any(axis=0))[0])
         if np.ptp(want[:, column]) == 0:

@@ -71,23 +71,23 @@ def described(launch: LaunchFile, reference: ReferenceFunction) -> LaunchFile:
     """
     told = dict(reference.buffers)
     buffers, renamed = [], {}
-    for one in launch.buffers:
-        given = dict(told.pop(one.name, {}))
+    for buffer in launch.buffers:
+        given = dict(told.pop(buffer.name, {}))
         if wrong := sorted(set(given) - set(_DTYPE_KEYS)):
-            raise _bad(reference, f"BUFFERS[{one.name!r}]", ", ".join(_DTYPE_KEYS), wrong[0])
+            raise _bad(reference, f"BUFFERS[{buffer.name!r}]", ", ".join(_DTYPE_KEYS), wrong[0])
         if "shape" in given:
             given["shape"] = tuple(given["shape"])
-        if "dtype" in given and not isinstance(one.content, Unwritten | FileBytes | InlineBytes):
+        if "dtype" in given and not isinstance(buffer.content, Unwritten | FileBytes | InlineBytes):
             # What a generator gave was numbers of the buffer's own type.
-            old = one.elements(launch.folder)
-            given["content"] = one.content if old is None else InlineBytes(old.tobytes())
-        made = replace(one, **given)
-        if made.bytes != one.bytes:
-            raise _bad(reference, f"BUFFERS[{one.name!r}]", f"{one.bytes} bytes", f"{made.bytes} bytes")
-        renamed[one.name] = made.name
+            old = buffer.elements(launch.folder)
+            given["content"] = buffer.content if old is None else InlineBytes(old.tobytes())
+        made = replace(buffer, **given)
+        if made.bytes != buffer.bytes:
+            raise _bad(reference, f"BUFFERS[{buffer.name!r}]", f"{buffer.bytes} bytes", f"{made.bytes} bytes")
+        renamed[buffer.name] = made.name
         buffers.append(made)
     if told:
-        known = ", ".join(one.name for one in launch.buffers)
+        known = ", ".join(buffer.name for buffer in launch.buffers)
         raise _bad(reference, "BUFFERS", f"names of buffers: {known}", ", ".join(told))
     return _renamed(replace_buffers(launch, buffers), renamed) if reference.buffers else launch
 
@@ -113,7 +113,7 @@ def _renamed(launch: LaunchFile, names: Mapping[str, str]) -> LaunchFile:
                 changed[key] = names.get(changed[key], changed[key])
         return type(value)(**changed)
 
-    buffers = tuple(replace(one, items=of(one.items)) for one in launch.buffers)
+    buffers = tuple(replace(buffer, items=of(buffer.items)) for buffer in launch.buffers)
     return replace(launch, buffers=buffers, steps=of(launch.steps))
 
 
@@ -128,11 +128,11 @@ def inputs_of(launch: LaunchFile, instead: Arrays | None = None) -> dict[str, An
             for item in items_of(argument):
                 if isinstance(item, ScalarArgument) and item.name:
                     given[item.name] = item.value
-    for one in launch.buffers:
-        array = (instead or {}).get(one.name)
-        array = one.elements(launch.folder) if array is None else array
+    for buffer in launch.buffers:
+        array = (instead or {}).get(buffer.name)
+        array = buffer.elements(launch.folder) if array is None else array
         if array is not None:
-            given[one.name] = as_float64(array)
+            given[buffer.name] = as_float64(array)
     return given
 
 
@@ -152,9 +152,13 @@ def evaluate(
     arguments = _arguments(reference, given)
     with np.errstate(all="ignore"):
         returned = guarded(lambda: reference.call(**arguments), Path(reference.where), "the reference")
-    judged = {one.name: (one.shape, dtype_of(one.dtype)) for one in launch.buffers if one.judged}
+    judged = {
+        buffer.name: (buffer.shape, dtype_of(buffer.dtype)) for buffer in launch.buffers if buffer.judged
+    }
     named = _named(reference, returned, list(judged))
-    stages = {one.name: (shape_of(one), dtype_of(one.region.dtype)) for one in launch.captures}
+    stages = {
+        capture.name: (shape_of(capture), dtype_of(capture.region.dtype)) for capture in launch.captures
+    }
     found = {}
     for name, value in named.items():
         if name in judged:

@@ -66,18 +66,18 @@ def run_once(
     done = execute(launch, modules, how, schedule, instead)
     placed, results = done.placed, list(done.results.values())
     refused, accepted = divide(placed.found, allow)
-    judged = [one.name for one in launch.buffers if one.judged and one.name not in placed.freed]
+    judged = [buffer.name for buffer in launch.buffers if buffer.judged and buffer.name not in placed.freed]
     return RunResult(
         outputs={
             name: Output(placed.buffers[name].numpy(), placed.buffers[name].written()) for name in judged
         },
         captures=tuple(capture for result in results for capture in result.captures),
-        findings=(*_numbered([one.findings for one in results], len(results)), *refused),
+        findings=(*_numbered([result.findings for result in results], len(results)), *refused),
         printf="".join(result.printf for result in results),
         counters=Counters.total(result.counters for result in results),
-        allowed=(*_numbered([one.allowed for one in results], len(results)), *accepted),
+        allowed=(*_numbered([result.allowed for result in results], len(results)), *accepted),
         certificate=together(
-            [*(one.certificate for one in results), Certificate(doubts=from_findings(placed.found))]
+            [*(result.certificate for result in results), Certificate(doubts=from_findings(placed.found))]
         ),
         launches=tuple(results),
         stages=captured(launch, modules, list(done.results.items())),
@@ -91,6 +91,6 @@ def run_once(
 def _numbered(found: Sequence[Sequence[Finding]], launches: int) -> Iterator[Finding]:
     """The findings of each launch, with the launch's number where there are several."""
     for number, findings in enumerate(found, 1):
-        for one in findings:
+        for finding in findings:
             launch = number if launches > 1 else None
-            yield replace(one, machine=replace(one.machine, launch=launch))
+            yield replace(finding, machine=replace(finding.machine, launch=launch))

@@ -31,7 +31,7 @@ class SmallSchedule:
 
 def can_shrink(schedules: Sequence[Schedule]) -> bool:
     """Whether a schedule can be made small: where only schedules with a seed showed the finding."""
-    return all(one.policy not in FIXED for one in schedules)
+    return all(schedule.policy not in FIXED for schedule in schedules)
 
 
 def smaller(
@@ -64,7 +64,7 @@ def _place(case: LaunchCase, signature: Signature, schedule: Schedule) -> int | 
         return count - 1
     for number in range(count):
         result, _ = _run(case, number, schedule, {})
-        if any(Signature.of(one) == signature for one in result.findings):
+        if any(Signature.of(finding) == signature for finding in result.findings):
             return number
     return None
 
@@ -84,7 +84,7 @@ def _run(
             "schedule": schedule,
             "races": options.races,
             "strict": options.strict,
-            "allow": [Allow.parse(one) for one in options.allow],
+            "allow": [Allow.parse(allow) for allow in options.allow],
             "mma": options.mma,
             "symbols": symbols_of(launch, decoded),
             **(how if number == at else {}),
@@ -92,7 +92,7 @@ def _run(
 
     wanted = None
     for number, result in placed.numbered(given, schedule):
-        stopped = any(CODES[one.code].stops for one in result.errors)
+        stopped = any(CODES[error.code].stops for error in result.errors)
         if number == at or (stopped and wanted is None):
             wanted = result
         if stopped:

@@ -110,7 +110,7 @@ def judged_values(
 
 def unwritten(launch: LaunchFile, run: RunResult) -> Iterator[Finding]:
     """A finding for each output that must be written whole and is not."""
-    for name in (one.name for one in launch.buffers if one.role == "output" and one.whole):
+    for name in (buffer.name for buffer in launch.buffers if buffer.role == "output" and buffer.whole):
         if name not in run.outputs or run.outputs[name].written.all():
             continue
         missing = ~run.outputs[name].written
@@ -172,32 +172,32 @@ def _stage(stage: CapturedStage, expected: ExpectedOutput) -> tuple[StageScore, 
     return whole, wrong
 
 
-def finding_of(one: WrongArray, check: str) -> Finding:
+def finding_of(array: WrongArray, check: str) -> Finding:
     """What is wrong with an array."""
-    row, column = one.first
-    written = bool(one.written[row, column])
-    missing = not (one.wrong & one.written).any()
-    what = f"captured stage {one.name}" if one.stage else f"output {one.name}"
+    row, column = array.first
+    written = bool(array.written[row, column])
+    missing = not (array.wrong & array.written).any()
+    what = f"captured stage {array.name}" if array.stage else f"output {array.name}"
     place = ProblemPlace(
-        stage=one.name if one.stage else "",
+        stage=array.name if array.stage else "",
         row=row,
-        column=None if one.unit == "element" else column,
-        axes=(one.unit, "column"),
-        array=one.name,
-        index=one.index,
-        moment=one.where,
+        column=None if array.unit == "element" else column,
+        axes=(array.unit, "column"),
+        array=array.name,
+        index=array.index,
+        moment=array.where,
     )
     return Finding(
         "missing" if missing else "value",
         f"{what} was not written" if missing else f"{what} is not what the reference gives",
         check=check,
         problem=place,
-        expected=float(one.expected[row, column]),
-        found=float(one.found[row, column]) if written else None,
-        bound=float(one.bound[row, column]),
-        wrong=int(one.wrong.sum()),
-        elements=int(one.wrong.size),
-        pattern=pattern(one.wrong, one.unit),
+        expected=float(array.expected[row, column]),
+        found=float(array.found[row, column]) if written else None,
+        bound=float(array.bound[row, column]),
+        wrong=int(array.wrong.sum()),
+        elements=int(array.wrong.size),
+        pattern=pattern(array.wrong, array.unit),
     )
 
 

@@ -46,39 +46,41 @@ class AskedInput:
 
 
 def explain(
-    one: WrongArray, inputs: list[AskedInput], again: Again, before: F64 | None, seconds: float
+    array: WrongArray, inputs: list[AskedInput], again: Again, before: F64 | None, seconds: float
 ) -> str:
     """Words for the cause, "" when nothing explains what was found.
 
     `before`: what the array held before the launch, where it held something.
     """
     deadline = time.monotonic() + seconds
-    found = np.where(one.written, one.found, np.nan)
-    for region in regions(one.wrong):
-        if (words := _alone(one, found, before, region)) and region[0].size and region[1].size:
+    found = np.where(array.written, array.found, np.nan)
+    for region in regions(array.wrong):
+        if (words := _alone(array, found, before, region)) and region[0].size and region[1].size:
             return words
-    order = _order(one, found)
+    order = _order(array, found)
     if order:
         return order
-    for words, changed in _changes(one, inputs, again, found, deadline):
-        if words and changed is not None and _holds_somewhere(one, found, changed):
+    for words, changed in _changes(array, inputs, again, found, deadline):
+        if words and changed is not None and _holds_somewhere(array, found, changed):
             return words
-    return zeros(found, one.wrong) or imprecise(found, one.expected, one.bound, one.wrong)
+    return zeros(found, array.wrong) or imprecise(found, array.expected, array.bound, array.wrong)
 
 
-def _holds_somewhere(one: WrongArray, found: F64, value: F64) -> bool:
+def _holds_somewhere(array: WrongArray, found: F64, value: F64) -> bool:
     """Whether another value explains one of the regions; where nothing is wrong it says nothing."""
     if value.shape != found.shape:
         return False
-    return any(holds(found[at], value[at], one.bound[at]) for at in (np.ix_(*r) for r in regions(one.wrong)))
+    return any(
+        holds(found[at], value[at], array.bound[at]) for at in (np.ix_(*r) for r in regions(array.wrong))
+    )
 
 
 # ---- without the reference
 
 
-def _alone(one: WrongArray, found: F64, before: F64 | None, region: Region) -> str:
+def _alone(array: WrongArray, found: F64, before: F64 | None, region: Region) -> str:
     at = np.ix_(*region)
-    expected, seen, bound = one.expected[at], found[at], one.bound[at]
+    expected, seen, bound = array.expected[at], found[at], array.bound[at]
     if before is not None and before.shape == found.shape:
         start = before[at]
         if start.any() and holds(seen, expected + start, bound):
@@ -97,18 +99,18 @@ def _alone(one: WrongArray, found: F64, before: F64 | None, region: Region) -> s
     return ""
 
 
-def _order(one: WrongArray, found: F64) -> str:
+def _order(array: WrongArray, found: F64) -> str:
     """Rows, columns or tiles of the right array in another place."""
-    if told := permuted(one.expected, one.bound, found, ("row", "column")):
+    if told := permuted(array.expected, array.bound, found, ("row", "column")):
         return told.replace("of the tile", "of the array").replace("rows (rows)", "rows")
     rows, columns = found.shape
-    if rows == columns and holds(found, one.expected.T, one.bound):
+    if rows == columns and holds(found, array.expected.T, array.bound):
         return "the array is transposed"
     for axis, unit in ((0, "row"), (1, "column")):
-        places = np.flatnonzero(one.wrong.any(axis=1 - axis))
+        places = np.flatnonzero(array.wrong.any(axis=1 - axis))
         if places.size in (0, found.shape[axis]) or places.size > 1024:
             continue
-        own = [np.take(x, places, axis=axis) for x in (found, one.expected, one.bound)]
+        own = [np.take(x, places, axis=axis) for x in (found, array.expected, array.bound)]
         seen, want, limit = (x if axis == 0 else x.T for x in own)
         source = match(want, limit, seen)
         if source is not None:
@@ -116,20 +118,20 @@ def _order(one: WrongArray, found: F64) -> str:
                 f"{unit} {places[i]} holds {unit} {places[source[i]]}" for i in range(min(3, len(places)))
             )
             return f"{unit}s have changed places: {shown}; among them {permutation_words(source)}"
-    return _neighbour_tile(one, found)
+    return _neighbour_tile(array, found)
 
 
-def _neighbour_tile(one: WrongArray, found: F64) -> str:
+def _neighbour_tile(array: WrongArray, found: F64) -> str:
     """The rectangle of wrong elements holds what belongs to another rectangle of the array."""
-    rows, columns = np.flatnonzero(one.wrong.any(axis=1)), np.flatnonzero(one.wrong.any(axis=0))
+    rows, columns = np.flatnonzero(array.wrong.any(axis=1)), np.flatnonzero(array.wrong.any(axis=0))
     height, width = rows[-1] - rows[0] + 1, columns[-1] - columns[0] + 1
     seen = found[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]
-    limit = one.bound[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]
+    limit = array.bound[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]
     if height * width < 16 or not np.isfinite(seen).all() or np.ptp(seen) == 0:
         return ""
     for row in range(rows[0] % height, found.shape[0] - height + 1, height):
         for column in range(columns[0] % width, found.shape[1] - width + 1, width):
-            other = one.expected[row : row + height, column : column + width]
+            other = array.expected[row : row + height, column : column + width]
             if (row, column) != (rows[0], columns[0]) and holds(seen, other, limit):
                 there = f"rows {row}..{row + height - 1}, columns {column}..{column + width - 1}"
                 here = f"rows {rows[0]}..{rows[-1]}, columns {columns[0]}..{columns[-1]}"
@@ -141,7 +143,7 @@ def _neighbour_tile(one: WrongArray, found: F64) -> str:
 
 
 def _changes(
-    one: WrongArray, inputs: list[AskedInput], again: Again, found: F64, deadline: float
+    array: WrongArray, inputs: list[AskedInput], again: Again, found: F64, deadline: float
 ) -> Iterator[tuple[str, F64 | None]]:
     """(words, what the reference gives) for each mistake that is tried, until the time is over."""
 
@@ -161,7 +163,7 @@ def _changes(
                     continue
                 if time.monotonic() > deadline:
                     return
-                yield from _counted(one, each, axis, width, again, found, deadline)
+                yield from _counted(array, each, axis, width, again, found, deadline)
                 for first in range(0, size, width):
                     for words, value in _stale(each, axis, width, first):
                         yield words, asked(each.name, value)
@@ -234,13 +236,13 @@ def _stale(each: AskedInput, axis: int, width: int, first: int) -> Iterator[tupl
 
 
 def _counted(
-    one: WrongArray, each: AskedInput, axis: int, width: int, again: Again, found: F64, deadline: float
+    array: WrongArray, each: AskedInput, axis: int, width: int, again: Again, found: F64, deadline: float
 ) -> Iterator[tuple[str, F64 | None]]:
     """Blocks that were left out or counted twice: solved for, then asked for together."""
     firsts = range(0, each.value.shape[axis], width)
     rows, columns = (
         axis_[: SAMPLE // 16]
-        for axis_ in (np.flatnonzero(one.wrong.any(1)), np.flatnonzero(one.wrong.any(0)))
+        for axis_ in (np.flatnonzero(array.wrong.any(1)), np.flatnonzero(array.wrong.any(0)))
     )
     at = np.ix_(rows, columns[: max(SAMPLE // max(rows.size, 1), 1)])
     changes = []
@@ -252,8 +254,8 @@ def _counted(
         without = again({each.name: value})
         if without is None or without.shape != found.shape:
             return
-        changes.append(one.expected[at].ravel() - without[at].ravel())
-    parts, residual = np.stack(changes, axis=1), (found[at] - one.expected[at]).ravel()
+        changes.append(array.expected[at].ravel() - without[at].ravel())
+    parts, residual = np.stack(changes, axis=1), (found[at] - array.expected[at]).ravel()
     if not np.isfinite(parts).all() or not np.isfinite(residual).all():
         return
     live = np.flatnonzero(np.abs(parts).max(axis=0) > 0)

@@ -50,9 +50,9 @@ def check_encoded_map(item: EncodedMapArgument, launch: LaunchFile) -> None:
     if item.buffer:
         _inside(made, launch.buffer(item.buffer), item.offset)
     elif not TensorMap.holds(item.data):  # another machine's address
-        for one in launch.buffers:
-            if one.address is not None and one.address <= made.address < one.address + one.bytes:
-                return _inside(made, one, made.address - one.address)
+        for buffer in launch.buffers:
+            if buffer.address is not None and buffer.address <= made.address < buffer.address + buffer.bytes:
+                return _inside(made, buffer, made.address - buffer.address)
         raise TileproofError(
             "the address of a tensor map is outside every buffer",
             expected="a buffer whose address is given, and that holds it",

@@ -40,13 +40,13 @@ class LoadedModule:
 
 def load(launch: LaunchFile) -> dict[str, LoadedModule]:
     """The modules of a launch file by name; TileproofError for what cannot be read or compiled."""
-    return {one.name: _load(one, launch.folder) for one in launch.modules}
+    return {module.name: _load(module, launch.folder) for module in launch.modules}
 
 
-def _load(one: LaunchModule, folder: Path) -> LoadedModule:
-    code, made_by, path = one.code, "", ""
+def _load(module: LaunchModule, folder: Path) -> LoadedModule:
+    code, made_by, path = module.code, "", ""
     if isinstance(code, PtxText):
-        return _of_text(one.name, code.text)
+        return _of_text(module.name, code.text)
     if isinstance(code, CudaSource):
         found = compiled(folder / code.path, code.flags, code.target)
         text, path, made_by = found.read_text(), str(found), toolchain.find().version
@@ -56,7 +56,7 @@ def _load(one: LaunchModule, folder: Path) -> LoadedModule:
             text = Path(path).read_text()
         except (OSError, UnicodeDecodeError) as error:
             raise PtxError("the file cannot be read as PTX", where=path, found=str(error)) from None
-    return _parsed(one.name, text, path, made_by)
+    return _parsed(module.name, text, path, made_by)
 
 
 @lru_cache(maxsize=16)

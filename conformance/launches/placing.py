@@ -68,7 +68,7 @@ class PlacedLaunch:
         self, launch: LaunchFile, modules: Mapping[str, LoadedModule], instead: Arrays | None = None
     ) -> None:
         self.launch, self.modules = launch, modules
-        check_room(sum(one.bytes for one in launch.buffers), "the buffers of the launch", launch.name)
+        check_room(sum(buffer.bytes for buffer in launch.buffers), "the buffers of the launch", launch.name)
         self.memory = Memory()
         for module in modules.values():
             module.module.reset()  # an earlier run may have written its variables
@@ -77,24 +77,28 @@ class PlacedLaunch:
         self.found: list[Finding] = []  # about copies of the host
         self._streams: dict[int, Stream] = {}
         self._apart = False  # steps may run at the same time
-        for one in sorted(launch.buffers, key=lambda one: (one.address is None, one.address or 0)):
+        for one in sorted(launch.buffers, key=lambda buffer: (buffer.address is None, buffer.address or 0)):
             self.buffers[one.name] = self._placed(one, (instead or {}).get(one.name))
-        for one in launch.buffers:
-            for item in one.items:
-                self.buffers[one.name].write(_bytes(self.item(item.item)), item.offset)
-        for one in launch.buffers:
-            self.buffers[one.name].writable = one.role != "input"
+        for buffer in launch.buffers:
+            for item in buffer.items:
+                self.buffers[buffer.name].write(_bytes(self.item(item.item)), item.offset)
+        for buffer in launch.buffers:
+            self.buffers[buffer.name].writable = buffer.role != "input"
 
-    def _placed(self, one: LaunchBuffer, values: npt.NDArray[Any] | None) -> Buffer:
-        own = one.content.data if isinstance(one.content, ArrayContent) and one.role == "input" else None
-        content = (one.elements(self.launch.folder) if own is None else own) if values is None else values
-        if content is not None and content is not values and not one.known and not one.items:
-            return self.memory.buffer(content, one.name, one.address)
-        made = self.memory.empty(one.shape, dtype_of(one.dtype), one.name, one.address)
+    def _placed(self, buffer: LaunchBuffer, values: npt.NDArray[Any] | None) -> Buffer:
+        own = (
+            buffer.content.data
+            if isinstance(buffer.content, ArrayContent) and buffer.role == "input"
+            else None
+        )
+        content = (buffer.elements(self.launch.folder) if own is None else own) if values is None else values
+        if content is not None and content is not values and not buffer.known and not buffer.items:
+            return self.memory.buffer(content, buffer.name, buffer.address)
+        made = self.memory.empty(buffer.shape, dtype_of(buffer.dtype), buffer.name, buffer.address)
         if content is None:
             return made
         flat = np.ascontiguousarray(content).reshape(-1).view(np.uint8)
-        for start, stop in one.known or ((0, flat.size),):
+        for start, stop in buffer.known or ((0, flat.size),):
             made.write(flat[start:stop], start)
         return made
 
@@ -144,7 +148,7 @@ class PlacedLaunch:
     ) -> Iterator[tuple[int, RunResult]]:
         """As `run`, with the number of each launch in the file."""
         order = StepOrder(self.launch)
-        self._apart = not order.total or any(one.programmatic for one in self.launch.launches)
+        self._apart = not order.total or any(launch.programmatic for launch in self.launch.launches)
         numbers: dict[int, int] = {}
         for at, step in enumerate(self.launch.steps):
             if isinstance(step, KernelLaunch):
@@ -179,7 +183,7 @@ class PlacedLaunch:
             "block": step.block,
             "cluster": step.cluster or None,
             "shared_bytes": step.shared_bytes,
-            "args": [self.argument(one) for one in step.arguments],
+            "args": [self.argument(argument) for argument in step.arguments],
         }
         if not self._apart:  # what each launch wrote and read is not looked at
             return module.launch(step.entry, memory=self.memory, **how), None
@@ -274,7 +278,7 @@ def offset_of(place: SharedPlace, decoded: Decoded, where: str) -> int:
 
 def taps_of(launch: LaunchFile, step: KernelLaunch, decoded: Decoded) -> list[Tap]:
     """The captures of one launch as the emulator takes them."""
-    barriers = {one.name: one.place for one in launch.barriers}
+    barriers = {barrier.name: barrier.place for barrier in launch.barriers}
     return [
         Tap(
             capture.name,
@@ -296,5 +300,8 @@ def _region(capture: StageCapture, decoded: Decoded) -> TmemRegion | SmemRegion:
 
 def symbols_of(launch: LaunchFile, decoded: Decoded) -> dict[int, str]:
     """The names of barriers by offset in the dynamic shared memory; the PTX's own symbols name the rest."""
-    offsets = {offset_of(one.place, decoded, f"barrier {one.name}"): one.name for one in launch.barriers}
+    offsets = {
+        offset_of(barrier.place, decoded, f"barrier {barrier.name}"): barrier.name
+        for barrier in launch.barriers
+    }
     return {offset: name for offset, name in offsets.items() if offset >= 0}

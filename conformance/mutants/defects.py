@@ -22,7 +22,9 @@ from tileproof.spec.machine.errors import TileproofError
 
 def defects() -> Mapping[str, PlantedDefect]:
     """Return the planted defects of every known kernel by id."""
-    return MappingProxyType({one.id: one for kernel in kernels().values() for one in kernel.defects()})
+    return MappingProxyType(
+        {defect.id: defect for kernel in kernels().values() for defect in kernel.defects()}
+    )
 
 
 def defect(name: str, known: Mapping[str, PlantedDefect] | None = None) -> PlantedDefect:
@@ -43,7 +45,7 @@ def planted_on(kernel: Kernel, plant: str | None) -> PlantedDefect | None:
     """Return the planted defect with this id; TileproofError if it belongs to another kernel."""
     if plant is None:
         return None
-    own = {one.id: one for one in kernel.defects()}
+    own = {defect.id: defect for defect in kernel.defects()}
     if plant not in own and plant in (others := defects()):
         return _of_another(kernel, others[plant])
     return defect(plant, own)

@@ -64,8 +64,8 @@ def partial_tiles(plan: KernelPlan, inputs: Any, captures: Iterable[Capture]) ->
                         stage, at, rows, cols, np.zeros(shape, dtype), np.zeros(shape, bool), *places
                     )
     of_tile: dict[str, list[TmemObservation]] = {}
-    for one in seen:
-        of_tile.setdefault(one.tile, []).append(one)
+    for partial_sum in seen:
+        of_tile.setdefault(partial_sum.tile, []).append(partial_sum)
     for capture in captures:
         for one in of_tile.get(capture.tile, ()):
             place = publication(plan, inputs, one, capture)

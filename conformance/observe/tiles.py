@@ -227,7 +227,7 @@ class Chain(Evaluation):
     def copy_of(self, name: str, coord: TileCoord) -> F64:
         """The rounded copy of a tile that the kernel's MMAs read."""
         form = next(
-            one.reads[name] for one in self.problem.stages.values() if one.reads.get(name, F32) != F32
+            stage.reads[name] for stage in self.problem.stages.values() if stage.reads.get(name, F32) != F32
         )
         at = self.span(name, coord.group, *self.region(name, coord))
         value: F64 = self.earlier(name, coord.group, form).value[at]

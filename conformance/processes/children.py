@@ -88,7 +88,7 @@ class Children(Generic[T]):
         at most `seconds`.
         """
         self._raise_again()
-        ready = set(wait([*(one.pipe for one in self._running), *also], seconds))
+        ready = set(wait([*(_child.pipe for _child in self._running), *also], seconds))
         for one in [child for child in self._running if child.pipe in ready]:
             self._running.remove(one)
             yield one.number, _received(one, self._form)

@@ -84,7 +84,7 @@ class ProgramCoverage:
 
     def missing(self) -> tuple[NotCovered, ...]:
         """The products, copies and outputs that nothing executed."""
-        return tuple(one for one in self.not_covered if one.kind in MUST_RUN and not one.way)
+        return tuple(missed for missed in self.not_covered if missed.kind in MUST_RUN and not missed.way)
 
 
 @dataclass(frozen=True)
@@ -176,16 +176,18 @@ def decided(
     covered: a required check that did not run, an MMA, copy or output that no launch executed (all of them
     without a coverage), a planted control that did not fire, no control at all.
     """
-    wrong = [f"{one.check}: {headline(one)}" for one in findings]
-    told = {one.check for one in findings}
-    failed = [one for one in checks if one.required and one.outcome == "failed" and one.name not in told]
-    wrong += [f"{one.name} failed: {one.reason}" for one in failed]
-    faults = [f"{one.name}: {one.fault}" for one in checks if one.fault]
+    wrong = [f"{finding.check}: {headline(finding)}" for finding in findings]
+    told = {finding.check for finding in findings}
+    failed = [
+        check for check in checks if check.required and check.outcome == "failed" and check.name not in told
+    ]
+    wrong += [f"{check.name} failed: {check.reason}" for check in failed]
+    faults = [f"{check.name}: {check.fault}" for check in checks if check.fault]
     missing = ["it was interrupted"] if interrupted else []
     missing += [
-        f"{one.name} {'is unsupported' if one.outcome == 'unsupported' else 'was not run'}: {one.reason}"
-        for one in checks
-        if one.required and one.outcome in ("unsupported", "not run") and not one.fault
+        f"{check.name} {'was not run' if check.outcome == 'not run' else 'is unsupported'}: {check.reason}"
+        for check in checks
+        if check.required and check.outcome in ("unsupported", "not run") and not check.fault
     ]
     if not checks:
         missing.append("nothing was checked")
@@ -193,15 +195,15 @@ def decided(
         missing.append("nothing is known of the instructions that ran")
     else:
         missing += [
-            f"{one.kind} at PTX line {one.ptx_line} never ran: {one.opcode}"
-            + (f" ({one.source})" if one.source else "")
-            for one in coverage.missing()
+            f"{missed.kind} at PTX line {missed.ptx_line} never ran: {missed.opcode}"
+            + (f" ({missed.source})" if missed.source else "")
+            for missed in coverage.missing()
         ]
     missing += [
-        f"the planted control {one.id} was not found as {one.expected}"
-        + (f" but as {one.found}" if one.found else "")
-        for one in controls
-        if not one.fired
+        f"the planted control {control.id} was not found as {control.expected}"
+        + (f" but as {control.found}" if control.found else "")
+        for control in controls
+        if not control.fired
     ]
     word: Word = "defect" if wrong else "error" if faults else "incomplete" if missing else "clean"
     return word, (*wrong, *faults, *missing)
@@ -211,4 +213,4 @@ def worst(words: Iterable[Word]) -> Word:
     """The verdict on all: defect before error before incomplete before clean; "incomplete" of none."""
     found = set(words)
     order: tuple[Word, ...] = ("defect", "error", "incomplete", "clean")
-    return next((one for one in order if one in found), "incomplete")
+    return next((word for word in order if word in found), "incomplete")

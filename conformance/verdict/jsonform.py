@@ -107,13 +107,13 @@ def _parse(kind: Any, data: Any, where: str) -> Any:
     if dataclasses.is_dataclass(kind) and isinstance(kind, type):
         return _dataclass(kind, data, where)
     if origin is typing.Literal:
-        if data in arguments and type(data) in {type(one) for one in arguments}:
+        if data in arguments and type(data) in {type(argument) for argument in arguments}:
             return data
         raise _wrong(where, " or ".join(map(repr, arguments)), data)
     if origin in (typing.Union, types.UnionType):
         if data is None and type(None) in arguments:
             return None
-        return _parse(next(one for one in arguments if one is not type(None)), data, where)
+        return _parse(next(argument for argument in arguments if argument is not type(None)), data, where)
     if origin is tuple:
         if not isinstance(data, list):
             raise _wrong(where, "a list", data)
@@ -174,7 +174,7 @@ def _schema(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
     if origin is typing.Literal:
         return {"enum": list(arguments)}
     if origin in (typing.Union, types.UnionType):
-        return {"anyOf": [_schema(one, definitions) for one in arguments]}
+        return {"anyOf": [_schema(argument, definitions) for argument in arguments]}
     if origin is tuple:
         return {"type": "array", "items": _schema(arguments[0], definitions)}
     if origin is not None and issubclass(origin, Mapping):

@@ -50,8 +50,8 @@ def _suite(
         if kind:
             reason = check.fault or check.reason or check.outcome
             child = ElementTree.SubElement(case, kind, message=_clean(f"{check.outcome}: {reason}"))
-            own = [one for one in findings if one.check == check.name]
-            child.text = _clean("\n\n".join("\n".join(lines(one)) for one in own))
+            own = [finding for finding in findings if finding.check == check.name]
+            child.text = _clean("\n\n".join("\n".join(lines(finding)) for finding in own))
         cases.append(case)
     # What makes a verdict incomplete without a check of its own: what never ran.
     uncovered = [line for line in why if "never ran" in line]

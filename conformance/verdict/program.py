@@ -124,15 +124,17 @@ def covered(decoded: Decoded, executed: Iterable[bytes]) -> ProgramCoverage | No
     seen = coverage.instructions(decoded, bits)
     missing = [NotCovered(i.line, i.opcode, i.kind, i.source) for i in seen if not i.ran]
     ways = taken = 0
-    for one in seen:
-        for way, went in (("taken", one.taken), ("not taken", one.fell_through)):
+    for instruction in seen:
+        for way, went in (("taken", instruction.taken), ("not taken", instruction.fell_through)):
             ways += went is not None
             taken += bool(went)
-            if one.ran and went is False:
-                missing.append(NotCovered(one.line, one.opcode, "branch", one.source, way))  # type: ignore[arg-type]
+            if instruction.ran and went is False:
+                missing.append(
+                    NotCovered(instruction.line, instruction.opcode, "branch", instruction.source, way)  # type: ignore[arg-type]
+                )
     return ProgramCoverage(
         instructions=len(seen),
-        instructions_covered=sum(one.ran for one in seen),
+        instructions_covered=sum(instruction.ran for instruction in seen),
         branch_ways=ways,
         branch_ways_covered=taken,
         not_covered=tuple(sorted(missing, key=lambda one: (one.ptx_line, one.way))),
@@ -142,11 +144,11 @@ def covered(decoded: Decoded, executed: Iterable[bytes]) -> ProgramCoverage | No
 def merged(parts: Sequence[ProgramCoverage]) -> ProgramCoverage:
     """The coverage of several entries as one."""
     return ProgramCoverage(
-        sum(one.instructions for one in parts),
-        sum(one.instructions_covered for one in parts),
-        sum(one.branch_ways for one in parts),
-        sum(one.branch_ways_covered for one in parts),
-        tuple(missing for one in parts for missing in one.not_covered),
+        sum(part.instructions for part in parts),
+        sum(part.instructions_covered for part in parts),
+        sum(part.branch_ways for part in parts),
+        sum(part.branch_ways_covered for part in parts),
+        tuple(missing for part in parts for missing in part.not_covered),
     )
 
 
@@ -168,5 +170,6 @@ def covered_together(
 def order_only(decoded: Decoded) -> tuple[OrderOnly, ...]:
     """The forms of the entry that are executed only as order."""
     return tuple(
-        OrderOnly(one.form, one.isa_section, one.instructions) for one in coverage.order_only(decoded)
+        OrderOnly(partly.form, partly.isa_section, partly.instructions)
+        for partly in coverage.order_only(decoded)
     )

@@ -49,7 +49,7 @@ def verdict_from_1(data: dict[str, Any]) -> dict[str, Any]:
 
 def _untimed(checks: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Checks without their seconds, which version 2 keeps apart."""
-    return [{name: value for name, value in one.items() if name != "seconds"} for one in checks]
+    return [{name: value for name, value in check.items() if name != "seconds"} for check in checks]
 
 
 def _times(data: dict[str, Any]) -> dict[str, float]:

@@ -179,7 +179,7 @@ def unset(argument: LaunchArgument) -> list[tuple[int, int]]:
     if not isinstance(argument, StructArgument):
         return []
     gaps, end = [], 0
-    for placed in sorted(argument.items, key=lambda one: one.offset):
+    for placed in sorted(argument.items, key=lambda item: item.offset):
         if placed.offset > end:
             gaps.append((end, placed.offset))
         end = placed.offset + size_of(placed.item)
@@ -188,7 +188,7 @@ def unset(argument: LaunchArgument) -> list[tuple[int, int]]:
 
 def _without_overlap(items: tuple[PlacedItem, ...], size: int) -> None:
     end = 0
-    for placed in sorted(items, key=lambda one: one.offset):
+    for placed in sorted(items, key=lambda item: item.offset):
         stop = placed.offset + size_of(placed.item)
         if placed.offset < end or stop > size:
             raise TileproofError(

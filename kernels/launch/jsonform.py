@@ -36,12 +36,12 @@ def write(launch: LaunchFile, path: Path) -> None:
     it names are not touched. TileproofError for what JSON cannot hold.
     """
     buffers = []
-    for one in launch.buffers:
-        if isinstance(one.content, ArrayContent) and one.bytes > INLINE_BYTES:
-            name = f"{path.stem}-{one.name}.npy"
-            np.save(path.with_name(name), one.content.data.reshape(-1).view(np.uint8))
-            one = dataclasses.replace(one, content=FileBytes(name))
-        buffers.append(one)
+    for buffer in launch.buffers:
+        if isinstance(buffer.content, ArrayContent) and buffer.bytes > INLINE_BYTES:
+            name = f"{path.stem}-{buffer.name}.npy"
+            np.save(path.with_name(name), buffer.content.data.reshape(-1).view(np.uint8))
+            buffer = dataclasses.replace(buffer, content=FileBytes(name))
+        buffers.append(buffer)
     path.write_text(text(dataclasses.replace(launch, buffers=tuple(buffers))), encoding="utf-8")
 
 
@@ -207,7 +207,7 @@ def _union(arguments: tuple[Any, ...], data: Any, where: str) -> Any:
     if data is None and type(None) in arguments:
         return None
     plain = [argument for argument in arguments if argument is not type(None)]
-    exact = next((one for one in plain if type(data) is one), plain[-1])
+    exact = next((argument for argument in plain if type(data) is argument), plain[-1])
     return _load(exact, data, where)
 
 

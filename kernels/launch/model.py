@@ -411,7 +411,7 @@ class LaunchFile:
         for one in self.buffers:
             if one.name == name:
                 return one
-        raise self._unknown("buffer", name, [one.name for one in self.buffers], where)
+        raise self._unknown("buffer", name, [buffer.name for buffer in self.buffers], where)
 
     def module_of(self, launch: KernelLaunch | VariableWrite) -> LaunchModule:
         """The module of a launch, or of a variable that is written."""

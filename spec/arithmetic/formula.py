@@ -27,11 +27,11 @@ def named(name: str, axes: Axes, symbols: Mapping[str, str]) -> Formula:
     return Formula(name, symbols.get(name, rf"\text{{{name}}}" if len(name) > 2 else name), axes)
 
 
-def wrap(one: Formula, least: int) -> tuple[str, str]:
+def wrap(formula: Formula, least: int) -> tuple[str, str]:
     """Text and LaTeX of a term, in parentheses where it binds less than `least`."""
-    if one.binds >= least:
-        return one.plain, one.latex
-    return f"({one.plain})", rf"\left({one.latex}\right)"
+    if formula.binds >= least:
+        return formula.plain, formula.latex
+    return f"({formula.plain})", rf"\left({formula.latex}\right)"
 
 
 def side_by_side(a: Formula, b: Formula) -> Formula:

@@ -83,7 +83,11 @@ def register(operation: Operation) -> Operation:
             expected="an identifier without a leading underscore that no arithmetic has as an attribute",
             found=repr(name),
         )
-    missing = [one for one in _INTERPRETATIONS if getattr(type(operation), one) is getattr(Operation, one)]
+    missing = [
+        interpretation
+        for interpretation in _INTERPRETATIONS
+        if getattr(type(operation), interpretation) is getattr(Operation, interpretation)
+    ]
     if missing:
         raise TileproofError(
             "an operation lacks an interpretation",

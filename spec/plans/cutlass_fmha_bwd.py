@@ -33,7 +33,7 @@ from tileproof.spec.plan import (
 from tileproof.spec.problems.dense_attention_bwd.problem import PROBLEMS, DenseAttentionBwd
 
 NAME = "cutlass-fmha-bwd"
-BY_KEY_BLOCK = {one.operand.name: one for one in PROBLEMS if one.by_key_block}
+BY_KEY_BLOCK = {problem.operand.name: problem for problem in PROBLEMS if problem.by_key_block}
 D_TILES = (64, 128)  # columns of a head that a build is made for, at most
 MLA_TILE, MLA_VALUES, MLA_BLOCK = 192, 128, 64  # the same of q and k, and of v; queries of a k-block
 BLOCK = 128  # queries of a k-block, and keys of a CTA

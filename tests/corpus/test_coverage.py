@@ -42,7 +42,7 @@ MARKED = '@pytest.mark.corpus("{}")\ndef test_it() -> None: ...\n'
 def test_every_row_that_applies_has_a_test() -> None:
     rows = corpus.coverage()
     assert corpus.missing(rows) == []
-    tested = {one.row.id for one in rows if one.status == "tested"}
+    tested = {row.row.id for row in rows if row.status == "tested"}
     assert tested >= set(APPLIES)
 
 

@@ -84,10 +84,10 @@ def test_arrivals_that_do_not_wait_may_be_counted_in_the_phase_before() -> None:
 def test_a_wait_that_the_next_phase_does_not_come_after_may_be_lapped() -> None:
     text = body(wait(EMPTY, 1), arrive(EMPTY, "@%p2"))
     results = [launched(text, Schedule("random", seed)) for seed in range(12)]
-    ended = [one for one in results if one.hang is None]
+    ended = [result for result in results if result.hang is None]
     assert 0 < len(ended) < len(results)
-    assert all(codes(one) == {"phase-lapped"} for one in ended)
-    assert not any(one.certified for one in results)
+    assert all(codes(result) == {"phase-lapped"} for result in ended)
+    assert not any(result.certified for result in results)
 
 
 def test_a_wait_that_may_start_too_early() -> None:
@@ -191,15 +191,15 @@ def test_what_the_schedule_decides(code: str, reason: str) -> None:
     result = launched(f"{START}\n{code}", args=[memory.buffer(np.zeros(4, np.uint32))], memory=memory)
     assert not result.errors
     doubts = result.certificate.doubts  # type: ignore[union-attr]
-    assert [one.reason for one in doubts] == ["order-decides"] * len(doubts)
-    assert bool(doubts) == bool(reason) and all(reason in one.text for one in doubts[:1])
+    assert [doubt.reason for doubt in doubts] == ["order-decides"] * len(doubts)
+    assert bool(doubts) == bool(reason) and all(reason in doubt.text for doubt in doubts[:1])
 
 
 def test_a_result_that_is_not_true_yet() -> None:
     """A loop around the wait is certified; a branch past something else on false is not."""
     once = f"mbarrier.try_wait.parity.shared::cta.b64 %p4, [{FULL}], 0;"
     used = launched(body(f"{once}\n@%p4 bra END;\nst.shared.u32 [{DATA}], %t;", arrive(FULL, "@%p2")))
-    assert any("decides more than to wait on" in one.text for one in used.certificate.doubts)  # type: ignore[union-attr]
+    assert any("decides more than to wait on" in doubt.text for doubt in used.certificate.doubts)  # type: ignore[union-attr]
     loop = f"AGAIN:\n{once}\nselp.u32 %r1, 1, 0, %p4;\nsetp.eq.u32 %p5, %r1, 0;\n@%p5 bra AGAIN;"
     assert launched(body(loop, arrive(FULL, "@%p2"))).certified
     counted = loop.replace("selp.u32", "add.u32 %r2, %r2, 1;\nselp.u32")
@@ -208,4 +208,4 @@ def test_a_result_that_is_not_true_yet() -> None:
 
 def test_a_run_that_did_not_end() -> None:
     result = run("LOOP: bra LOOP;", races=True, instruction_limit=1000)
-    assert [one.reason for one in result.certificate.doubts] == ["truncated"]  # type: ignore[union-attr]
+    assert [doubt.reason for doubt in result.certificate.doubts] == ["truncated"]  # type: ignore[union-attr]

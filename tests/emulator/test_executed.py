@@ -34,8 +34,8 @@ def seen(*launches: RunResult) -> dict[str, Instructed]:
     lines = text.splitlines()
     decoded = parsed(text).decode("k")
     return {
-        lines[one.line - 1].split(": ")[-1]: one
-        for one in instructions(decoded, union(launch.executed for launch in launches))
+        lines[instruction.line - 1].split(": ")[-1]: instruction
+        for instruction in instructions(decoded, union(launch.executed for launch in launches))
     }
 
 

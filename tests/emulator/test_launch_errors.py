@@ -111,7 +111,7 @@ def test_a_tensor_map_is_128_bytes() -> None:
 
 def test_options_are_those_of_launch() -> None:
     """The keywords that a type checker takes are the fields with defaults, of the same types."""
-    fields = {one.name: one.type for one in dataclasses.fields(LaunchOptions)}
+    fields = {field.name: field.type for field in dataclasses.fields(LaunchOptions)}
     words = inspect.get_annotations(LaunchKeywords)
     assert fields == {name: getattr(kind, "__forward_arg__", kind) for name, kind in words.items()}
 

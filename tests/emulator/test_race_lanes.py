@@ -15,7 +15,7 @@ PLACE = 1024
 def codes(body: str, threads: int = 32, strict: bool = False) -> dict[str, str]:
     """Severity by code."""
     result = run(body, threads=threads, shared_bytes=256, races=True, strict=strict)
-    return {one.code: one.severity for one in result.findings}
+    return {finding.code: finding.severity for finding in result.findings}
 
 
 def store(value: str, more: str = "") -> str:

@@ -64,7 +64,7 @@ def test_starving_a_warp_shows_that_it_can_be_lapped() -> None:
     assert not any(found(programs.LAPPED, *FIXED, *seeded("late-random")))
     assert {"hang"} in found(programs.LAPPED, *seeded("starve"))
     hang = next(r for s in seeded("starve") if (r := programs.LAPPED(schedule=s)[0]).errors).errors[0]
-    assert any(one.warp == 2 and one.barrier is not None for one in hang.machine.waiting)
+    assert any(waiting.warp == 2 and waiting.barrier is not None for waiting in hang.machine.waiting)
     assert not any(found(programs.NOT_LAPPED, *EVERY, *seeded("starve", 64)))
 
 

@@ -54,14 +54,14 @@ def test_a_copy_completes_a_phase() -> None:
     assert trace is not None
     (issue,) = [event for event in trace if event.kind == "tma-issue"]
     found = links(trace)
-    assert found and {(one.op, one.by and one.by.kind) for one in found} == {(issue.op, "phase")}
+    assert found and {(link.op, link.by and link.by.kind) for link in found} == {(issue.op, "phase")}
 
 
 def test_a_wait_that_is_never_over_has_no_completion() -> None:
     trace = traced(body=BODY.replace(f"[{FULL}], 256", f"[{FULL}], 512")).trace
     assert trace is not None
-    assert {(one.end, one.by) for one in links(trace)} == {(None, None)}
-    assert {label(one, TraceNames()) for one in links(trace)} == {"nothing completed it"}
+    assert {(link.end, link.by) for link in links(trace)} == {(None, None)}
+    assert {label(link, TraceNames()) for link in links(trace)} == {"nothing completed it"}
 
 
 def test_the_arrivals_of_a_warp_are_one_line() -> None:
@@ -117,7 +117,7 @@ def test_arrows_of_the_chrome_format_are_valid(schedule: Schedule) -> None:
     for trace in (handshake(schedule), clean(traced(schedule)).trace):
         assert trace is not None
         chrome = json.loads(json.dumps(trace.to_chrome()))
-        over = [one for one in links(trace) if one.end is not None and one.by is not None]
+        over = [link for link in links(trace) if link.end is not None and link.by is not None]
         arrows += len(over)
         assert check_arrows(chrome) == len(over)
     assert arrows > 0

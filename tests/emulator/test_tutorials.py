@@ -124,7 +124,7 @@ def unswizzled(launch: LaunchFile) -> LaunchFile:
 
     def changed(argument: LaunchArgument) -> LaunchArgument:
         items = list(items_of(argument))
-        if not any(isinstance(one, TensorMapArgument) and one.buffer == "A" for one in items):
+        if not any(isinstance(item, TensorMapArgument) and item.buffer == "A" for item in items):
             return argument
         assert isinstance(argument, StructArgument) and isinstance(items[0], TensorMapArgument)
         assert items[0].swizzle == "128B"

@@ -65,13 +65,15 @@ def test_every_stage_is_right_at_the_edges() -> None:
 
 def test_the_shipped_kernel_frees_tensor_memory_under_its_last_product() -> None:
     """Lines 1806 to 1814 of the kernel; docs/findings.md."""
-    found = {one.code for one in ran(under_test(SHIPPED), replace(BLOCKS, m=128)).findings}
+    found = {finding.code for finding in ran(under_test(SHIPPED), replace(BLOCKS, m=128)).findings}
     assert {"tmem-dealloc-in-flight", "tmem-not-allocated"} <= found
 
 
 def test_the_shipped_kernel_overwrites_a_product_of_another_shape() -> None:
     """With 64 columns dQ has another shape than the dP under it, and no fence stands between."""
-    assert "race-tcgen05-fence" in {one.code for one in ran(under_test(SHIPPED), BLOCKS, "early").findings}
+    assert "race-tcgen05-fence" in {
+        finding.code for finding in ran(under_test(SHIPPED), BLOCKS, "early").findings
+    }
 
 
 def test_delta_overflows_where_a_product_does() -> None:
@@ -94,7 +96,7 @@ def test_a_planted_defect_is_found_in_its_stage(planted: PlantedDefect) -> None:
 
 
 def test_every_stage_has_a_planted_defect() -> None:
-    stages = {one.expected.stage for one in defects.DEFECTS if isinstance(one.expected, InStage)}
+    stages = {defect.expected.stage for defect in defects.DEFECTS if isinstance(defect.expected, InStage)}
     assert stages == set(cutlass_fmha_bwd.plan(64, 0).stages)
 
 
@@ -167,10 +169,21 @@ def test_the_plans_are_consistent() -> None:
 
 def test_a_tile_within_another_must_lie_in_it() -> None:
     plan = cutlass_fmha_bwd.plan(64, 0)
-    moved = tuple(replace(one, column=one.column + 128) if one.name == "dQ" else one for one in plan.tmem)
-    assert any("dQ does not lie within dP" in one for one in contradictions(replace(plan, tmem=moved)))
-    lost = tuple(replace(one, within="none") if one.name == "dQ" else one for one in plan.tmem)
-    assert any("which is no tile of its own" in one for one in contradictions(replace(plan, tmem=lost)))
+    moved = tuple(
+        replace(tmem_tile, column=tmem_tile.column + 128) if tmem_tile.name == "dQ" else tmem_tile
+        for tmem_tile in plan.tmem
+    )
+    assert any(
+        "dQ does not lie within dP" in contradiction
+        for contradiction in contradictions(replace(plan, tmem=moved))
+    )
+    lost = tuple(
+        replace(tmem_tile, within="none") if tmem_tile.name == "dQ" else tmem_tile for tmem_tile in plan.tmem
+    )
+    assert any(
+        "which is no tile of its own" in contradiction
+        for contradiction in contradictions(replace(plan, tmem=lost))
+    )
 
 
 def test_the_launches_are_those_of_the_example() -> None:
@@ -181,7 +194,7 @@ def test_the_launches_are_those_of_the_example() -> None:
     assert [one.entry.removeprefix(built.entry) for one in launch.launches] == ["_sum_odo", "", "_convert"]
     assert launch.main.grid == (3, 3, 2)  # blocks of keys, KV heads, batches
     assert launch.main.shared_bytes == target.plan(target.variant(d_tile=64, causal=0)).smem_bytes
-    assert {one.name for one in launch.buffers} == set(library.POINTERS) - {"cu_q", "cu_k"}
+    assert {buffer.name for buffer in launch.buffers} == set(library.POINTERS) - {"cu_q", "cu_k"}
 
 
 def test_another_cuda_runtime_in_the_process_is_not_called(tmp_path: Path) -> None:
@@ -212,7 +225,8 @@ def test_a_plan_that_the_kernel_does_not_follow_does_not_compile() -> None:
     variant = target.variant(d_tile=64, causal=0)
     plan = target.plan(variant)
     moved = tuple(
-        replace(one, offset=one.offset + 1024) if one.name == "dQ_out" else one for one in plan.smem
+        replace(smem_tile, offset=smem_tile.offset + 1024) if smem_tile.name == "dQ_out" else smem_tile
+        for smem_tile in plan.smem
     )
     with pytest.raises(TileproofError, match="static assertion"):
         target.build_plan(variant, replace(plan, smem=moved))

@@ -49,10 +49,17 @@ def test_tiles_of_16_lanes_lie_side_by_side_in_the_same_columns() -> None:
     build = next(one for one in cutlass_fmha_bwd.BUILDS if one.mla)
     plan = cutlass_fmha_bwd.plan(192, 0, build.name, build)
     assert not contradictions(plan)
-    below = tuple(replace(one, lane=0) if one.name == "P" else one for one in plan.tmem)
-    assert any("overlaps" in one for one in contradictions(replace(plan, tmem=below)))
-    odd = tuple(replace(one, lane=16) if one.name == "dK_acc" else one for one in plan.tmem)
-    assert any("cannot begin at lane 16" in one for one in contradictions(replace(plan, tmem=odd)))
+    below = tuple(
+        replace(tmem_tile, lane=0) if tmem_tile.name == "P" else tmem_tile for tmem_tile in plan.tmem
+    )
+    assert any("overlaps" in contradiction for contradiction in contradictions(replace(plan, tmem=below)))
+    odd = tuple(
+        replace(tmem_tile, lane=16) if tmem_tile.name == "dK_acc" else tmem_tile for tmem_tile in plan.tmem
+    )
+    assert any(
+        "cannot begin at lane 16" in contradiction
+        for contradiction in contradictions(replace(plan, tmem=odd))
+    )
 
 
 @pytest.mark.parametrize(
@@ -87,9 +94,9 @@ def test_every_stage_is_right_at_the_edges(causal: int) -> None:
 @pytest.mark.slow
 def test_the_shipped_kernel_has_the_defects_of_its_sibling() -> None:
     tested = under_test(SHIPPED)
-    late = {one.code for one in ran(tested, replace(BLOCKS, m=64)).findings}
+    late = {finding.code for finding in ran(tested, replace(BLOCKS, m=64)).findings}
     assert {"tmem-dealloc-in-flight", "tmem-not-allocated"} <= late
-    assert "race-tcgen05-fence" in {one.code for one in ran(tested, BLOCKS, "early").findings}
+    assert "race-tcgen05-fence" in {finding.code for finding in ran(tested, BLOCKS, "early").findings}
 
 
 @pytest.mark.slow
@@ -111,7 +118,7 @@ def test_a_planted_defect_is_found_in_its_stage() -> None:
         assert isinstance(planted.expected, InStage)
         first = ran(under_test(MENDED, planted=planted), BLOCKS).findings[0]
         assert planted.expected.fits(first.problem.stage or "", first.code or ""), (planted.id, first)
-    stages = {one.expected.stage for one in defects if isinstance(one.expected, InStage)}
+    stages = {defect.expected.stage for defect in defects if isinstance(defect.expected, InStage)}
     assert stages == set(under_test(MENDED).plan().stages)
 
 

@@ -37,7 +37,7 @@ def built_probe() -> Built:
 
 
 def _fields(launch: LaunchFile) -> dict[int, Item]:
-    return {one.offset: one.item for one in struct_of(launch).items}
+    return {item.offset: item.item for item in struct_of(launch).items}
 
 
 def test_launch_of_the_production_build(inputs: Inputs, built: Built) -> None:
@@ -48,7 +48,7 @@ def test_launch_of_the_production_build(inputs: Inputs, built: Built) -> None:
     assert launch.ptx == built.ptx and own.entry == built.entry
     (delta,) = launch.outcomes
     assert (delta.name, delta.shape, delta.dtype) == ("delta", (3, 128), "float32")
-    assert {one.name for one in launch.buffers} == {"q", "kv", "dO", "o", "indices", "delta"}
+    assert {buffer.name for buffer in launch.buffers} == {"q", "kv", "dO", "o", "indices", "delta"}
     null = ScalarArgument("u64", 0)
     assert (_fields(launch)[400], _fields(launch)[416]) == (null, null)  # topk_length, P
 

@@ -22,7 +22,7 @@ MOST = {
 
 def counted(ptx: str, entry: str) -> tuple[int, int]:
     """Invalidations of L1 and device-wide fences in the machine code of `entry`."""
-    opcodes = [one.opcode for one in assemble(ptx, ARCH, entry)]
+    opcodes = [sass.opcode for sass in assemble(ptx, ARCH, entry)]
     return opcodes.count("CCTL.IVALL"), opcodes.count("MEMBAR.ALL.GPU")
 
 

@@ -113,9 +113,9 @@ def test_a_wrong_bias_has_one_explanation(cause: str, factor: int, off: int) -> 
     wrong = np.ones(D.shape, bool)
     tile = WrongTile("D", TileCoord(0, 0, None), operands, False, slice(0, D.shape[1]), D, wrong)
     fitting = [
-        one.cause
-        for one in GemmFaultHypotheses().alternatives(Launched(), tile)  # type: ignore[arg-type]
-        if (abs(D - one.value) <= one.bound).all()
+        alternative.cause
+        for alternative in GemmFaultHypotheses().alternatives(Launched(), tile)  # type: ignore[arg-type]
+        if (abs(D - alternative.value) <= alternative.bound).all()
     ]
     assert fitting == [cause]
 
@@ -164,8 +164,8 @@ def test_a_product_of_other_rows_and_columns_is_explained(cause: str, a: Any, b:
         "D", TileCoord(0, 0, None), operands, False, slice(0, D.shape[1]), D, np.ones(D.shape, bool)
     )
     fitting = [
-        one.cause
-        for one in GemmFaultHypotheses().alternatives(Launched(), tile)  # type: ignore[arg-type]
-        if (abs(D - one.value) <= one.bound).all()
+        alternative.cause
+        for alternative in GemmFaultHypotheses().alternatives(Launched(), tile)  # type: ignore[arg-type]
+        if (abs(D - alternative.value) <= alternative.bound).all()
     ]
     assert fitting[:1] == [cause]  # the first that holds is named

@@ -75,7 +75,7 @@ def test_planted_values_are_found_on_a_card(card: CudaDriver, planted: PlantedDe
 
 
 def test_a_hang_on_a_card_ends_the_launch_and_the_next_one_runs(card: CudaDriver) -> None:
-    (planted,) = (one for one in ORDER if one.id == "s90-empty-never-arrived-on")
+    (planted,) = (defect for defect in ORDER if defect.id == "s90-empty-never-arrived-on")
     card.seconds = 2.0
     failure = engine.check(on_driver(KERNEL, VARIANT, card, planted=planted), examples=1, seed=0).failure
     assert failure is not None and failure.findings[0].code == "card-hang"

@@ -127,7 +127,7 @@ def release(*records: VerdictRecord, **other: Any) -> ReleaseEvidence:
     return evidence(records or (record(),), (docs,), **parts)
 
 
-def mutated(one: VerdictRecord, survivors: int = 1) -> VerdictRecord:
+def mutated(verdict: VerdictRecord, survivors: int = 1) -> VerdictRecord:
     """With the score of a draw of five, of which so many survived and one is equivalent, as `tileproof mutate
     --into` writes it.
     """
@@ -142,9 +142,9 @@ def mutated(one: VerdictRecord, survivors: int = 1) -> VerdictRecord:
         Judgement(Drawn(4, "move", "a fence", frames, "fence"), "equivalent", argument="rule x: <as> it was"),
     ]
     of = {"seed": 5, "profile": "full", "operators": ["scope", "move"], "count": 5}
-    return replace(one, sections={MUTATION: as_json(judged, **of)})
+    return replace(verdict, sections={MUTATION: as_json(judged, **of)})
 
 
-def scored(one: VerdictRecord, score: float) -> VerdictRecord:
+def scored(verdict: VerdictRecord, score: float) -> VerdictRecord:
     """With another mutation score."""
-    return replace(one, sections={"mutation": {**one.sections["mutation"], "score": score}})
+    return replace(verdict, sections={"mutation": {**verdict.sections["mutation"], "score": score}})

@@ -332,9 +332,9 @@ def _with_values(events: list[Event], seen: dict[int, int]) -> list[Event] | Non
 
 def outcomes(program: Program) -> set[tuple[int, ...]]:
     """What the program's reads may find."""
-    return {one.outcome() for one in executions(program)}
+    return {execution.outcome() for execution in executions(program)}
 
 
 def racy(program: Program) -> set[str]:
     """The locations that race in some execution."""
-    return {where for one in executions(program) for where in one.races()}
+    return {where for execution in executions(program) for where in execution.races()}

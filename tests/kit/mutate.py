@@ -63,4 +63,4 @@ def code(text: str = TEXT) -> PtxCode:
 
 def line(opcode: str, text: str = TEXT) -> CodeLine:
     """The first instruction whose opcode begins so."""
-    return next(one for one in code(text).code if one.opcode.startswith(opcode))
+    return next(line for line in code(text).code if line.opcode.startswith(opcode))

@@ -58,7 +58,7 @@ def main() -> int:
     found = json.loads(done.stdout)
     launch = json.loads((folder / "launch.json").read_text())
     assert found["launches"] == ["twice"]
-    (step,) = (one for one in launch["steps"] if one["kind"] == "launch")
+    (step,) = (load for load in launch["steps"] if load["kind"] == "launch")
     assert (step["entry"], step["block"], step["arguments"][0]["kind"]) == ("twice", [32, 1, 1], "pointer")
     return 0
 

@@ -65,7 +65,7 @@ def test_a_planted_error_is_found(
 ) -> None:
     _, path = recorded(name, tmp_path, capfd, (define,))
     verdict = judged(path)
-    assert verdict.verdict == "defect" and code in {one.code for one in verdict.findings}
+    assert verdict.verdict == "defect" and code in {finding.code for finding in verdict.findings}
 
 
 def test_a_wrong_value_is_told_by_the_program(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -25,9 +25,9 @@ DEFECTS = {"74-split-k": {"tmem-pending", "race-tmem-unwaited"}}
 DEFECTS |= {name: {"race-tmem-released"} for name in ("72a-nvfp4", "72c-mxfp8-mxfp4", "75-grouped-nvfp4")}
 # Two more where a sequence has no keys.
 _EMPTY = {"race-unordered", "race-proxy-fence"}
-DEFECTS |= {one.name: _FORWARD for one in EXAMPLES if one.name.startswith("77-forward")}
+DEFECTS |= {example.name: _FORWARD for example in EXAMPLES if example.name.startswith("77-forward")}
 DEFECTS["77-forward-empty"] = _FORWARD | _EMPTY
-DEFECTS |= {one.name: {"race-proxy-fence"} for one in EXAMPLES if one.name.startswith("92-")}
+DEFECTS |= {example.name: {"race-proxy-fence"} for example in EXAMPLES if example.name.startswith("92-")}
 DEFECTS["91-vector"] = {"shfl-inactive"}
 # Wrong under some policies, by a defect of theirs: test_cutlass_defects.py.
 WRONG = (
@@ -40,9 +40,9 @@ WRONG = (
 )
 # All but the first compile for minutes.
 CASES = [
-    pytest.param(one, id=one.name, marks=[] if one.name == "70-fp16" else [pytest.mark.slow])
-    for one in EXAMPLES
-    if one.name not in WRONG
+    pytest.param(example, id=example.name, marks=[] if example.name == "70-fp16" else [pytest.mark.slow])
+    for example in EXAMPLES
+    if example.name not in WRONG
 ]
 
 

@@ -19,7 +19,7 @@ try:
 except LaunchError as error:
     pytest.skip(str(error), allow_module_level=True)
 
-PROGRAMS = {one.name: one for one in EXAMPLES}
+PROGRAMS = {example.name: example for example in EXAMPLES}
 
 
 @pytest.mark.timeout(1800)

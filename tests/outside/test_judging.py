@@ -47,7 +47,9 @@ def launch(tmp_path_factory: pytest.TempPathFactory) -> LaunchFile:
     folder = tmp_path_factory.mktemp("recorded")
     launchfile.write(done, folder, "example 70", "device_kernel")
     file = read(folder)
-    buffers = tuple(replace(one, **DESCRIBED.get(one.name, {"role": "scratch"})) for one in file.buffers)
+    buffers = tuple(
+        replace(buffer, **DESCRIBED.get(buffer.name, {"role": "scratch"})) for buffer in file.buffers
+    )
     return replace(file, buffers=buffers, steps=file.launches[-1:])
 
 
@@ -70,4 +72,4 @@ def test_a_product_without_one_mma_is_found(launch: LaunchFile, tmp_path: Path) 
     line = re.findall(r"^\s*tcgen05\.mma\..*;", text, re.M)[0]
     broken = LaunchModule(module.name, PtxText(text.replace(line, "", 1)))
     made = judge(replace(launch, modules=(broken,)), REFERENCE, JudgeOptions(60, policies=("early",)))
-    assert made.verdict == "defect" and "value" in {one.code for one in made.findings}
+    assert made.verdict == "defect" and "value" in {finding.code for finding in made.findings}

@@ -21,7 +21,7 @@ from tests.kit.outside.triton_cases import CASES, Case, Ran
 # Defects of Triton 3.8 that 3.9 does not have (docs/outside.md).
 OLD = triton.__version__.startswith("3.8.")
 DEFECTS = {"triton-matmul-ws": {"mbarrier-uninitialised"}, "gluon-matmul-pair": {"pair-not-started"}}
-SOUND = [pytest.param(one, id=one.name) for one in CASES if not (OLD and one.name in DEFECTS)]
+SOUND = [pytest.param(case, id=case.name) for case in CASES if not (OLD and case.name in DEFECTS)]
 
 
 def run_edited(case: Case, edit: str, by: str, patch: pytest.MonkeyPatch) -> list[Ran]:

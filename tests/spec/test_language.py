@@ -161,27 +161,27 @@ PRONOUN = re.compile(
 PROSE = {
     "": 1,
     "benchmarks": 6,
-    "conformance": 299,
-    "docs": 69,
+    "conformance": 215,
+    "docs": 60,
     "emulator": 106,
     "kernels": 65,
     "package": 0,
     "reference": 5,
     "spec": 26,
-    "tests": 315,
-    "tools": 34,
+    "tests": 290,
+    "tools": 30,
 }
 CALLED = {
     "": 0,
-    "benchmarks": 24,
-    "conformance": 2222,
-    "emulator": 36,
-    "kernels": 136,
+    "benchmarks": 19,
+    "conformance": 1040,
+    "emulator": 34,
+    "kernels": 70,
     "package": 0,
     "reference": 11,
-    "spec": 220,
-    "tests": 1801,
-    "tools": 175,
+    "spec": 215,
+    "tests": 1220,
+    "tools": 100,
 }
 
 

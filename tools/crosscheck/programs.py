@@ -216,12 +216,16 @@ PROGRAMS: tuple[KnownProgram, ...] = (
 @cache
 def programs() -> dict[str, KnownProgram]:
     """The programs by id."""
-    return {one.id: one for one in PROGRAMS}
+    return {program.id: program for program in PROGRAMS}
 
 
 def title_of(program: KnownProgram) -> str:
     """What it is, with the name of its right base for "the same"."""
-    right = next(one.id for one in PROGRAMS if one.base == program.base and not one.edits)
+    right = next(
+        known_program.id
+        for known_program in PROGRAMS
+        if known_program.base == program.base and not known_program.edits
+    )
     return program.title.replace("the same", right, 1)
 
 

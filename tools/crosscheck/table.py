@@ -71,14 +71,14 @@ def tables(rows: Sequence[TableRow], kernels: Sequence[TableRow], today: date) -
         f"Measured on {today.isoformat()}: {tool}, and {len(schedules(RANDOM))} schedules of the emulator.",
         *_counts(rows),
     ]
-    topics = {one.id: one.topic for one in PROGRAMS}
+    topics = {program.id: program.topic for program in PROGRAMS}
     for topic in dict.fromkeys(topics.values()):
         head = ("program", "what it is", "wrong with it", "Tileproof", tool)
         lines += ["", f"### {topic.capitalize()}", "", _line(head), _line(["---"] * len(head))]
         lines += [
-            _line((f"`{one.name}`", one.what, one.wrong or "nothing", _cell(one.ours), _cell(one.theirs)))
-            for one in rows
-            if topics[one.name] == topic
+            _line((f"`{row.name}`", row.what, row.wrong or "nothing", _cell(row.ours), _cell(row.theirs)))
+            for row in rows
+            if topics[row.name] == topic
         ]
     head = ("kernel", "launch", "Tileproof", tool, "seconds of each")
     lines += ["", "### The kernels", "", _line(head), _line(["---"] * len(head))]
@@ -96,19 +96,19 @@ def _line(cells: Iterable[str]) -> str:
 
 def _counts(rows: Iterable[TableRow]) -> list[str]:
     """Who finds how many of the wrong programs, and what is said of the right ones."""
-    wrong = [one for one in rows if one.wrong]
-    right = [one for one in rows if not one.wrong]
+    wrong = [row for row in rows if row.wrong]
+    right = [row for row in rows if not row.wrong]
 
     def named(found: Iterable[TableRow]) -> str:
-        return ", ".join(f"`{one.name}`" for one in found) or "none"
+        return ", ".join(f"`{table_row.name}`" for table_row in found) or "none"
 
-    both = [one for one in wrong if sees(one.ours) and sees(one.theirs)]
-    only_us = [one for one in wrong if sees(one.ours) and not sees(one.theirs)]
-    only_it = [one for one in wrong if sees(one.theirs) and not sees(one.ours)]
-    neither = [one for one in wrong if not sees(one.ours) and not sees(one.theirs)]
-    passed = [one for one in wrong if one.theirs.verdict == "fine"]
-    alarms = [one for one in right if sees(one.theirs)]
-    ours = [one for one in right if sees(one.ours) or one.ours.verdict != "fine"]
+    both = [row for row in wrong if sees(row.ours) and sees(row.theirs)]
+    only_us = [row for row in wrong if sees(row.ours) and not sees(row.theirs)]
+    only_it = [row for row in wrong if sees(row.theirs) and not sees(row.ours)]
+    neither = [row for row in wrong if not sees(row.ours) and not sees(row.theirs)]
+    passed = [row for row in wrong if row.theirs.verdict == "fine"]
+    alarms = [row for row in right if sees(row.theirs)]
+    ours = [row for row in right if sees(row.ours) or row.ours.verdict != "fine"]
     return [
         "",
         f"- Of {len(wrong)} wrong programs both find {len(both)}.",
@@ -121,29 +121,37 @@ def _counts(rows: Iterable[TableRow]) -> list[str]:
     ]
 
 
-def sees(one: Opinion) -> bool:
+def sees(opinion: Opinion) -> bool:
     """Whether it reports an error or a warning."""
-    return one.verdict == "error" or any(remark.startswith("warning: ") for remark in one.remarks)
+    return opinion.verdict == "error" or any(remark.startswith("warning: ") for remark in opinion.remarks)
 
 
-def _cell(one: Opinion) -> str:
+def _cell(opinion: Opinion) -> str:
     """The verdict with its first codes, and for the emulator its warnings and notes."""
-    if one.verdict == "fine":
-        lesser = (remark.split(": ") for remark in one.remarks if remark.startswith(("warning: ", "note: ")))
+    if opinion.verdict == "fine":
+        lesser = (
+            remark.split(": ") for remark in opinion.remarks if remark.startswith(("warning: ", "note: "))
+        )
         return ", ".join(dict.fromkeys(["fine", *(f"{words[0]} `{words[1]}`" for words in lesser)]))
-    codes = [kind for kind in one.kinds if kind not in ("unsupported", "tool_failure")] or list(one.kinds)
-    return f"{one.verdict}: " + ", ".join(f"`{kind}`" for kind in codes[:2])
+    codes = [kind for kind in opinion.kinds if kind not in ("unsupported", "tool_failure")] or list(
+        opinion.kinds
+    )
+    return f"{opinion.verdict}: " + ", ".join(f"`{kind}`" for kind in codes[:2])
 
 
-def _reasons(one: Opinion) -> str:
+def _reasons(opinion: Opinion) -> str:
     """Every reason with its instruction."""
-    return _cell(one) if one.verdict != "no opinion" else "no opinion: " + "; ".join(_instructions(one))
+    return (
+        _cell(opinion)
+        if opinion.verdict != "no opinion"
+        else "no opinion: " + "; ".join(_instructions(opinion))
+    )
 
 
-def _instructions(one: Opinion) -> list[str]:
+def _instructions(opinion: Opinion) -> list[str]:
     """The instructions that its lines name, up to the first modifiers; the whole line where it names none."""
     found = []
-    for line in one.lines:
+    for line in opinion.lines:
         text = line.rpartition(" (PTX line")[0] or line
         code, _, rest = text.partition(": ")
         opcode = rest.rpartition(": ")[2]
@@ -158,7 +166,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--output", type=Path, default=PAGE, help="the page (default: docs/crosscheck.md)")
     options = parser.parse_args(arguments)
     before, old, after = parts(options.output)
-    new = tables([row(one.id) for one in PROGRAMS], list(kernel_rows()), date.today())
+    new = tables([row(program.id) for program in PROGRAMS], list(kernel_rows()), date.today())
     if not options.check:
         options.output.write_text(f"{before}{BEGIN}\n{new}{END}{after}", encoding="utf-8")
         return 0

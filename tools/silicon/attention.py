@@ -119,9 +119,9 @@ class SideBySide:
         self._tasks = kept
 
     def _start(
-        self, pool: Any, one: KernelProgress, then: Callable[[Any], None], work: Any, *arguments: Any
+        self, pool: Any, kernel: KernelProgress, then: Callable[[Any], None], work: Any, *arguments: Any
     ) -> bool:
-        self._tasks.append((pool.apply_async(work, (one.name, *arguments)), then, one))
+        self._tasks.append((pool.apply_async(work, (kernel.name, *arguments)), then, kernel))
         return True
 
     def _give(self, pool: Any, waiting: deque[KernelProgress]) -> bool:
@@ -156,23 +156,23 @@ class SideBySide:
                     return self._start(pool, one, self._smaller(one, what), _smallest, found, cases, seconds)
         return False
 
-    def _surveyed(self, one: KernelProgress) -> Callable[[Any], None]:
+    def _surveyed(self, kernel: KernelProgress) -> Callable[[Any], None]:
         def then(survey: dict[str, Any]) -> None:
-            one.cases = survey.pop("cases", [])
-            one.survey = survey
+            kernel.cases = survey.pop("cases", [])
+            kernel.survey = survey
 
         return then
 
-    def _tallied(self, one: KernelProgress) -> Callable[[Any], None]:
+    def _tallied(self, kernel: KernelProgress) -> Callable[[Any], None]:
         def then(tally: Tally) -> None:
-            one.running -= 1
-            one.tally.add(tally)
+            kernel.running -= 1
+            kernel.tally.add(tally)
 
         return then
 
-    def _smaller(self, one: KernelProgress, what: str) -> Callable[[Any], None]:
+    def _smaller(self, kernel: KernelProgress, what: str) -> Callable[[Any], None]:
         def then(found: dict[str, Any]) -> None:
-            one.failing[what] = found
+            kernel.failing[what] = found
 
         return then
 

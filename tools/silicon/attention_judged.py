@@ -169,7 +169,7 @@ def smallest(name: str, cases: list[Any], seconds: float = SHRINK_SECONDS) -> di
         "examples": len(cases),
         "cases": [case.as_json() for case in cases[:8]],
         "smallest": case.as_json(),
-        "findings": [lines(one) for one in found[:4]],
+        "findings": [lines(finding) for finding in found[:4]],
     }
 
 

@@ -40,8 +40,8 @@ MORE = (
     ("efficient", DenseCase("bf16", d_qk=64, d_v=64, packed=((0, 26), (128, 93)))),
 )
 PROBES = (
-    *(("cudnn", DenseCase("f16", packed=one)) for one in SEQUENCES),
-    *(("efficient", DenseCase("f16", packed=one)) for one in SEQUENCES),
+    *(("cudnn", DenseCase("f16", packed=sequence)) for sequence in SEQUENCES),
+    *(("efficient", DenseCase("f16", packed=sequence)) for sequence in SEQUENCES),
     *MORE,
 )
 

@@ -61,7 +61,7 @@ def _read(data: Path = DATA) -> tuple[Mapping[str, str], Mapping[str, CorpusRow]
     """The shorthands of repositories, and the rows by id; TileproofError says what is wrong with the file."""
     try:
         raw = tomllib.loads(data.read_text(encoding="utf-8"))
-        rows = [CorpusRow(**{**one, "links": tuple(one["links"])}) for one in raw["rows"]]
+        rows = [CorpusRow(**{**load, "links": tuple(load["links"])}) for load in raw["rows"]]
         twice = [name for name, number in Counter(row.id for row in rows).items() if number > 1]
         if twice:
             raise ValueError(f"row {twice[0]} occurs twice")
@@ -116,7 +116,7 @@ def coverage(tests: Path = TESTS) -> list[Coverage]:
 
 def missing(rows: Sequence[Coverage]) -> list[str]:
     """Ids of the rows that apply and have no test."""
-    return [one.row.id for one in rows if one.status == "no test"]
+    return [row.row.id for row in rows if row.status == "no test"]
 
 
 def link(text: str) -> str:
@@ -131,7 +131,7 @@ def link(text: str) -> str:
 
 def page(rows: Sequence[Coverage]) -> str:
     """docs/corpus.md."""
-    counts = {status: sum(one.status == status for one in rows) for status in ("tested", "no test")}
+    counts = {status: sum(row.status == status for row in rows) for status in ("tested", "no test")}
     lines = [
         "# The corpus: public bugs, and the tests that would have caught them",
         "",
@@ -144,15 +144,15 @@ def page(rows: Sequence[Coverage]) -> str:
         "",
         f"{len(rows)} rows: {counts['tested']} tested, {counts['no test']} without a test.",
     ]
-    for group in dict.fromkeys(one.row.group for one in rows):
+    for group in dict.fromkeys(row.row.group for row in rows):
         lines += ["", f"## {group.capitalize()}", "", "| row | what went wrong | where | status | tests |"]
         lines += ["|---|---|---|---|---|"]
-        for one in rows:
-            if one.row.group == group:
-                tests = "<br>".join(f"`{test.rpartition('::')[2]}`" for test in one.tests)
-                state = one.row.why_not or f"{one.status}: {one.row.applies}"
-                links = ", ".join(map(link, one.row.links))
-                lines.append(f"| **{one.row.id}** | {one.row.bug} | {links} | {state} | {tests} |")
+        for row in rows:
+            if row.row.group == group:
+                tests = "<br>".join(f"`{test.rpartition('::')[2]}`" for test in row.tests)
+                state = row.row.why_not or f"{row.status}: {row.row.applies}"
+                links = ", ".join(map(link, row.row.links))
+                lines.append(f"| **{row.row.id}** | {row.row.bug} | {links} | {state} | {tests} |")
     return "\n".join(lines) + "\n"
 
 

@@ -117,30 +117,32 @@ def _names(launch: HostLaunch) -> list[str]:
     return out
 
 
-def _buffer(one: KeptBuffer, name: str, judged: bool, beside: bool) -> LaunchBuffer:
+def _buffer(buffer: KeptBuffer, name: str, judged: bool, beside: bool) -> LaunchBuffer:
     content: BufferContent = Unwritten()
-    if one.before is not None:
+    if buffer.before is not None:
         plain = "".join(c if c.isalnum() else "-" for c in name)
-        content = FileBytes(f"{plain}.bin") if beside else InlineBytes(one.before.tobytes())
+        content = FileBytes(f"{plain}.bin") if beside else InlineBytes(buffer.before.tobytes())
     role: Any = "inout" if judged else "scratch"
-    return LaunchBuffer(name, one.elements.dtype, one.elements.shape, role, content, address=one.address)
+    return LaunchBuffer(
+        name, buffer.elements.dtype, buffer.elements.shape, role, content, address=buffer.address
+    )
 
 
-def _argument(one: HostArgument, size: int, names: list[str], called: str) -> LaunchArgument:
+def _argument(argument: HostArgument, size: int, names: list[str], called: str) -> LaunchArgument:
     """The argument of a parameter of `size` bytes with the name `called` in the user's function."""
-    if isinstance(one, Pointer):
-        return PointerArgument(names[one.buffer], one.offset)
-    if isinstance(one, MapArgument):
-        if one.at is None:
+    if isinstance(argument, Pointer):
+        return PointerArgument(names[argument.buffer], argument.offset)
+    if isinstance(argument, MapArgument):
+        if argument.at is None:
             raise LaunchError("a tensor map without memory cannot be written to a launch file")
-        made = one.map
+        made = argument.map
         return TensorMapArgument(
-            names[one.at.buffer], made.shape, made.strides, made.box, made.dtype, made.element_strides,
-            made.swizzle, made.oob_fill, one.at.offset, made.lower, made.upper,
+            names[argument.at.buffer], made.shape, made.strides, made.box, made.dtype, made.element_strides,
+            made.swizzle, made.oob_fill, argument.at.offset, made.lower, made.upper,
         )  # fmt: skip
-    if isinstance(one, np.generic):
-        return ScalarArgument(one.dtype.name, one.item(), called)
-    if isinstance(one, float):
-        return ScalarArgument(f"f{8 * size}", one, called)
-    whole = int(one or 0)
+    if isinstance(argument, np.generic):
+        return ScalarArgument(argument.dtype.name, argument.item(), called)
+    if isinstance(argument, float):
+        return ScalarArgument(f"f{8 * size}", argument, called)
+    whole = int(argument or 0)
     return ScalarArgument(f"{'s' if whole < 0 else 'u'}{8 * size}", whole, called)

@@ -62,7 +62,7 @@ def _checks(
         reason = f"a launch of {limited[0].kernel} did not end within its limit"
     checks = []
     for name in ("machine", "races"):
-        own = [one for one in found if one.check == name]
+        own = [finding for finding in found if finding.check == name]
         why = "they were left out (races=False)" if name == "races" and not races else reason
         outcome: contract.Outcome = "failed" if own else "not run" if why else "passed"
         checks.append(CheckOutcome(name, True, outcome, own[0].message if own else why))

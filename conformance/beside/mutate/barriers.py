@@ -30,7 +30,7 @@ def beyond(code: PtxCode, flow: Flow, at: CodeLine) -> str:
     "" when it is not known.
     """
     start = code.at[at.number]
-    if any(_BARRIER.match(one.opcode) and not _all(one) for one in code.code):
+    if any(_BARRIER.match(line.opcode) and not _all(line) for line in code.code):
         return ""  # threads may meet elsewhere
     if AFTER.match(at.opcode):
         # The barrier in front of it is the first of its thread, so of every thread, and comes before any
@@ -65,7 +65,7 @@ def beyond(code: PtxCode, flow: Flow, at: CodeLine) -> str:
 
 def _rounds(code: PtxCode, flow: Flow) -> dict[int, int]:
     """How many barriers of all threads come before each; {} where that is not the same on every way."""
-    every = sum(1 for one in code.code if _all(one))
+    every = sum(1 for line in code.code if _all(line))
     found: dict[int, int] = {}
     pending, seen = [(0, 0)], {(0, 0)}
     while pending:
@@ -124,7 +124,7 @@ def before_all(code: PtxCode, drawn: Drawn, at: CodeLine) -> str:
 def twice(code: PtxCode, drawn: Drawn, at: CodeLine) -> str:
     """Why the barrier of all threads may come twice; "" when it is not known to."""
     flow = Flow.of(code) if drawn.operator == "duplicate" and _all(at) and code.alone else None
-    if flow is None or any(_BARRIER.match(one.opcode) and not _all(one) for one in code.code):
+    if flow is None or any(_BARRIER.match(line.opcode) and not _all(line) for line in code.code):
         return ""
     every = [n for n, one in enumerate(code.code) if _all(one)]
     # Every thread comes to each of them, and to none again: so to all in one order.
@@ -139,7 +139,7 @@ def renamed(code: PtxCode, drawn: Drawn, at: CodeLine) -> str:
     flow = Flow.of(code) if match and _all(at) and code.alone else None
     if match is None or flow is None or not 0 < int(match[1]) < 16:
         return ""
-    if any(_BARRIER.match(one.opcode) and not _all(one) for one in code.code):
+    if any(_BARRIER.match(line.opcode) and not _all(line) for line in code.code):
         return ""  # another may have that number
     # Else one thread may stand at this barrier while another stands at a barrier elsewhere.
     if all(_once(code, flow, n) for n, one in enumerate(code.code) if _all(one)):

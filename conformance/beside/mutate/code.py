@@ -105,15 +105,15 @@ class PtxCode:
     def definitions(self) -> Mapping[str, tuple[CodeLine, ...]]:
         """The instructions that write a register, by its name."""
         found: dict[str, tuple[CodeLine, ...]] = {}
-        for one in self.code:
-            for name in one.defines:
-                found[name] = (*found.get(name, ()), one)
+        for line in self.code:
+            for name in line.defines:
+                found[name] = (*found.get(name, ()), line)
         return found
 
     @cached_property
     def alone(self) -> bool:
         """Whether every instruction of the entry stands alone on its line, so that `code` is all of it."""
-        known = {one.number for one in self.code}
+        known = {line.number for line in self.code}
         return not any(
             n + 1 not in known and _MORE.search(self.lines[n].split("//")[0])
             for n in self.body()

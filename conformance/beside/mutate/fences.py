@@ -94,7 +94,7 @@ def reads_only(code: PtxCode, flow: Flow, at: CodeLine) -> str:
     """
     del flow
     if not at.opcode.startswith("fence.proxy.async.shared") or any(
-        _WRITES.match(one.opcode) for one in code.code
+        _WRITES.match(line.opcode) for line in code.code
     ):
         return ""
     return (
@@ -186,7 +186,7 @@ def over_warp(code: PtxCode, drawn: Drawn) -> str:
     for fence, barrier in (both, both[::-1]):
         if (barrier.opcode, barrier.operands) == ("bar.warp.sync", ("-1",)) and fence.block == barrier.block:
             first, last = sorted((code.at[fence.number], code.at[barrier.number]))
-            if not any(EFFECT.match(one.opcode) for one in code.code[first + 1 : last]):
+            if not any(EFFECT.match(line.opcode) for line in code.code[first + 1 : last]):
                 return of_a_warp(code, flow, fence)
     return ""
 
@@ -201,7 +201,7 @@ def unlike(code: PtxCode, drawn: Drawn) -> str:
     first, last = sorted(both, key=lambda one: one.number)
     between = code.code[code.at[first.number] + 1 : code.at[last.number]]
     kinds = {one.opcode.split("::")[0].split(".async")[0] for one in both}
-    computes = all(ALU.match(one.opcode) or one.opcode.startswith("setp") for one in between)
+    computes = all(ALU.match(line.opcode) or line.opcode.startswith("setp") for line in between)
     if kinds != {"tcgen05.fence", "fence.proxy"} or first.block != last.block or not computes:
         return ""
     return (
@@ -219,13 +219,13 @@ def _moved(code: PtxCode, drawn: Drawn) -> list[CodeLine]:
     if not gone or len(ends) != 1:
         return []
     span = gone[0].span
-    other = [one for one in code.code if one.span[0] <= ends[0] <= one.span[1]]
+    other = [line for line in code.code if line.span[0] <= ends[0] <= line.span[1]]
     if len(gone) == 1 and "fence" in gone[0].opcode:
         return gone  # it stands elsewhere
     first, last = sorted((span, other[0].span)) if other else (span, span)
-    between = [one for one in code.code if first[1] < one.number < last[0]]
-    made = {name for one in between for name in one.defines}
+    between = [line for line in code.code if first[1] < line.number < last[0]]
+    made = {name for line in between for name in line.defines}
     read = {name for one in gone for name in (*one.uses, *one.defines)}
-    computes = all(ALU.match(one.opcode) or one.opcode.startswith("setp") for one in between)
-    used = {name for one in between for name in one.uses} & {name for one in gone for name in one.defines}
+    computes = all(ALU.match(line.opcode) or line.opcode.startswith("setp") for line in between)
+    used = {name for line in between for name in line.uses} & {name for one in gone for name in one.defines}
     return other if computes and not made & read and not used and len(other) == 1 else []

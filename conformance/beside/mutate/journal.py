@@ -35,7 +35,7 @@ class Journal:
         head = {"schema": SCHEMA, "schema_version": SCHEMA_VERSION, **json.loads(json.dumps(of))}
         try:
             if path.exists() and path.stat().st_size:
-                self._read(head, {one.number: one for one in drawn})
+                self._read(head, {mutant.number: mutant for mutant in drawn})
                 self._file = path.open("ab")
                 if not path.read_bytes().endswith(b"\n"):
                     self._file.write(b"\n")
@@ -84,12 +84,12 @@ class Journal:
         """The judgements of `drawn` in order: those that are known, and from `fresh`, which has the others in
         the same order, each written through to the disk before it is told.
         """
-        for one in drawn:
-            if one.number in self.done:
-                yield self.done[one.number]
+        for mutant in drawn:
+            if mutant.number in self.done:
+                yield self.done[mutant.number]
                 continue
             judgement = next(fresh)
-            row = {**asdict(judgement), "number": one.number, "what": one.what}
+            row = {**asdict(judgement), "number": mutant.number, "what": mutant.what}
             del row["drawn"]
             try:
                 self._line(row)

@@ -132,8 +132,10 @@ def move(code: PtxCode, at: CodeLine) -> Iterator[Variation]:
         return
     if code.held(other.span) == code.held(at.span) or _alike(at, other):
         return
-    made = frozenset().union(*(one.defines for one in between))
-    needed = {name for one in code.code if other.span[0] <= one.number <= other.span[1] for name in one.uses}
+    made = frozenset().union(*(code_line.defines for code_line in between))
+    needed = {
+        name for line in code.code if other.span[0] <= line.number <= other.span[1] for name in line.uses
+    }
     if not made & needed:
         yield Variation(
             f"{short(other)} before {short(at)}",

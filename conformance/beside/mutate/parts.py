@@ -27,16 +27,16 @@ def judgements(drawn: Sequence[Drawn], rows: Iterable[Mapping[str, Any]]) -> lis
     """
     by_number = {int(row["number"]): row for row in rows}
     found = []
-    for one in drawn:
-        row = by_number.pop(one.number, None)
-        if row is None or (row["operator"], row["what"]) != (one.operator, one.what):
+    for mutant in drawn:
+        row = by_number.pop(mutant.number, None)
+        if row is None or (row["operator"], row["what"]) != (mutant.operator, mutant.what):
             raise TileproofError(
                 "the results are not of this draw",
-                where=f"mutant {one.number}",
-                expected=f"{one.operator}: {one.what}",
+                where=f"mutant {mutant.number}",
+                expected=f"{mutant.operator}: {mutant.what}",
                 found="none" if row is None else f"{row['operator']}: {row['what']}",
             )
-        found.append(Judgement(one, **{name: row[name] for name in _FIELDS if name in row}))
+        found.append(Judgement(mutant, **{name: row[name] for name in _FIELDS if name in row}))
     return found
 
 

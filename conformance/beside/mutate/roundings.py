@@ -40,7 +40,7 @@ def _only_narrowed(code: PtxCode, register: str, depth: int) -> bool:
         return False
     if any(number not in code.at for number in code.mentions(register)):
         return False
-    users = [one for one in code.code if register in one.uses]
+    users = [line for line in code.code if register in line.uses]
     return bool(users) and all(
         _NARROWS.match(user.opcode)
         or (user.opcode in ("mov.f32", "mov.b32") and not user.guard and _moved(code, user, register, depth))

@@ -185,7 +185,7 @@ def hint(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
         seen.add(register)
         if any(number not in code.at for number in code.mentions(register)):
             return ""
-        for user in (one for one in code.code if register in one.uses):
+        for user in (line for line in code.code if register in line.uses):
             if user.opcode.startswith("prefetch") or _policy(user, register):
                 continue
             if not ALU.match(user.opcode) or len(user.defines) != 1:
@@ -197,7 +197,7 @@ def hint(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
 def _policy(user: CodeLine, register: str) -> bool:
     """Whether the register is the instruction's cache policy, and nothing else of it."""
     rest = (user.guard, *user.operands[:-1])
-    named = {name for one in rest for name in REGISTER.findall(one)}
+    named = {name for operand in rest for name in REGISTER.findall(operand)}
     return ".L2::cache_hint" in user.opcode and user.operands[-1:] == (register,) and register not in named
 
 
@@ -367,7 +367,7 @@ def clears(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
     if re.search("::(use|lastuse)", at.opcode):
         return ""  # what the collector buffer holds behind the first is not known
     enabled = [operand for operand in at.operands[4:] if REGISTER.fullmatch(operand)]
-    made = [one for one in _of_block(code, at) if one.operands[:1] == tuple(enabled[-1:])]
+    made = [line for line in _of_block(code, at) if line.operands[:1] == tuple(enabled[-1:])]
     if len(made) != 1 or not made[0].opcode.startswith("setp.ne.") or made[0].operands[2:] != ("0",):
         return ""
     if made[0].guard or made[0].number > at.number or len(made[0].opcode.split(".")) != 3:
@@ -379,7 +379,7 @@ def clears(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
 
 def _of_block(code: PtxCode, at: CodeLine) -> Iterator[CodeLine]:
     """The instructions of its inline-asm block."""
-    return (one for one in code.code if at.span[0] <= one.number <= at.span[1])
+    return (line for line in code.code if at.span[0] <= line.number <= at.span[1])
 
 
 @rule("an unused leading dimension")

@@ -58,7 +58,7 @@ def runs(plan: KernelPlan, profile: Profile) -> list[Run]:
 
 def _elements(run: Run) -> int:
     inputs = run[0].inputs()
-    return sum(one.size for one in vars(inputs).values() if isinstance(one, np.ndarray))
+    return sum(var.size for var in vars(inputs).values() if isinstance(var, np.ndarray))
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,9 @@ def _bits(result: RunResult) -> str:
     digest = hashlib.sha256()
     for name, output in sorted(result.outputs.items()):
         digest.update(name.encode() + output.values.tobytes() + output.written.tobytes())
-    for tile in sorted(result.captures, key=lambda one: (one.tile, one.stage, one.cta, one.phase)):
+    for tile in sorted(
+        result.captures, key=lambda capture: (capture.tile, capture.stage, capture.cta, capture.phase)
+    ):
         digest.update(repr((tile.tile, tile.stage, tile.cta, tile.phase)).encode())
         digest.update(tile.data.tobytes() + tile.valid.tobytes())
     for finding in sorted((finding.code, finding.machine.source) for finding in result.findings):
@@ -158,9 +160,9 @@ def _by_the_letter(base: Original) -> Letter | None:
     for number, (case, schedule) in enumerate(base.runs):
         under_test = under_test_of(base.kernel, base.variant, base.built, Recorder(strict=True))
         seen = run_case(under_test, case, schedule, explain=False, again=False).findings
-        machine = [one for one in seen if one.kind == "machine"]
-        found |= {(one.code, one.machine.source) for one in machine}
-        if len(machine) == len(seen) and not any(CODES[one.code].strict_stops for one in machine):
+        machine = [finding for finding in seen if finding.kind == "machine"]
+        found |= {(finding.code, finding.machine.source) for finding in machine}
+        if len(machine) == len(seen) and not any(CODES[finding.code].strict_stops for finding in machine):
             whole.add(number)
     return Letter(frozenset(found), frozenset(whole)) if whole else None
 
@@ -222,9 +224,9 @@ def _letter_kill(build: Built, base: Original, letter: Letter) -> Kill | None:
         under_test = under_test_of(base.kernel, base.variant, build, driver)
         seen = run_case(under_test, case, schedule, explain=False, again=False).findings
         new = [
-            one
-            for one in seen
-            if one.kind == "machine" and (one.code, one.machine.source) not in letter.found
+            finding
+            for finding in seen
+            if finding.kind == "machine" and (finding.code, finding.machine.source) not in letter.found
         ]
         if new:
             return Kill(number, tuple(new), "")

@@ -20,34 +20,38 @@ VALUES = ("value", "missing", "surplus")
 def score(judged: Sequence[Judgement]) -> dict[str, Any]:
     """The numbers of a draw. `of` counts the mutants that ptxas takes and that are not equivalent, `score`
     the killed among them."""
-    killed = [one for one in judged if one.verdict == "killed"]
-    counted = len(killed) + sum(one.verdict == "survived" for one in judged)
+    killed = [judgement for judgement in judged if judgement.verdict == "killed"]
+    counted = len(killed) + sum(judgement.verdict == "survived" for judgement in judged)
     sync = [
-        one for one in judged if one.drawn.operator == "remove-sync" and one.verdict in ("killed", "survived")
+        judgement
+        for judgement in judged
+        if judgement.drawn.operator == "remove-sync" and judgement.verdict in ("killed", "survived")
     ]
-    values = [one for one in killed if one.kind in VALUES]
-    machine = [one for one in killed if one.kind == "machine"]
+    values = [judgement for judgement in killed if judgement.kind in VALUES]
+    machine = [judgement for judgement in killed if judgement.kind == "machine"]
     staged = [value for value in values if value.differs]
     return {
         "drawn": len(judged),
-        **{name: sum(one.verdict == name for one in judged) for name in VERDICTS},
+        **{name: sum(judgement.verdict == name for judgement in judged) for name in VERDICTS},
         **_shown(judged),
-        "survived with equal bits": sum(one.verdict == "survived" and one.same for one in judged),
+        "survived with equal bits": sum(
+            judgement.verdict == "survived" and judgement.same for judgement in judged
+        ),
         "of": counted,
         "score": _share(len(killed), counted),
-        "synchronising": _share(sum(one.verdict == "killed" for one in sync), len(sync)),
-        "crashed or stopped": sum(one.kind == "stopped" for one in judged),
+        "synchronising": _share(sum(judgement.verdict == "killed" for judgement in sync), len(sync)),
+        "crashed or stopped": sum(judgement.kind == "stopped" for judgement in judged),
         "value findings": len(values),
         "with a cause": _share(sum(bool(value.cause) for value in values), len(values)),
-        "in the right stage": _share(sum(one.stage == one.differs for one in staged), len(staged)),
+        "in the right stage": _share(sum(value.stage == value.differs for value in staged), len(staged)),
         "machine findings": len(machine),
-        "at the right place": _share(sum(one.place for one in machine), len(machine)),
+        "at the right place": _share(sum(judgement.place for judgement in machine), len(machine)),
     }
 
 
 def _shown(judged: Sequence[Judgement]) -> dict[str, int]:
     """Number of equivalent mutants by the kind of proof."""
-    arguments = [one.argument for one in judged if one.verdict == "equivalent"]
+    arguments = [judgement.argument for judgement in judged if judgement.verdict == "equivalent"]
     same = sum(argument == SAME_CODE for argument in arguments)
     return {"the same machine code": same, "equivalent by a rule": len(arguments) - same}
 
@@ -59,16 +63,16 @@ def _share(part: int, whole: int) -> float | None:
 def by_operator(judged: Sequence[Judgement]) -> list[dict[str, Any]]:
     """One row an operator."""
     rows = []
-    for name in dict.fromkeys(one.drawn.operator for one in judged):
-        own = [one for one in judged if one.drawn.operator == name]
-        counts = {verdict: sum(one.verdict == verdict for one in own) for verdict in VERDICTS}
+    for name in dict.fromkeys(judgement.drawn.operator for judgement in judged):
+        own = [judgement for judgement in judged if judgement.drawn.operator == name]
+        counts = {verdict: sum(judgement.verdict == verdict for judgement in own) for verdict in VERDICTS}
         rows.append({"operator": name, "drawn": len(own), **counts})
     return rows
 
 
 def by_check(judged: Sequence[Judgement]) -> list[dict[str, Any]]:
     """One row a check that killed, the most frequent first."""
-    found = Counter(one.by for one in judged if one.verdict == "killed")
+    found = Counter(judgement.by for judgement in judged if judgement.verdict == "killed")
     return [
         {"check": name, "killed": number}
         for name, number in sorted(found.items(), key=lambda x: (-x[1], x[0]))
@@ -83,7 +87,8 @@ def as_json(judged: Sequence[Judgement], **of: Any) -> dict[str, Any]:
     --into`.
     """
     survived, equivalent = (
-        [one.as_dict() for one in judged if one.verdict == verdict] for verdict in ("survived", "equivalent")
+        [judgement.as_dict() for judgement in judged if judgement.verdict == verdict]
+        for verdict in ("survived", "equivalent")
     )
     tables = {"by operator": by_operator(judged), "by check": by_check(judged)}
     return {**of, **score(judged), **tables, "survivors": survived, "equivalents": equivalent}

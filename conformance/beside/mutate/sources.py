@@ -47,9 +47,9 @@ _STATEMENT = re.compile(
 def proposes(name: str) -> Callable[[Proposal], Proposal]:
     """Registers an operator on sources under its name."""
 
-    def add(one: Proposal) -> Proposal:
-        SOURCE_OPERATORS[name] = one
-        return one
+    def add(proposal: Proposal) -> Proposal:
+        SOURCE_OPERATORS[name] = proposal
+        return proposal
 
     return add
 

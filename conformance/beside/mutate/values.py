@@ -136,8 +136,8 @@ def _class(register: str) -> str:
 
 
 def _near(code: PtxCode, n: int, register: str) -> str:
-    for one in reversed(code.code[max(0, n - NEAR) : n]):
-        for made in sorted(one.defines):
+    for line in reversed(code.code[max(0, n - NEAR) : n]):
+        for made in sorted(line.defines):
             if made != register and _class(made) == _class(register):
                 return made
     return ""

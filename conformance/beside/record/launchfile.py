@@ -119,9 +119,9 @@ class _Writer:
         buffers = tuple(self._buffer(allocation) for allocation in self.allocations if allocation.alive)
         ptx = self.recording.ptx()
         modules = []
-        for one in sorted(self.modules):
-            (self.folder / f"module-{one}.ptx").write_text(ptx[one])
-            modules.append(LaunchModule(f"module {one}", PtxFile(f"module-{one}.ptx")))
+        for module in sorted(self.modules):
+            (self.folder / f"module-{module}.ptx").write_text(ptx[module])
+            modules.append(LaunchModule(f"module {module}", PtxFile(f"module-{module}.ptx")))
         launch = LaunchFile(
             self.name, tuple(modules), buffers, tuple(self.steps),
             non_blocking=tuple(sorted(self.apart)), folder=self.folder,
@@ -222,12 +222,14 @@ class _Writer:
         variable = self.parsed[number].buffer(address)
         return number, variable.name, address - variable.address
 
-    def _step(self, event: dict[str, Any], one: _Allocation, offset: int) -> BufferCopy | BufferWrite:
+    def _step(self, event: dict[str, Any], _allocation: _Allocation, offset: int) -> BufferCopy | BufferWrite:
         if event["event"] == "copy":
             source = self._holding(event["source"])
-            return BufferCopy(source.name, one.name, event["bytes"], event["source"] - source.address, offset)
+            return BufferCopy(
+                source.name, _allocation.name, event["bytes"], event["source"] - source.address, offset
+            )
         data, _ = self._data(event)
-        return BufferWrite(one.name, self._content(data), data.size, offset)
+        return BufferWrite(_allocation.name, self._content(data), data.size, offset)
 
     def _data(self, event: dict[str, Any]) -> tuple[np.ndarray, np.ndarray | None]:
         """The bytes of a host write, and a mask of the initialised bytes (None: all)."""
@@ -243,11 +245,14 @@ class _Writer:
         return (np.tile(data, event["count"]) if event["event"] == "fill" else data), None
 
     @staticmethod
-    def _put(one: _Allocation, offset: int, data: np.ndarray, known: np.ndarray | None) -> None:
-        if one.content is None or one.known is None:
-            one.content, one.known = np.zeros(one.bytes, np.uint8), np.zeros(one.bytes, bool)
-        one.content[offset : offset + data.size] = data
-        one.known[offset : offset + data.size] = True if known is None else known
+    def _put(_allocation: _Allocation, offset: int, data: np.ndarray, known: np.ndarray | None) -> None:
+        if _allocation.content is None or _allocation.known is None:
+            _allocation.content, _allocation.known = (
+                np.zeros(_allocation.bytes, np.uint8),
+                np.zeros(_allocation.bytes, bool),
+            )
+        _allocation.content[offset : offset + data.size] = data
+        _allocation.known[offset : offset + data.size] = True if known is None else known
 
     def _begin(self, number: int) -> None:
         """The contents of the allocations before the file's first launch; from the snapshot, if the program
@@ -255,30 +260,44 @@ class _Writer:
         """
         if number not in self.snapshots:
             return
-        for one in self.allocations:
-            if one.alive and one.address in self.snapshots[number].contents:
-                data, mask = self.snapshots[number].contents[one.address]
-                one.content = np.frombuffer(data, np.uint8).copy()
-                one.known = np.ones(one.bytes, bool)
+        for allocation in self.allocations:
+            if allocation.alive and allocation.address in self.snapshots[number].contents:
+                data, mask = self.snapshots[number].contents[allocation.address]
+                allocation.content = np.frombuffer(data, np.uint8).copy()
+                allocation.known = np.ones(allocation.bytes, bool)
                 if mask is not None:
-                    one.known = np.unpackbits(np.frombuffer(mask, np.uint8), count=one.bytes).astype(bool)
+                    allocation.known = np.unpackbits(
+                        np.frombuffer(mask, np.uint8), count=allocation.bytes
+                    ).astype(bool)
 
     def _holding(self, address: int) -> _Allocation:
-        for one in self.allocations:
-            if one.alive and one.address <= address < one.address + one.bytes:
-                return one
+        for allocation in self.allocations:
+            if allocation.alive and allocation.address <= address < allocation.address + allocation.bytes:
+                return allocation
         if is_variable(address):
             raise LaunchError("the host copies from a module's variable, which a launch file cannot express")
         raise LaunchError("no live allocation contains this address", found=hex(address))
 
-    def _buffer(self, one: _Allocation) -> LaunchBuffer:
-        if one.content is None or one.known is None or not one.known.any():
+    def _buffer(self, _allocation: _Allocation) -> LaunchBuffer:
+        if _allocation.content is None or _allocation.known is None or not _allocation.known.any():
             return LaunchBuffer(
-                one.name, "uint8", (one.bytes,), "output", Unwritten(), address=one.address, whole=False
+                _allocation.name,
+                "uint8",
+                (_allocation.bytes,),
+                "output",
+                Unwritten(),
+                address=_allocation.address,
+                whole=False,
             )
-        known = () if one.known.all() else _ranges(one.known)
+        known = () if _allocation.known.all() else _ranges(_allocation.known)
         return LaunchBuffer(
-            one.name, "uint8", (one.bytes,), "inout", self._content(one.content), known, one.address
+            _allocation.name,
+            "uint8",
+            (_allocation.bytes,),
+            "inout",
+            self._content(_allocation.content),
+            known,
+            _allocation.address,
         )
 
     def _content(self, data: np.ndarray) -> BufferContent:
@@ -341,9 +360,9 @@ class _Writer:
         address = int.from_bytes(word, "little")
         if len(word) < POINTER_BYTES or not address:
             return None
-        for one in self.allocations:
-            if one.alive and one.address <= address <= one.address + one.bytes:
-                return PointerArgument(one.name, address - one.address)
+        for allocation in self.allocations:
+            if allocation.alive and allocation.address <= address <= allocation.address + allocation.bytes:
+                return PointerArgument(allocation.name, address - allocation.address)
         return None
 
     def _map(self, found: TensorMap) -> TensorMapArgument:

@@ -53,7 +53,7 @@ def build(source: Path, defines: Sequence[str] = (), includes: Sequence[Path] = 
     tools = toolchain.find()
     root = tools.cutlass_include.parent
     folders = [tools.cutlass_include, root / "tools/util/include", source.parent, *includes]
-    arguments = [*FLAGS, *(f"-D{one}" for one in defines), *(f"-I{folder}" for folder in folders)]
+    arguments = [*FLAGS, *(f"-D{define}" for define in defines), *(f"-I{folder}" for folder in folders)]
     stated = " ".join((tools.version, *FLAGS, *defines)).encode()
     headers = (one.read_bytes() for one in sorted(source.parent.glob("*.h*")))
     key = hashlib.sha256(b"".join((source.read_bytes(), stated, *headers))).hexdigest()[:24]

@@ -354,10 +354,10 @@ class _Server:
 
     def _snapshot(self) -> Snapshot:
         out: dict[int, tuple[bytes, bytes | None]] = {}
-        for one in self.device.memory.buffers:
-            written = one.written() if one.tracked else None
+        for buffer in self.device.memory.buffers:
+            written = buffer.written() if buffer.tracked else None
             mask = None if written is None or bool(written.all()) else np.packbits(written).tobytes()
-            out[one.address] = (bytes(one.numpy().tobytes()), mask)
+            out[buffer.address] = (bytes(buffer.numpy().tobytes()), mask)
         return Snapshot(out)
 
     def _how_it_ended(self, program: str) -> TileproofError | None:

@@ -26,7 +26,7 @@ def critical_path(timed: Timed) -> list[Piece]:
     """Pieces in order of time, without holes, from the first clock to the last."""
     if not timed.ends:
         return []
-    warp = max(timed.ends, key=lambda one: (timed.ends[one], one))
+    warp = max(timed.ends, key=lambda end: (timed.ends[end], end))
     time = timed.ends[warp]
     waits = {
         one: [span for span in spans if isinstance(span.cause, tuple)] for one, spans in timed.waits.items()

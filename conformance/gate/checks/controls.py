@@ -26,7 +26,7 @@ EXAMPLES = 20  # beside the edges
 def controls(gated: GatedVariant) -> CheckReport:
     """Defects planted in this kernel, each found in the stage, or by the finding, that it should show as."""
     every = gated.kernel.defects()
-    own = [one for one in every if of_variant(gated, one)]
+    own = [defect for defect in every if of_variant(gated, defect)]
     quick = gated.profile == "quick"
     chosen = choose(own, gated.effort.controls, compile_free=quick, into=partial(changes, gated))
     if not chosen and gated.function:
@@ -34,11 +34,14 @@ def controls(gated: GatedVariant) -> CheckReport:
     elif not chosen:
         return CheckReport("unsupported", "the kernel has no planted defects")
     else:
-        tried = [planted(gated, one) for one in chosen]
-    wrong = [one for one in tried if not one.fired]
+        tried = [planted(gated, defect) for defect in chosen]
+    wrong = [control for control in tried if not control.fired]
     return CheckReport(
         "failed" if wrong else "passed",
-        "; ".join(f"{one.id} was found as {one.found or 'nothing'}, not as {one.expected}" for one in wrong),
+        "; ".join(
+            f"{control.id} was found as {control.found or 'nothing'}, not as {control.expected}"
+            for control in wrong
+        ),
         details={"planted": len(tried), "fired": len(tried) - len(wrong), "known": len(every)},
         controls=tried,
     )
@@ -54,48 +57,56 @@ def choose(
     """Up to `most` (0: all) for each stage or code that they are found as, of those that go `into` the
     variant; without compiling only those whose edits are of the PTX or of the reference, where there are any.
     """
-    free = [one for one in every if all(edit.place.kind != "source" for edit in one.edits)]
+    free = [
+        planted_defect
+        for planted_defect in every
+        if all(edit.place.kind != "source" for edit in planted_defect.edits)
+    ]
     taken: dict[str, list[PlantedDefect]] = {}
-    for one in free if compile_free and free else every:
-        group = taken.setdefault(expected(one), [])
-        if (not most or len(group) < most) and into(one):
-            group.append(one)
+    for planted_defect in free if compile_free and free else every:
+        group = taken.setdefault(expected(planted_defect), [])
+        if (not most or len(group) < most) and into(planted_defect):
+            group.append(planted_defect)
     return [one for group in taken.values() for one in group]
 
 
-def of_variant(gated: GatedVariant, one: PlantedDefect) -> bool:
+def of_variant(gated: GatedVariant, defect: PlantedDefect) -> bool:
     """Whether a mutant goes into this variant: a synchronisation mutant is planted in that of its sizes."""
-    if isinstance(one.expected, InStage):
+    if isinstance(defect.expected, InStage):
         return True
-    return variant_of(gated.kernel, one.sizes) == gated.variant
+    return variant_of(gated.kernel, defect.sizes) == gated.variant
 
 
-def changes(gated: GatedVariant, one: PlantedDefect) -> bool:
+def changes(gated: GatedVariant, defect: PlantedDefect) -> bool:
     """Whether an edit of the sources changes this variant's code: what only another width has is no defect
     here.
     """
-    if all(edit.place.kind != "source" for edit in one.edits):
+    if all(edit.place.kind != "source" for edit in defect.edits):
         return True
-    builds = (gated.built, build_planted(gated.kernel, gated.variant, one))
+    builds = (gated.built, build_planted(gated.kernel, gated.variant, defect))
     was, now = (instructions(built.ptx) for built in builds)
     return was != now
 
 
-def expected(one: PlantedDefect) -> str:
+def expected(defect: PlantedDefect) -> str:
     """The stage or code that a mutant must be found as."""
-    return one.expected.code if isinstance(one.expected, Reported) else one.expected.stage or "the machine"
+    return (
+        defect.expected.code
+        if isinstance(defect.expected, Reported)
+        else defect.expected.stage or "the machine"
+    )
 
 
-def planted(gated: GatedVariant, one: PlantedDefect) -> PlantedControl:
+def planted(gated: GatedVariant, defect: PlantedDefect) -> PlantedControl:
     """Plants it, and sees what it is found as."""
-    if isinstance(one.expected, InStage):
-        found, fired = _stage(gated, one, one.expected)
+    if isinstance(defect.expected, InStage):
+        found, fired = _stage(gated, defect, defect.expected)
         check = "stage conformance"
     else:
-        outcome = run(one, kernel=gated.kernel)
+        outcome = run(defect, kernel=gated.kernel)
         found = outcome.shown.finding.code if outcome.shown else ""
         fired, check = not outcome.wrong, "schedules and races"
-    return PlantedControl(one.id, one.title, expected(one), found, fired, check)
+    return PlantedControl(defect.id, defect.title, expected(defect), found, fired, check)
 
 
 def spoiled(gated: GatedVariant) -> list[PlantedControl]:
@@ -106,16 +117,16 @@ def spoiled(gated: GatedVariant) -> list[PlantedControl]:
         under = replace(gated.under_test, driver=Spoiled(stage))
         findings = run_case(under, case, Schedule(), explain=False).findings
         found = findings[0].problem.stage or findings[0].code if findings else ""
-        fired = any(one.problem.stage == stage for one in findings)
+        fired = any(finding.problem.stage == stage for finding in findings)
         title = f"{stage} times {FACTOR}"
         tried.append(PlantedControl(f"spoiled-{stage}", title, stage, found, fired, "stage conformance"))
     return tried
 
 
-def _stage(gated: GatedVariant, one: PlantedDefect, wanted: InStage) -> tuple[str, bool]:
+def _stage(gated: GatedVariant, defect: PlantedDefect, wanted: InStage) -> tuple[str, bool]:
     examples = max(EXAMPLES, wanted.examples)
-    with planted_reference(one):
-        under = on_own_driver(gated.kernel, gated.variant, planted=one)
+    with planted_reference(defect):
+        under = on_own_driver(gated.kernel, gated.variant, planted=defect)
         report = checking.check(
             under, examples=examples, policy=wanted.policy, seed=gated.seed, shrink_seconds=0.0
         )

@@ -37,14 +37,14 @@ def relations(gated: GatedVariant) -> CheckReport:
     words = ["--only", NAME, f"--profile={gated.profile}", f"--seed={gated.seed}", "--out=relations"]
     again = gated.replay("gate", *([f"--variant={sizes}"] if sizes else []), *words)
     found: list[Finding] = []
-    for one in known:
+    for relation in known:
         for seed in range(gated.seed, gated.seed + gated.effort.relation_seeds):
-            second = outputs(one.change(base, seed))
-            if broken := one.broken(base, seed, first, second):
+            second = outputs(relation.change(base, seed))
+            if broken := relation.broken(base, seed, first, second):
                 found.append(
                     Finding(
                         "relation",
-                        f"{one.name}: {one.says}, and {broken} does not follow (seed {seed})",
+                        f"{relation.name}: {relation.says}, and {broken} does not follow (seed {seed})",
                         check=NAME,
                         problem=ProblemPlace(stage=broken if broken in gated.plan.stages else ""),
                         replay=shlex.join(again),
@@ -55,7 +55,7 @@ def relations(gated: GatedVariant) -> CheckReport:
         "failed" if found else "passed",
         found[0].message if found else "",
         findings=found,
-        details={"relations": [one.name for one in known], "launches": len(executed)},
+        details={"relations": [relation.name for relation in known], "launches": len(executed)},
         executed=union(executed),
         schedules={"early": [0] * len(executed)},
     )

@@ -28,8 +28,8 @@ def stages(gated: GatedVariant) -> CheckReport:
         shrink_seconds=effort.shrink_seconds,
     )
     seeds: dict[str, list[int]] = {}
-    for one in report.schedules:
-        seeds.setdefault(one.policy, []).append(one.seed if one.policy in SEEDED else 0)
+    for schedule in report.schedules:
+        seeds.setdefault(schedule.policy, []).append(schedule.seed if schedule.policy in SEEDED else 0)
     made = CheckReport(
         "failed" if report.failure else "passed",
         details=figures(report),
@@ -40,7 +40,9 @@ def stages(gated: GatedVariant) -> CheckReport:
         return made
     failure = report.failure
     command = shlex.join(replay(gated, failure))
-    made.findings = [replace(one, check="stage conformance", replay=command) for one in failure.findings]
+    made.findings = [
+        replace(finding, check="stage conformance", replay=command) for finding in failure.findings
+    ]
     made.reason = headline(failure.findings[0])
     made.details["failure"] = {
         "case": failure.case.as_json(),
@@ -48,7 +50,7 @@ def stages(gated: GatedVariant) -> CheckReport:
         "replay": command,
         "tile": failing_tile(gated, failure),
         "trace": trace_around(gated, failure),
-        "text": [line for one in failure.findings for line in lines(one)],
+        "text": [line for finding in failure.findings for line in lines(finding)],
     }
     return made
 
@@ -105,14 +107,14 @@ def determinism(gated: GatedVariant) -> CheckReport:
     )
 
 
-def different(one: RunResult, two: RunResult) -> list[str]:
-    """What of two launches is not the same."""
+def different(first: RunResult, second: RunResult) -> list[str]:
+    """What of second launches is not the same."""
     wrong = [
         f"output {name}"
-        for name, output in one.outputs.items()
-        if output.values.tobytes() != two.outputs[name].values.tobytes()
-        or output.written.tobytes() != two.outputs[name].written.tobytes()
+        for name, output in first.outputs.items()
+        if output.values.tobytes() != second.outputs[name].values.tobytes()
+        or output.written.tobytes() != second.outputs[name].written.tobytes()
     ]
-    wrong += ["findings"] if one.findings != two.findings else []
-    wrong += ["counters"] if dict(one.counters) != dict(two.counters) else []
+    wrong += ["findings"] if first.findings != second.findings else []
+    wrong += ["counters"] if dict(first.counters) != dict(second.counters) else []
     return wrong

@@ -35,7 +35,7 @@ def provenance(gated: GatedVariant) -> CheckReport:
     info = next((e for e in Module.from_ptx(built.ptx).inspect().entries if e.name == entry), None)
     if built.entry != entry or info is None:
         return CheckReport("failed", f"the PTX has no entry {entry}", details=details)
-    wrong = [f"{one.form} is not executed: {one.why}" for one in info.not_executed] + list(info.problems)
+    wrong = [f"{form.form} is not executed: {form.why}" for form in info.not_executed] + list(info.problems)
     threads = info.directives.get("reqntid") or info.directives.get("maxntid")
     if threads and _product(threads) != plan.threads and "reqntid" in info.directives:
         wrong.append(f".reqntid asks for {_product(threads)} threads, and the plan for {plan.threads}")
@@ -49,7 +49,7 @@ def provenance(gated: GatedVariant) -> CheckReport:
         if without_run(again) != without_run(built.ptx):
             wrong.append("the sources, compiled again, give another PTX than the one that is judged")
         try:
-            details["cubin_sha256"] = {one.target: one.sha256 for one in cubins(built)}
+            details["cubin_sha256"] = {cubin.target: cubin.sha256 for cubin in cubins(built)}
         except TileproofError as error:
             wrong.append(str(error))
     if gated.profile != "quick":
@@ -67,8 +67,8 @@ def sha256(text: str) -> str:
 
 def _product(numbers: tuple[int, ...]) -> int:
     total = 1
-    for one in numbers:
-        total *= one
+    for number in numbers:
+        total *= number
     return total
 
 

@@ -42,7 +42,12 @@ def catalogue() -> Mapping[str, PlantedDefect]:
     from tileproof.conformance.mutants.synchronisation import barriers, copies, memory, tensor
 
     every = (
-        *(one for kernel in own().values() for one in kernel.defects() if isinstance(one.expected, Reported)),
+        *(
+            defect
+            for kernel in own().values()
+            for defect in kernel.defects()
+            if isinstance(defect.expected, Reported)
+        ),
         *copies.ROWS,
         *memory.ROWS,
         *tensor.ROWS,

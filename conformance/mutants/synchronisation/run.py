@@ -127,7 +127,9 @@ def plant(row: PlantedDefect, kernel: Kernel | None = None) -> Planted:
 
 def variant_of(kernel: Kernel, sizes: Sizes) -> Variant:
     """The kernel's variant of the wanted width, or its first."""
-    return next((one for one in kernel.variants if one.has({"d_qk": sizes.d_qk})), kernel.variants[0])
+    return next(
+        (variant for variant in kernel.variants if variant.has({"d_qk": sizes.d_qk})), kernel.variants[0]
+    )
 
 
 # ---- launching
@@ -181,7 +183,7 @@ def launch(
 
 
 def _explained(result: RunResult, names: Names) -> tuple[Finding, ...]:
-    return tuple(explained(one, result.hang, names) for one in result.findings)
+    return tuple(explained(finding, result.hang, names) for finding in result.findings)
 
 
 @lru_cache(maxsize=64)
@@ -209,14 +211,16 @@ def faults(findings: Sequence[Finding], schedule: Schedule, expected: Reported |
     """What a launch is judged by: its first error or, when there is none, its first warning; and where that
     is a mere symptom, the first that is none as well. Where a note is expected, that note alone.
     """
-    wanted = "error" if any(one.severity == "error" for one in findings) else "warning"
+    wanted = "error" if any(finding.severity == "error" for finding in findings) else "warning"
     every = [finding for finding in findings if finding.severity == wanted]
     every.sort(
         key=lambda finding: finding.code.startswith("phase-")
     )  # beside them, what comes of an open phase
     if expected and expected.severity == "note" and not every:
-        every = [one for one in findings if (one.severity, one.code) == ("note", expected.code)]
-    first = every[:1] + [one for one in every if one.code not in SYMPTOMS][:1]
+        every = [
+            finding for finding in findings if (finding.severity, finding.code) == ("note", expected.code)
+        ]
+    first = every[:1] + [finding for finding in every if finding.code not in SYMPTOMS][:1]
     return [Shown(schedule, finding) for finding in dict.fromkeys(first)]
 
 
@@ -284,7 +288,7 @@ def run(
         findings = launch(row.target, planted.text, schedule, row.sizes, planted.built, planted.kernel)
         shown = faults(findings, schedule, expected)
         judged = judged or shown
-        if any(not differs(row.id, expected, one, planted.sources) for one in shown):
+        if any(not differs(row.id, expected, fault, planted.sources) for fault in shown):
             policies.append(schedule.policy)
     said = [differs(row.id, expected, one, planted.sources) for one in judged]
     wrong = ("nothing is found" if not said else "") if "" in said or not said else said[-1]

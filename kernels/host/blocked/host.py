@@ -67,4 +67,4 @@ def _kernel(of: DenseAttentionBwd) -> Kernel:
     )
 
 
-KERNELS = tuple(_kernel(one) for one in PROBLEMS if not one.by_key_block)
+KERNELS = tuple(_kernel(problem) for problem in PROBLEMS if not problem.by_key_block)

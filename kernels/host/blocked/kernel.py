@@ -33,7 +33,7 @@ def backward(inputs: Inputs, rows: int, cols: int, outputs: Mapping[str, np.ndar
 
 def _kv_head(
     inputs: Inputs,
-    one: Sequence,
+    sequence: Sequence,
     kv_head: int,
     seen: Tensor,
     pairs: tuple[tuple[int, int], ...],
@@ -41,26 +41,26 @@ def _kv_head(
     outputs: Mapping[str, np.ndarray],
 ) -> None:
     p = inputs.problem
-    k, v = (_f32(x[one.batch, one.keys, kv_head]) for x in (inputs.k, inputs.v))
+    k, v = (_f32(x[sequence.batch, sequence.keys, kv_head]) for x in (inputs.k, inputs.v))
     narrow = _rounding(p.form)
-    run = -(-max(-(-one.n // size[1]), 1) // p.splits)
+    run = -(-max(-(-sequence.n // size[1]), 1) // p.splits)
     runs = [range(split * run, (split + 1) * run) for split in range(p.splits)]
-    dK, dV = torch.zeros(one.n, p.d_qk), torch.zeros(one.n, p.d_v)
+    dK, dV = torch.zeros(sequence.n, p.d_qk), torch.zeros(sequence.n, p.d_v)
     scale, rescale = torch.tensor(p.sm_scale).float(), torch.tensor(p.dropout.rescale).float()
     for head in range(kv_head * p.heads, (kv_head + 1) * p.heads):
-        at = (one.batch, head)
-        q, o, dO = (_f32(x[one.batch, one.queries, head]) for x in (inputs.q, inputs.o, inputs.dO))
-        lse = torch.tensor(inputs.lse[one.batch, head, one.queries])
-        kept = torch.tensor(np.ascontiguousarray(inputs.kept[(*at, one.queries, one.keys)]))
-        bias = None if inputs.bias is None else _f32(inputs.bias[(*at, one.queries, one.keys)])
+        at = (sequence.batch, head)
+        q, o, dO = (_f32(x[sequence.batch, sequence.queries, head]) for x in (inputs.q, inputs.o, inputs.dO))
+        lse = torch.tensor(inputs.lse[sequence.batch, head, sequence.queries])
+        kept = torch.tensor(np.ascontiguousarray(inputs.kept[(*at, sequence.queries, sequence.keys)]))
+        bias = None if inputs.bias is None else _f32(inputs.bias[(*at, sequence.queries, sequence.keys)])
         delta = (o * dO).sum(dim=-1)
-        _store(outputs, "delta", (*at, one.queries), delta)
+        _store(outputs, "delta", (*at, sequence.queries), delta)
         shown = [name for name in outputs if name.startswith("dQ_")]
-        parts = torch.zeros(max(p.splits, len(shown)), one.m, p.d_qk)
-        dB = torch.zeros(one.m, one.n)
+        parts = torch.zeros(max(p.splits, len(shown)), sequence.m, p.d_qk)
+        dB = torch.zeros(sequence.m, sequence.n)
         for query_block, key_block in pairs:
-            i = slice(query_block * size[0], min((query_block + 1) * size[0], one.m))
-            j = slice(key_block * size[1], min((key_block + 1) * size[1], one.n))
+            i = slice(query_block * size[0], min((query_block + 1) * size[0], sequence.m))
+            j = slice(key_block * size[1], min((key_block + 1) * size[1], sequence.n))
             P = q[i] @ k[j].T
             exponent = P * (scale * LOG2_E) - (lse[i] * LOG2_E)[:, None]
             if bias is not None:
@@ -78,7 +78,7 @@ def _kv_head(
             for split, blocks_of in enumerate(runs):
                 if key_block in blocks_of:
                     parts[split, i] += dS_operand @ k[j]
-            place = (*at, _moved(one.queries, i), _moved(one.keys, j))
+            place = (*at, _moved(sequence.queries, i), _moved(sequence.keys, j))
             for name, value in (("P", P), ("S", S), ("dD", dD), ("dP", dP)):
                 _store(outputs, name, place, value)
             for name, value in (("D", D_operand), ("dS", dS_operand)):
@@ -87,11 +87,11 @@ def _kv_head(
         for part in parts[1 : p.splits]:
             dQ = dQ + part
         for name, part in zip(shown, parts, strict=False):
-            _store(outputs, name, (*at, one.queries), part)
-        _store(outputs, "dQ", (*at, one.queries), dQ)
-        _store(outputs, "dB", (*at, one.queries, one.keys), dB)
-    _store(outputs, "dK", (one.batch, kv_head, one.keys), dK)
-    _store(outputs, "dV", (one.batch, kv_head, one.keys), dV)
+            _store(outputs, name, (*at, sequence.queries), part)
+        _store(outputs, "dQ", (*at, sequence.queries), dQ)
+        _store(outputs, "dB", (*at, sequence.queries, sequence.keys), dB)
+    _store(outputs, "dK", (sequence.batch, kv_head, sequence.keys), dK)
+    _store(outputs, "dV", (sequence.batch, kv_head, sequence.keys), dV)
 
 
 def _f32(array: np.ndarray) -> Tensor:

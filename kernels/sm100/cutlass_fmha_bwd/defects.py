@@ -250,7 +250,7 @@ def _in_mla(defect: PlantedDefect) -> PlantedDefect:
     return replace(defect, title="S is not stored", edits=(edit,), expected=expected)
 
 
-MLA_DEFECTS = tuple(_in_mla(one) for one in DEFECTS if one.id != "fmha-s-store-not-waited")
+MLA_DEFECTS = tuple(_in_mla(defect) for defect in DEFECTS if defect.id != "fmha-s-store-not-waited")
 
 
 def of(build: Build) -> tuple[PlantedDefect, ...]:

@@ -100,7 +100,7 @@ def describe(inputs: Inputs, plan: KernelPlan, built: Built, probe: bool) -> Lau
         *(made.output(name, rows, np.float32, whole=False) for name in ("delta", "scaled_lse")),
         made.zeros("dQ_acc", (number * p.h * padded, d), np.float32),
     ]
-    buffers = {library.address_of(one.name): one for one in (*given, *outputs)}
+    buffers = {library.address_of(output.name): output for output in (*given, *outputs)}
     _require_cleared(events, buffers)
     for event in events:
         if event["event"] == "launch":

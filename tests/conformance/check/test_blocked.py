@@ -73,7 +73,7 @@ def test_a_planted_defect_is_found_in_its_stage(planted) -> None:
 
 
 def test_every_stage_has_a_planted_defect() -> None:
-    assert {one.expected.stage for one in DEFECTS if isinstance(one.expected, InStage)} == STAGES
+    assert {defect.expected.stage for defect in DEFECTS if isinstance(defect.expected, InStage)} == STAGES
 
 
 @pytest.mark.parametrize("planted", OF_SPLITS, ids=lambda one: one.id)

@@ -210,4 +210,4 @@ def test_an_order_that_only_the_other_schedule_shows_is_found_and_shrunk() -> No
     report = engine.check(on(ALL, hand=late), examples=40, seed=3, policy="early", with_edges=False)
     assert report.failure is not None and report.failure.repeated
     assert report.failure.schedule.policy == "early" and report.failure.case.blocks == 1  # type: ignore[attr-defined]
-    assert any("another schedule" in one.message for one in report.failure.findings)
+    assert any("another schedule" in finding.message for finding in report.failure.findings)

@@ -129,7 +129,10 @@ def test_a_dropout_of_zero_is_none_and_another_is_not() -> None:
     _, none = gradients("blocked", case)
     _, zero = gradients("blocked", replace(case, dropout=0.0, stream=(5, 8)))
     _, half = gradients("blocked", replace(case, dropout=0.5, stream=(5, 8)))
-    assert all((none[one] == zero[one]).all() and (none[one] != half[one]).any() for one in GRADIENTS)
+    assert all(
+        (none[gradient] == zero[gradient]).all() and (none[gradient] != half[gradient]).any()
+        for gradient in GRADIENTS
+    )
 
 
 def test_the_bias_gradient_is_dS_of_the_kernel() -> None:

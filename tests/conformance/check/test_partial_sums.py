@@ -81,7 +81,7 @@ def test_the_first_wrong_k_block_is_named_once(planted: str, cause: str) -> None
     assert cause in first.cause
     assert first.message == "dQ differs from the spec after k-block 1" and first.others == BLOCKS - 2
     assert first.problem.lane is not None and first.problem.tmem_column is not None
-    assert [one.kind for one in others] == ["chain"]  # the whole sum's tile is a consequence
+    assert [other.kind for other in others] == ["chain"]  # the whole sum's tile is a consequence
 
 
 def test_only_partial_sums_show_a_mistake_that_cancels() -> None:
@@ -105,7 +105,7 @@ def test_what_reads_a_right_sum_wrongly_is_told_apart() -> None:
 def test_a_sum_that_is_never_published_is_a_finding() -> None:
     plan_, inputs, seen = shown()
     assert judge_run(plan_, inputs, seen, None).findings == []
-    gone = [one for one in seen.captures if (one.barrier, one.phase) != ("kv_hi_free", 2)]
+    gone = [capture for capture in seen.captures if (capture.barrier, capture.phase) != ("kv_hi_free", 2)]
     (finding,) = judge_run(plan_, inputs, replace(seen, captures=tuple(gone)), None).findings
     assert (finding.kind, finding.problem.k_block) == ("missing", 2)
     assert finding.message == "dQ was never published after k-block 2" and finding.problem.column == 256
@@ -115,7 +115,7 @@ def chain_and_tile(k_block: int) -> tuple[Chain, StageTile]:
     plan_, inputs, seen = shown()
     tiles = partial_tiles(plan_, inputs, seen.captures)
     chain = Chain(inputs, {}, problem=plan_.problem, tiling=tiling_of(plan_))
-    return chain, next(one for one in tiles if one.coord == TileCoord(0, 0, k_block))
+    return chain, next(tile for tile in tiles if tile.coord == TileCoord(0, 0, k_block))
 
 
 def test_sums_of_k_blocks_are_the_stage_over_the_first_of_them() -> None:

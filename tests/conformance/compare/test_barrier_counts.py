@@ -49,17 +49,19 @@ def test_each_barrier_of_the_plan_is_held_against_the_kernels(name: str) -> None
             return replace(plan, barriers=(*plan.barriers[:at], one, *plan.barriers[at + 1 :]))  # noqa: B023
 
         found = machine_findings(other(count=barrier.count + 1), inputs, run_result, "production")
-        assert {one.code for one in found} == {"plan-barrier-count"}
-        assert all(one.message.startswith(barrier.name) for one in found)
+        assert {machine_finding.code for machine_finding in found} == {"plan-barrier-count"}
+        assert all(machine_finding.message.startswith(barrier.name) for machine_finding in found)
         assert f"with {barrier.count} arrivals, and the plan says {barrier.count + 1}" in found[0].message
         found = machine_findings(other(tx_bytes=barrier.tx_bytes + 16), inputs, run_result, "production")
         if seen & {barrier.offset_of(stage) for stage in range(barrier.stages)}:
-            assert {one.code for one in found} == {"plan-barrier-bytes"}
+            assert {machine_finding.code for machine_finding in found} == {"plan-barrier-bytes"}
             assert f"expects {barrier.tx_bytes} bytes in a phase" in found[0].message
     free = replace(plan.barriers[0], name="nobody", offset=max(offsets) + 64)
     found = machine_findings(replace(plan, barriers=(*plan.barriers, free)), inputs, run_result, "production")
-    assert {one.code for one in found} == {"plan-barrier-missing"}
-    assert found[0].message.startswith("nobody") and {one.problem.cta for one in found} == {*free.ctas}
+    assert {machine_finding.code for machine_finding in found} == {"plan-barrier-missing"}
+    assert found[0].message.startswith("nobody") and {
+        machine_finding.problem.cta for machine_finding in found
+    } == {*free.ctas}
 
 
 @pytest.mark.parametrize("name", KERNELS)
@@ -75,22 +77,24 @@ def test_a_kernel_that_announces_other_bytes_than_its_plan(name: str) -> None:
     )
     assert places
     found = machine_findings(plan, inputs, run(launch.with_ptx(image), plan), "production")
-    assert {one.code for one in found} == {"plan-barrier-bytes"}
+    assert {machine_finding.code for machine_finding in found} == {"plan-barrier-bytes"}
     barriers = {b.name: b.tx_bytes for b in plan.barriers if b.tx_bytes}
-    for one in found:
-        name_of = one.message.split()[0].split("[")[0]
+    for machine_finding in found:
+        name_of = machine_finding.message.split()[0].split("[")[0]
         assert (
             f"expects {barriers[name_of] + 16} bytes in a phase, and the plan says {barriers[name_of]}"
-            in (one.message)
+            in (machine_finding.message)
         )
 
 
 @pytest.mark.parametrize("name", KERNELS)
 def test_a_launch_that_forgets_a_parameter(name: str) -> None:
     launch, plan, inputs = launch_of(name)
-    offset = next(one.offset for one in struct_of(launch).items if one.item == PointerArgument("delta"))
+    offset = next(item.offset for item in struct_of(launch).items if item.item == PointerArgument("delta"))
     run_result = run(with_items(launch, lambda one: None if one.offset == offset else one), plan)
-    found = next(one for one in run_result.findings if one.code == "param-unset")
+    found = next(finding for finding in run_result.findings if finding.code == "param-unset")
     assert found.severity == "error" and found.machine.ptx_line is not None
     assert re.search(rf"reads bytes {offset} to {offset + 7} of parameter \S+_param_0, which", found.message)
-    assert "param-unset" in {one.code for one in machine_findings(plan, inputs, run_result, "production")}
+    assert "param-unset" in {
+        machine_finding.code for machine_finding in machine_findings(plan, inputs, run_result, "production")
+    }

@@ -154,7 +154,7 @@ def test_the_tutorials_are_judged_tile_by_tile(tutorial: tutorials.Tutorial) -> 
     inputs = tutorials.product(tutorial, 2 if tutorial.number < 3 else 1, seed=3, alpha=1.3, beta=-0.7)
     inputs = replace(inputs, A=(inputs.A * np.float16(0.37)).astype(np.float16))
     D, result = tutorials.run(tutorial, inputs)
-    assert not [one for one in result.findings if one.severity == "error"]
+    assert not [finding for finding in result.findings if finding.severity == "error"]
     validate(inputs, {"M": tutorial.step_m, "N": tutorial.step_n, "K": 64})
     chain = Chain(inputs, problem=GEMM, tiling=tiling_of(plan_of(tutorial)))
     tiles = tiles_of(chain, D)

@@ -31,8 +31,8 @@ def test_the_kernel_itself_has_none() -> None:
 
 def test_a_missing_proxy_fence_is_told_in_the_plans_words() -> None:
     found = findings((FENCE, ""))
-    assert {one.code for one in found} == {"race-proxy-fence"}
-    by_tile = {one.problem.tile: one for one in found}
+    assert {finding.code for finding in found} == {"race-proxy-fence"}
+    by_tile = {finding.problem.tile: finding for finding in found}
     assert {"S", "dS"} <= set(by_tile)
     one = by_tile["dS"]
     assert (one.problem.stage, one.problem.k_block) == ("dS", 0)
@@ -47,7 +47,7 @@ def test_a_missing_proxy_fence_is_told_in_the_plans_words() -> None:
 
 
 def test_unrolled_copies_are_one_finding() -> None:
-    one = next(one for one in findings((FENCE, "")) if one.problem.tile == "dS")
+    one = next(finding for finding in findings((FENCE, "")) if finding.problem.tile == "dS")
     assert one.others > 1
 
 

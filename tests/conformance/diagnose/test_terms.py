@@ -48,7 +48,7 @@ class Scene:
         """The cause of the tile with these values beside others; the value must be wrong."""
         kind = ml_dtypes.bfloat16 if self.stage == "dQ" or copy else np.float32
         tile = StageTile(self.stage, self.coord, *self.region, value.astype(kind), np.ones(value.shape, bool))
-        self.chain.own_tiles = {one.key: one for one in (*others, tile)}
+        self.chain.own_tiles = {other.key: other for other in (*others, tile)}
         self.chain._wholes.clear()
         reference = self.chain.reference(self.stage, self.coord, *self.region)
         wrong = wrong_elements(tile, reference)
@@ -70,7 +70,7 @@ def scene(stage, values="normal", coord=None):
 @pytest.mark.parametrize("stage", ["P", "dP", "dQ", "dKV"])
 def test_the_products_of_a_stage_sum_up_to_it(stage):
     here = scene(stage)
-    total = sum(one.a @ one.b for one in here.terms)
+    total = sum(term.a @ term.b for term in here.terms)
     assert np.abs(total - here.reference.value).max() <= here.reference.bound.max()
     assert len(here.terms) == (2 if stage == "dKV" else 1)
 
@@ -243,10 +243,10 @@ def test_operands_of_both_products_that_begin_elsewhere():
     """The columns of q and dO, one head further; what lies behind the last head is not known."""
     here = scene("dKV")
     value = here.reference.value.copy()
-    for one in here.terms:
-        b = np.roll(one.b, -1, 0)
-        b[-1] = np.where(one.b[-1] == 0, 0, np.random.default_rng(1).standard_normal(b.shape[1]))
-        value += one.a @ b - one.a @ one.b
+    for term in here.terms:
+        b = np.roll(term.b, -1, 0)
+        b[-1] = np.where(term.b[-1] == 0, 0, np.random.default_rng(1).standard_normal(b.shape[1]))
+        value += term.a @ b - term.a @ term.b
     says = "every step of dS q and S dO read operand q and dO 1 head further: its address"
     assert here.told(value) == says
 

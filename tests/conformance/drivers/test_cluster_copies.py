@@ -30,7 +30,7 @@ def test_the_evidence_covers_every_launch() -> None:
 def test_as_on_the_card(copy: str, base: str, card: str, policy: Any) -> None:
     launch = cluster_copies.launch(copy, base)
     result, buffers = launch_on(launch, schedule=Schedule(policy, 1))
-    errors = {one.code for one in result.errors}
+    errors = {error.code for error in result.errors}
     if card.startswith("card-"):
         assert errors & {"hang", "shared-wrong-window"}
     else:

@@ -28,9 +28,9 @@ def test_writes_come_in_order_with_their_places() -> None:
         outputs["a"][np.array([0, 2])] += 1
 
     events = host_trace.writes(of(function))
-    told = [(one.output, one.index, one.elements) for one in events]
+    told = [(event.output, event.index, event.elements) for event in events]
     assert told == [("b", "...", 3), ("a", "1, 2:5", 3), ("a", "3", 1), ("a", "2 places", 12)]
-    assert [one.seconds for one in events] == sorted(one.seconds for one in events)
+    assert [event.seconds for event in events] == sorted(event.seconds for event in events)
     chrome = host_trace.to_chrome(events)["traceEvents"]
     assert next(one["name"] for one in chrome if one["ph"] == "i") == "b [...]"
 

@@ -48,25 +48,25 @@ def wrong_kernel() -> Kernel:
 def test_a_campaign_is_cut_into_shards_by_the_plan_alone() -> None:
     plan = CampaignPlan(examples=60, schedules=50, mutants=2, a_shard=25, seed=7, database="/nowhere")
     made = shards(SUBJECTS, plan)
-    assert [(one.work, one.seed, one.count) for one in made[:6]] == [
+    assert [(shard.work, shard.seed, shard.count) for shard in made[:6]] == [
         ("known failures", 7, 0), ("examples", 7, 25), ("examples", 8, 25), ("examples", 9, 10),
         ("schedules", 7, 25), ("schedules", 32, 25),
     ]  # fmt: skip
-    assert [one.mutant for one in made[6:]] == [one.id for one in KERNEL.defects()[:2]]
-    assert len({one.name for one in made}) == len(made) and made == shards(SUBJECTS, plan)
-    for one in made:
-        assert jsonform.parse(Shard, jsonform.dump(one), "shard") == one
+    assert [shard.mutant for shard in made[6:]] == [defect.id for defect in KERNEL.defects()[:2]]
+    assert len({shard.name for shard in made}) == len(made) and made == shards(SUBJECTS, plan)
+    for shard in made:
+        assert jsonform.parse(Shard, jsonform.dump(shard), "shard") == shard
 
 
 def test_drawn_mutants_are_cut_into_shards_by_their_numbers() -> None:
     made = shards(
         SUBJECTS, CampaignPlan(examples=0, schedules=0, a_shard=4, seed=7, drawn=10, profile="full")
     )
-    assert [(one.first, one.count) for one in made] == [(0, 4), (4, 4), (8, 2)]
-    assert {(one.work, one.seed, one.profile) for one in made} == {("drawn mutants", 7, "full")}
-    assert len({one.name for one in made}) == 3
-    for one in made:
-        assert jsonform.parse(Shard, jsonform.dump(one), "shard") == one
+    assert [(shard.first, shard.count) for shard in made] == [(0, 4), (4, 4), (8, 2)]
+    assert {(shard.work, shard.seed, shard.profile) for shard in made} == {("drawn mutants", 7, "full")}
+    assert len({shard.name for shard in made}) == 3
+    for shard in made:
+        assert jsonform.parse(Shard, jsonform.dump(shard), "shard") == shard
 
 
 @pytest.mark.slow
@@ -79,7 +79,7 @@ def test_drawn_mutants_have_the_score_of_one_process_when_a_worker_is_lost(
     store = ResultStore(tmp_path / "results.jsonl", IDENTITY, False)
     found = campaign.run(wanted, store, client, killer(client, killed))
     store.close()
-    assert killed and {one.check.outcome for one in found.values()} == {"passed"}
+    assert killed and {result.check.outcome for result in found.values()} == {"passed"}
     gated = campaign.GatedVariant(KERNEL, VARIANT)  # type: ignore[attr-defined]
     how: dict[str, Any] = {"seed": 5, "count": 6, "profile": "quick"}
     built = KERNEL.build(VARIANT)
@@ -121,8 +121,8 @@ def test_the_score_of_rows_is_that_of_their_judgements() -> None:
             judgements(drawn, wrong)
 
 
-def ran(one: Shard) -> StoredResult:
-    return jsonform.parse(StoredResult, campaign.run_shard(jsonform.dump(one)), "result")
+def ran(shard: Shard) -> StoredResult:
+    return jsonform.parse(StoredResult, campaign.run_shard(jsonform.dump(shard)), "result")
 
 
 def test_a_failure_is_shared_tried_first_and_forgotten_when_mended(
@@ -175,7 +175,7 @@ def test_a_lost_worker_loses_no_result(tmp_path: Path, client: Any) -> None:
     found = campaign.run(wanted, store, client, killer(client, killed))
     store.close()
     assert killed and len(found) == len(wanted) == 6
-    assert {one.check.outcome for one in found.values()} == {"passed"}
+    assert {result.check.outcome for result in found.values()} == {"passed"}
     stored = ResultStore(tmp_path / "results.jsonl", IDENTITY, True)
     assert stored.done.keys() == found.keys()
     # What a worker gives is what the shard gives here, and nothing that is stored runs again.
@@ -184,9 +184,9 @@ def test_a_lost_worker_loses_no_result(tmp_path: Path, client: Any) -> None:
     assert campaign.run(wanted, stored, None) == found
 
 
-def without_time(one: StoredResult) -> StoredResult:
+def without_time(stored_result: StoredResult) -> StoredResult:
     """The result without how long it took."""
-    return replace(one, seconds=0.0)
+    return replace(stored_result, seconds=0.0)
 
 
 def test_a_shard_that_ends_its_workers_is_named_and_the_others_are_kept(

@@ -64,8 +64,8 @@ def test_a_right_kernel_passes(name: str) -> None:
 
 def test_every_profile_runs_what_the_ones_before_it_run() -> None:
     every = checks().values()
-    assert all(one.wanted("nightly") and one.wanted("full") for one in every if one.wanted("quick"))
-    assert all(one.about.endswith(".") for one in every)
+    assert all(check.wanted("nightly") and check.wanted("full") for check in every if check.wanted("quick"))
+    assert all(check.about.endswith(".") for check in every)
 
 
 # ---- build provenance, resources, operands
@@ -150,7 +150,7 @@ def test_the_number_of_a_compilers_run_is_no_difference() -> None:
 @pytest.fixture(scope="module")
 def failed() -> CheckReport:
     """Stage conformance of a kernel whose tile of P is wrong in its first k-step."""
-    mutants = {one.id: one for one in KERNEL.defects()}
+    mutants = {defect.id: defect for defect in KERNEL.defects()}
     from tileproof.conformance.mutants.defects import planted_reference
 
     with planted_reference(mutants["scale-in-p"]):
@@ -213,7 +213,7 @@ def test_a_problem_without_relations_is_unsupported(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_lost_order_fails_schedules_and_races() -> None:
-    mutants = {one.id: one for one in KERNEL.defects()}
+    mutants = {defect.id: defect for defect in KERNEL.defects()}
     report = ran("schedules and races", replace(RIGHT, planted=mutants["p0-p-not-free"]))
     found = report.findings[0]
     assert report.outcome == "failed" and found.code.startswith(("race-", "phase-"))
@@ -239,8 +239,10 @@ def test_a_defect_that_changes_nothing_of_a_variant_is_not_planted_in_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """As one in RoPE columns where the width has none: the next one of its stage is taken."""
-    of_source = [one for one in KERNEL.defects() if any(edit.place.kind == "source" for edit in one.edits)]
-    gone, there = [one for one in of_source if expected(one) == "P"][:2]
+    of_source = [
+        defect for defect in KERNEL.defects() if any(edit.place.kind == "source" for edit in defect.edits)
+    ]
+    gone, there = [defect for defect in of_source if expected(defect) == "P"][:2]
     ptx = RIGHT.built.ptx
     moved, other = ptx.replace(".loc\t1 ", ".loc\t1 1", 1), ptx.replace("ret;", "trap;", 1)
     assert ptx not in (moved, other)
@@ -251,12 +253,12 @@ def test_a_defect_that_changes_nothing_of_a_variant_is_not_planted_in_it(
     into = partial(controls.changes, RIGHT)
     assert choose((gone, there), 1, compile_free=False) == [gone]
     assert choose((gone, there), 1, compile_free=False, into=into) == [there]
-    assert into(next(one for one in KERNEL.defects() if one not in of_source))
+    assert into(next(defect for defect in KERNEL.defects() if defect not in of_source))
 
 
 def test_code_that_a_variant_lacks_is_the_same_code() -> None:
     """The RoPE columns' MMAs, of which d_qk 512 has none, by the builds themselves."""
-    rope = next(one for one in KERNEL.defects() if one.id == "rope-not-multiplied")
+    rope = next(defect for defect in KERNEL.defects() if defect.id == "rope-not-multiplied")
     assert controls.changes(RIGHT, rope)
     assert not controls.changes(replace(RIGHT, variant=KERNEL.variant(d_qk=512)), rope)
 
@@ -264,7 +266,7 @@ def test_code_that_a_variant_lacks_is_the_same_code() -> None:
 def test_controls_are_chosen_by_what_they_are_found_as() -> None:
     every = KERNEL.defects()
     one_each = choose(every, 1, compile_free=False)
-    assert len({expected(one) for one in one_each}) == len(one_each) < len(every)
+    assert len({expected(defect) for defect in one_each}) == len(one_each) < len(every)
     assert choose(every, 0, compile_free=False) == sorted(
         every, key=lambda m: [expected(o) for o in one_each].index(expected(m))
     )

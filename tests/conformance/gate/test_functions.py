@@ -31,11 +31,11 @@ def result(name: str, on: GatedVariant) -> Any:
 def test_a_right_function_is_clean() -> None:
     """PyTorch's, whose controls are its outputs made wrong; checks of PTX are not asked for."""
     on = gated("torch-cpu-flash")
-    results = [result(one.name, on) for one in checks().values() if not one.release]
-    assert {one.check.name for one in results if one.check.outcome == "passed"} == FUNCTIONS
-    rest = [one.check for one in results if one.check.name not in FUNCTIONS]
+    results = [result(check.name, on) for check in checks().values() if not check.release]
+    assert {result.check.name for result in results if result.check.outcome == "passed"} == FUNCTIONS
+    rest = [result.check for result in results if result.check.name not in FUNCTIONS]
     assert all(one.outcome == "not run" and not one.required and "no PTX" in one.reason for one in rest)
-    tried = [control for one in results for control in one.controls]
+    tried = [control for result in results for control in result.controls]
     assert {one.expected for one in tried if one.fired} == {"LSE", "O", "dQ", "dK", "dV"}
     assert verdict_on(on, results, interrupted=False).verdict == "clean"
 
@@ -53,7 +53,17 @@ def test_a_planted_defect_fails_it_with_a_replay() -> None:
 def test_its_own_planted_defects_are_its_controls() -> None:
     report = controls.controls(gated("blocked"))
     assert report.outcome == "passed"
-    assert {one.expected for one in report.controls} >= {"delta", "P", "S", "D", "dD", "dP", "dS", "dB", "dQ"}
+    assert {control.expected for control in report.controls} >= {
+        "delta",
+        "P",
+        "S",
+        "D",
+        "dD",
+        "dP",
+        "dS",
+        "dB",
+        "dQ",
+    }
 
 
 def changed(monkeypatch: pytest.MonkeyPatch, change: Any) -> None:

@@ -100,15 +100,16 @@ def judge(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """In place of judging: what `name` raises, else a score into the evidence; `asked` are the names."""
     does: dict[str, Any] = {"asked": []}
 
-    def judged(one: VerdictRecord, draws: MutantDraws) -> None:
-        does["asked"].append(one.program.kernel)
-        if action := does.get(one.program.kernel):
+    def judged(verdict: VerdictRecord, draws: MutantDraws) -> None:
+        does["asked"].append(verdict.program.kernel)
+        if action := does.get(verdict.program.kernel):
             action()
-        part = mutated(one).sections[MUTATION] | {
-            "operators": wanted(None), "ptx": one.program.ptx_sha256, "seed": draws.seed, "count": draws.count
+        part = mutated(verdict).sections[MUTATION] | {
+            "operators": wanted(None), "ptx": verdict.program.ptx_sha256, "seed": draws.seed,
+            "count": draws.count,
         }  # fmt: skip
         made = evidence.read(draws.out)
-        write_all(into(made, one.program.kernel, one.program.variant, part), draws.out)
+        write_all(into(made, verdict.program.kernel, verdict.program.variant, part), draws.out)
 
     monkeypatch.setattr(gate_mutants, "_judge", judged)
     return does
@@ -123,7 +124,7 @@ def raising(error: BaseException) -> Any:
 
 def outcomes(made: ReleaseEvidence) -> list[str]:
     """What became of the draw of each variant."""
-    checks = [{check.name: check for check in one.checks}.get(NAME) for one in made.kernels]
+    checks = [{check.name: check for check in kernel.checks}.get(NAME) for kernel in made.kernels]
     return [f"not run: {c.fault or c.reason}" if c else "scored" for c in checks]
 
 
@@ -150,7 +151,7 @@ def test_a_bug_in_the_judging_is_an_error_and_the_others_go_on(tmp_path: Path, j
 def test_a_kernel_that_fails_its_checks_is_not_mutated(tmp_path: Path, judge: dict[str, Any]) -> None:
     made, draws = night(tmp_path, wrong=True)
     made = draw_mutants(made, draws, None, lambda line: None)
-    assert not judge["asked"] and all("its verdict is defect" in one for one in outcomes(made))
+    assert not judge["asked"] and all("its verdict is defect" in outcome for outcome in outcomes(made))
 
 
 def test_a_full_disk_ends_the_night(tmp_path: Path, judge: dict[str, Any]) -> None:

@@ -277,6 +277,6 @@ def test_it_can_be_used_by_keyboard(shown: Any) -> None:
 
 
 def test_words_and_not_colours_alone_say_the_outcome(shown: Any) -> None:
-    words = {one.text for one in shown.find_elements("css selector", "#matrix a, #matrix .word")}
+    words = {element.text for element in shown.find_elements("css selector", "#matrix a, #matrix .word")}
     assert words >= {"defect", "clean", "stage conformance: failed", "resource budgets: passed"}
     assert "card results: not run, optional" in words

@@ -117,7 +117,7 @@ def test_the_right_kernel_is_clean() -> None:
 def test_a_cheat_in_a_kernel(entry: str) -> None:
     made = judged(launch(entry), sums)
     assert made.verdict == "defect"
-    assert {one.code for one in made.findings} & set(DEFECTS[entry].split()), made.why
+    assert {finding.code for finding in made.findings} & set(DEFECTS[entry].split()), made.why
 
 
 # ---- in a launch file

@@ -31,11 +31,11 @@ def test_a_right_launch_is_clean() -> None:
     made = judged(scale())
     assert (made.verdict, made.exit_code, made.why) == ("clean", 0, ())
     passed = ("launch file", "instructions", "machine", "races", "values", "outputs", "schedules")
-    outcomes = {one.name: one.outcome for one in made.checks}
+    outcomes = {outcome.name: outcome.outcome for outcome in made.checks}
     assert outcomes == {**dict.fromkeys(passed, "passed"), "stages": "not run"}
-    assert {one.policy for one in made.schedules} >= {"early", "late", "random", "starve", "pct"}
+    assert {schedule.policy for schedule in made.schedules} >= {"early", "late", "random", "starve", "pct"}
     assert made.coverage and made.coverage.instructions == made.coverage.instructions_covered
-    assert [one.form for one in made.order_only] == ["fence.mbarrier_init.release.cluster"]
+    assert [partly.form for partly in made.order_only] == ["fence.mbarrier_init.release.cluster"]
     assert len(made.program.ptx_sha256) == 64 and made.program.entry == "scale"
     assert "bytes 12..15 of parameter p" in check(made, "launch file").details["unset"][0]
 
@@ -73,9 +73,9 @@ def test_a_planted_mistake_is_found_by_its_check(edits: Any, name: str, code: st
     made = judged(scale(*edits))
     assert (made.verdict, made.exit_code) == ("defect", 1)
     assert check(made, name).outcome == "failed"
-    found = [one for one in made.findings if one.check == name]
-    assert code in {one.code for one in found}
-    assert all("schedules, first" in " ".join(one.evidence) for one in found if name != "outputs")
+    found = [finding for finding in made.findings if finding.check == name]
+    assert code in {finding.code for finding in found}
+    assert all("schedules, first" in " ".join(finding.evidence) for finding in found if name != "outputs")
 
 
 # Two CTAs count up in turn, and each stores what it saw: who came first depends on the schedule.
@@ -91,13 +91,15 @@ def test_outputs_that_depend_on_the_schedule_are_a_finding() -> None:
     launch = scale(*RACE, buffers=(first, whole))
     made = judged(launch, None, command=("tileproof", "judge", "x.json"))
     assert made.verdict == "defect", made.why
-    (found,) = [one for one in made.findings if one.check == "schedules"]
+    (found,) = [finding for finding in made.findings if finding.check == "schedules"]
     assert (found.code, found.problem.array) == ("schedule-dependent-output", "out")
     # Its replay runs both schedules: the output of a single schedule has nothing to differ from.
     policies = tuple(found.replay.split(" --policy ")[1:])
     again = judged(launch, None, policies=policies)
-    assert len(policies) == 2 and "schedules" in {one.check for one in again.findings}
-    assert "schedules" not in {one.check for one in judged(launch, None, policies=policies[1:]).findings}
+    assert len(policies) == 2 and "schedules" in {finding.check for finding in again.findings}
+    assert "schedules" not in {
+        finding.check for finding in judged(launch, None, policies=policies[1:]).findings
+    }
 
 
 def test_races_left_out_are_told() -> None:
@@ -144,7 +146,7 @@ def test_an_instruction_that_never_ran_is_told() -> None:
 def test_the_legacy_default_stream_orders_the_others() -> None:
     step = scale().launches[0]
     made = judged(scale(steps=(step, replace(step, stream=1))))
-    assert made.verdict == "clean" and "streams" not in {one.name for one in made.checks}
+    assert made.verdict == "clean" and "streams" not in {outcome.name for outcome in made.checks}
 
 
 # ---- runs that end early
@@ -208,7 +210,10 @@ def test_only_the_schedules_that_are_asked_for() -> None:
     made = judged(
         scale(*WITHOUT_WAIT), policies=("late", "random:seed=7"), command=("tileproof", "judge", "x.py")
     )
-    assert [(one.policy, one.launches) for one in made.schedules] == [("late", 1), ("random", 1)]
+    assert [(schedule.policy, schedule.launches) for schedule in made.schedules] == [
+        ("late", 1),
+        ("random", 1),
+    ]
     assert made.findings[0].replay.startswith("tileproof judge x.py --policy ")
     assert judged(scale(), policies=("soon",)).verdict == "error"
 
@@ -227,7 +232,7 @@ def test_what_only_drawn_schedules_show_gets_a_small_one(launches: int) -> None:
     launch = scale(("@!%p2 bra WAIT;", "@!%p2 fence.acq_rel.cta;"))  # it asks, and goes on
     launch = launch if launches == 1 else between_right_ones(launch)
     made = judged(launch, schedules=16, command=("tileproof", "judge", "x"))
-    found = next(one for one in made.findings if one.code == "shared-uninitialised")
+    found = next(finding for finding in made.findings if finding.code == "shared-uninitialised")
     assert any(
         "a small schedule that shows it" in line and "once: mbarrier.try_wait" in line
         for line in found.evidence
@@ -235,7 +240,7 @@ def test_what_only_drawn_schedules_show_gets_a_small_one(launches: int) -> None:
     small = shlex.split(found.replay)[-1]
     assert small == "replay:base=late:w0.1.0@1!"
     again = judged(launch, policies=(small,))
-    assert found.message in {one.message for one in again.findings}
+    assert found.message in {finding.message for finding in again.findings}
     assert judged(launch, policies=("late",)).verdict != "defect"
 
 

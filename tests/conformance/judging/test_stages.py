@@ -50,7 +50,7 @@ def test_a_tile_in_static_shared_memory() -> None:
     launch = scale(captures=capture())
     stage = api.run(launch).stages["S"]
     assert stage.value.tolist() == (1 + np.arange(128.0)).reshape(2, 4, 16).tolist() and stage.written.all()
-    assert [(one.launch, one.cta, one.phase) for one in stage.moments] == [
+    assert [(moment.launch, moment.cta, moment.phase) for moment in stage.moments] == [
         (0, (0, 0, 0), 0),
         (0, (1, 0, 0), 0),
     ]
@@ -73,7 +73,7 @@ def test_a_stage_may_have_one_reference_for_all_captures() -> None:
     made = judged(
         scale(captures=capture()), lambda x, factor: {"out": factor * x[:100], "S": np.zeros((4, 16))}
     )
-    assert {one.check for one in made.findings} == {"stages"}
+    assert {finding.check for finding in made.findings} == {"stages"}
     made = judged(
         scale(captures=capture()), lambda x, factor: {"out": factor * x[:100], "S": np.zeros((3, 4, 16))}
     )

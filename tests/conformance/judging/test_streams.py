@@ -90,7 +90,7 @@ def judged(made: LaunchFile, y: float | None = 2.0, **options: Any) -> VerdictRe
 
 
 def streams(made: VerdictRecord) -> CheckOutcome | None:
-    return next((one for one in made.checks if one.name == "streams"), None)
+    return next((check for check in made.checks if check.name == "streams"), None)
 
 
 FIRST, LAST = step("a", "x", 1), step("y", "a", 2)
@@ -131,7 +131,7 @@ def test_what_is_ordered_is_clean(steps: tuple[Any, ...]) -> None:
 )
 def test_a_missing_wait_is_a_race_with_both_launches(steps: tuple[Any, ...]) -> None:
     made = judged(launch(*steps, non_blocking=(7,)))
-    races = [one for one in made.findings if one.code == "race-launches"]
+    races = [finding for finding in made.findings if finding.code == "race-launches"]
     assert made.verdict == "defect" and races, made
     message = races[0].message
     assert "launch 0 of the file (step, stream" in message and "launch 1 of the file (step, stream" in message
@@ -161,7 +161,7 @@ def test_the_last_writer_is_that_of_the_order() -> None:
     modules = load(made)
     early, late = (run_once(made, modules, Schedule(policy), RunOptions()) for policy in ("early", "late"))
     assert (early.outputs["y"].values == 1).all() and (late.outputs["y"].values == np.arange(N) + 1).all()
-    assert {one.code for run in (early, late) for one in run.findings} == {"race-launches"}
+    assert {finding.code for run in (early, late) for finding in run.findings} == {"race-launches"}
 
 
 def test_atomics_of_two_streams_do_not_race() -> None:
@@ -182,9 +182,11 @@ def test_atomics_of_two_streams_do_not_race() -> None:
 )
 def test_copies_of_other_streams_race_too(steps: tuple[Any, ...], words: str) -> None:
     made = judged(launch(*steps), y=None)
-    assert any(words in one.message for one in made.findings if one.code == "race-launches"), made
-    joined = tuple(item for one in steps for item in (one, HostWait()))
-    assert not [one for one in judged(launch(*joined), y=None).findings if one.code == "race-launches"]
+    assert any(words in finding.message for finding in made.findings if finding.code == "race-launches"), made
+    joined = tuple(item for step in steps for item in (step, HostWait()))
+    assert not [
+        finding for finding in judged(launch(*joined), y=None).findings if finding.code == "race-launches"
+    ]
 
 
 def test_copies_of_other_bytes_do_not() -> None:
@@ -222,7 +224,7 @@ def test_a_cooperative_grid_runs_at_once(monkeypatch: pytest.MonkeyPatch) -> Non
         made = replace(made, modules=(LaunchModule("m", PtxText(PTX + MEETING)),))
         placed = PlacedLaunch(made, load(made))
         (result,) = placed.run(lambda number, step: {"livelock_limit": 20_000})
-        assert {one.code for one in result.findings} == codes
+        assert {finding.code for finding in result.findings} == codes
 
 
 def test_what_no_stream_can_be_is_refused() -> None:

@@ -76,7 +76,7 @@ EVERYWHERE = "the other inputs 1: wrong in the whole array; by their values thos
 def test_the_cause_of_a_planted_mistake(tmp_path: Path, old: str, new: str, cause: str, probe: str) -> None:
     made = judged(product(tmp_path, (old, new)), matmul, 3)
     assert made.verdict == "defect"
-    (found,) = [one for one in made.findings if one.check == "values"]
+    (found,) = [finding for finding in made.findings if finding.check == "values"]
     assert cause in found.cause
     assert not probe or any(probe in line and "wrong" in line for line in found.evidence), found.evidence
     assert found.wrong and found.elements == 64 * 64
@@ -101,7 +101,7 @@ def test_values_from_before_the_launch() -> None:
     )
     for old, new, cause in expected:
         made = judged(scale((old, new), buffers=(x, out)))
-        assert cause in next(one.cause for one in made.findings if one.code == "value")
+        assert cause in next(finding.cause for finding in made.findings if finding.code == "value")
 
 
 # ---- references
@@ -215,7 +215,7 @@ def test_a_reference_says_what_recorded_bytes_are(tmp_path: Path) -> None:
     }
     reference = replace(function(lambda x, factor: {"out": factor * x[:100]}), buffers=told)
     made = described(launch, reference)
-    assert [one.name for one in made.buffers] == ["x", "out"]
+    assert [buffer.name for buffer in made.buffers] == ["x", "out"]
     assert judge(launch, reference, JudgeOptions(schedules=3)).verdict == "clean"
     for wrong, words in (
         ({"allocation 2": {}}, "names of buffers"),

@@ -140,8 +140,8 @@ def test_a_contradiction_is_named(launch: LaunchFile, words: str) -> None:
     import re
 
     found = told(launch)
-    assert any(re.search(words, " ".join(str(one).split())) for one in found), list(map(str, found))
-    assert all(one.where for one in found)
+    assert any(re.search(words, " ".join(str(error).split())) for error in found), list(map(str, found))
+    assert all(error.where for error in found)
 
 
 def test_what_is_read_through_an_address_is_found_when_it_runs() -> None:
@@ -149,13 +149,13 @@ def test_what_is_read_through_an_address_is_found_when_it_runs() -> None:
     launch = scale(("ld.param.u32 %r5, [p+16];", through))
     assert told(launch) == []
     (result,) = PlacedLaunch(launch, load(launch)).run(lambda number, step: {})
-    assert "param-unset" in {one.code for one in result.errors}
+    assert "param-unset" in {error.code for error in result.errors}
 
 
 def test_a_read_past_the_struct_items_is_a_finding_when_it_runs() -> None:
     launch = scale(arguments=(without(1), MAP))
     (result,) = PlacedLaunch(launch, load(launch)).run(lambda number, step: {})
-    assert [one.code for one in result.errors] == ["param-unset"]
+    assert [error.code for error in result.errors] == ["param-unset"]
 
 
 # ---- other ways to say the same
@@ -217,7 +217,7 @@ def test_what_the_host_does_between_launches() -> None:
 def test_a_store_into_an_input_is_a_finding() -> None:
     launch = scale(arguments=(replace(P, items=(PlacedItem(0, PointerArgument("x")), *P.items[1:])), MAP))
     (result,) = PlacedLaunch(launch, load(launch)).run(lambda number, step: {})
-    assert [one.code for one in result.errors] == ["global-read-only"]
+    assert [error.code for error in result.errors] == ["global-read-only"]
 
 
 # ---- modules

@@ -187,11 +187,13 @@ def test_every_listed_defect_fits_its_text(planted: PlantedDefect) -> None:
     else:
         assert isinstance(planted.expected, Reported) and planted.expected.code
     changed = edits.in_sources(planted.id, planted.edits, target.sources)
-    assert set(changed) == {one.place.file for one in planted.edits if one.place.kind == "source"}
+    assert set(changed) == {edit.place.file for edit in planted.edits if edit.place.kind == "source"}
     assert all(text != target.sources[path] for path, text in changed.items())
-    for one in planted.edits:
-        assert one.place.file != PTX or one.place.text
-        if one.place.opcode:
-            assert edits.lines_at(planted.id, one.place.file, one.place.text, target.sources[one.place.file])
+    for edit in planted.edits:
+        assert edit.place.file != PTX or edit.place.text
+        if edit.place.opcode:
+            assert edits.lines_at(
+                planted.id, edit.place.file, edit.place.text, target.sources[edit.place.file]
+            )
     with planted_reference(planted):  # an edit of a module that does not fit is an error here
         pass

@@ -245,7 +245,7 @@ DONE:"""
 
 def test_a_race_keeps_both_places_the_edge_and_the_section() -> None:
     result = run(RACE, module=".shared .align 4 .b8 buf[4];", threads=64, races=True)
-    found = next(one.sample for one in result.causes if one.code == "race-unordered")
+    found = next(cause.sample for cause in result.causes if cause.code == "race-unordered")
     race = found.machine.race
     assert race is not None and race.missing and race.ptx_line and found.machine.ptx_line
     assert found.cause == f"missing: {race.missing}" and found.machine.isa_section.startswith("9.7.9")
@@ -262,5 +262,8 @@ def test_the_coverage_of_launches() -> None:
     seen = covered(decoded, [result.executed])
     assert seen is not None and seen.branch_ways == 3 and seen.branch_ways_covered == 2
     assert seen.instructions - seen.instructions_covered == 1
-    assert [(one.kind, one.way) for one in seen.not_covered] == [("branch", "taken"), ("output", "")]
-    assert [one.opcode for one in seen.missing()] == ["st.global.u32"]
+    assert [(missed.kind, missed.way) for missed in seen.not_covered] == [
+        ("branch", "taken"),
+        ("output", ""),
+    ]
+    assert [missed.opcode for missed in seen.missing()] == ["st.global.u32"]

@@ -98,7 +98,8 @@ def test_fingerprints_stay_from_run_to_run_and_tell_findings_apart() -> None:
     stage = replace(DEFECT, problem=replace(DEFECT.problem, stage="dP"))
     line = replace(RACE, machine=replace(RACE.machine, source="b.cuh:10"))
     prints = [
-        one["partialFingerprints"][sarif.FINGERPRINT] for one in results(DEFECT, other_run, stage, RACE, line)
+        result["partialFingerprints"][sarif.FINGERPRINT]
+        for result in results(DEFECT, other_run, stage, RACE, line)
     ]
     assert prints[0] == prints[1] and len(set(prints)) == 4
 

@@ -36,7 +36,7 @@ class Damage:
 
 
 def _join(records: Records, head: bool = True) -> str:
-    return "\n".join([*(HEAD if head else []), *(line for one in records for line in one)]) + "\n"
+    return "\n".join([*(HEAD if head else []), *(line for record in records for line in record)]) + "\n"
 
 
 def _none(told: Told, rng: random.Random) -> str:
@@ -75,7 +75,7 @@ _CTA = re.compile(
 
 
 def _no_cta(told: Told, rng: random.Random) -> str:
-    return _join([[_CTA.sub("", line) for line in one] for one in told.hung])
+    return _join([[_CTA.sub("", line) for line in op] for op in told.hung])
 
 
 def _after_clean(told: Told, rng: random.Random) -> str:
@@ -96,7 +96,7 @@ def _ranks(told: Told, rng: random.Random) -> str:
     form = rng.choice(("[rank{}]: ", "[{}]: ", "[default{}]:", "rank {} | ", "[1,{}]<stdout>: "))
     both = [
         [form.format(0) + line for one in told.clean for line in one],
-        [form.format(1) + line for one in told.hung for line in one],
+        [form.format(1) + line for op in told.hung for line in op],
     ]
     out = []
     while any(both):

@@ -79,29 +79,29 @@ def told(trace: Trace, plan: KernelPlan) -> Emulated:
     open_: dict[Who, Op] = {}
     once: set[tuple[object, ...]] = set()
     leaders = {role.first_warp for role in plan.roles}
-    for one in _on_barriers(trace, leaders):
-        found = barrier_at(plan, one.barrier)
+    for event in _on_barriers(trace, leaders):
+        found = barrier_at(plan, event.barrier)
         if found is None:
             continue
         barrier, stage = found
-        who: Who = role_of(plan, one.warp, one.rank), one.rank
+        who: Who = role_of(plan, event.warp, event.rank), event.rank
         at = stage if barrier.stages > 1 else None
-        k = k_block(plan, one.barrier, one.phase)
-        if one.kind in ("arrive", "expect"):
-            key = who, barrier.name, stage, one.phase, "arrive"
+        k = k_block(plan, event.barrier, event.phase)
+        if event.kind in ("arrive", "expect"):
+            key = who, barrier.name, stage, event.phase, "arrive"
             if key not in once:
-                size = one.value if one.kind == "expect" else 0
+                size = event.value if event.kind == "expect" else 0
                 said.append(Said(who, "arrive", barrier.name, at, k, tx=size > 0, bytes=size))
             once.add(key)
-        elif one.kind == "wait" and who not in open_:
-            open_[who] = Op("wait", barrier.name, k, at, one.value)
-            said.append(Said(who, "wait", barrier.name, at, k, one.value))
-        elif one.kind == "pass":
-            key = who, barrier.name, stage, one.phase, "pass"
+        elif event.kind == "wait" and who not in open_:
+            open_[who] = Op("wait", barrier.name, k, at, event.value)
+            said.append(Said(who, "wait", barrier.name, at, k, event.value))
+        elif event.kind == "pass":
+            key = who, barrier.name, stage, event.phase, "pass"
             if key not in once:
                 if who not in open_:
-                    said.append(Said(who, "wait", barrier.name, at, k, one.phase & 1))
-                said.append(Said(who, "done", barrier.name, at, k, one.phase & 1))
+                    said.append(Said(who, "wait", barrier.name, at, k, event.phase & 1))
+                said.append(Said(who, "done", barrier.name, at, k, event.phase & 1))
             once.add(key)
             open_.pop(who, None)
     return Emulated(tuple(said), tuple(open_.items()))

@@ -158,7 +158,7 @@ def is_right(log: HangLog, answer: Answer) -> bool:
         role, cta = log.truth.stopper
         if answer.culprit[0].lower() == log.labels[role].lower() and (blind or answer.culprit[1] == cta):
             return True
-    barriers = {one for name in log.truth.barriers for one in _keys(name, log.wording)}
+    barriers = {key for name in log.truth.barriers for key in _keys(name, log.wording)}
     if not told or key(answer.barrier) not in barriers:
         return False
     allowed = {(log.labels[role].lower(), cta) for role, cta in log.truth.actors}

@@ -63,12 +63,12 @@ def _rounded(left: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarra
     return left @ right, _F16 * (np.abs(left) @ np.abs(right))
 
 
-def _judged(one: Attention) -> tuple[np.ndarray, np.ndarray]:
+def _judged(attention: Attention) -> tuple[np.ndarray, np.ndarray]:
     """O of one head in float64 and the bound of its error: P is rounded to the type of V relative to the
     largest of its row, the result to f16; what f32 adds is small.
     """
-    relative, absolute = _STEP[one.v.dtype]
-    v, p = one.v.astype(np.float64), one.p
+    relative, absolute = _STEP[attention.v.dtype]
+    v, p = attention.v.astype(np.float64), attention.p
     value = p @ v
     moved = relative * p + absolute * p.max(1, keepdims=True, initial=0)
     return value, 1.01 * moved @ np.abs(v) + 2.0**-11 * np.abs(value) + 2.0**-15 * (p @ np.abs(v))

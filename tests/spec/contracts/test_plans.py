@@ -13,7 +13,7 @@ from tileproof.spec.plans.consistency import PATTERN_BYTES
 from tests.kit.plan_views import Operands, operands
 
 PLANS = [plan for plan in known_plans() if plan.mmas]
-CHAINS = [one for plan in PLANS for one in operands(plan)]
+CHAINS = [operand for plan in PLANS for operand in operands(plan)]
 
 
 @pytest.mark.parametrize("one", CHAINS, ids=lambda one: one.name)
@@ -24,8 +24,12 @@ def test_every_mma_of_the_plans_fits(one: Operands) -> None:
 def test_the_plans_use_both_forms_and_both_majors() -> None:
     assert {plan.name for plan in PLANS} >= {"head64", "head128-columns", "head128-part0"}
     assert len(CHAINS) >= 25
-    assert {one.form.ws for one in CHAINS} == {one.form.cta_group == 2 for one in CHAINS} == {True, False}
-    assert {one.form.b_major for one in CHAINS} == {one.form.a_major for one in CHAINS} == {"K", "MN"}
+    assert (
+        {chain.form.ws for chain in CHAINS}
+        == {chain.form.cta_group == 2 for chain in CHAINS}
+        == {True, False}
+    )
+    assert {chain.form.b_major for chain in CHAINS} == {chain.form.a_major for chain in CHAINS} == {"K", "MN"}
 
 
 @pytest.mark.parametrize(
@@ -40,26 +44,26 @@ def test_the_plans_use_both_forms_and_both_majors() -> None:
 )
 @pytest.mark.parametrize("plan", PLANS, ids=lambda plan: f"{plan.name}-{plan.sizes}")
 def test_a_changed_mma_does_not_fit(plan: KernelPlan, change: dict[str, Any], code: str) -> None:
-    for one in operands(plan):
+    for operand in operands(plan):
         flipped = {"K": "MN", "MN": "K"}
         new = {
-            key: flipped[getattr(one.form, key)]
+            key: flipped[getattr(operand.form, key)]
             if value == "flip"
-            else getattr(one.form, key) // 2
+            else getattr(operand.form, key) // 2
             if value == "half"
             else value
             for key, value in change.items()
         }
-        wrong = replace(one, form=replace(one.form, **new))  # type: ignore[arg-type]
-        assert code in {misfit.code for misfit in wrong.misfits()}, one.name
+        wrong = replace(operand, form=replace(operand.form, **new))  # type: ignore[arg-type]
+        assert code in {misfit.code for misfit in wrong.misfits()}, operand.name
 
 
 @pytest.mark.parametrize("name", ["a", "b"])
 def test_a_tile_that_starts_off_its_boundary_is_seen(name: str) -> None:
-    for one in CHAINS:
-        tile = getattr(one, name)
+    for chain in CHAINS:
+        tile = getattr(chain, name)
         view: object = replace(tile, address=tile.address + PATTERN_BYTES[tile.swizzle] // 2)
-        found = replace(one, **{name: view}).misfits()  # type: ignore[arg-type]
+        found = replace(chain, **{name: view}).misfits()  # type: ignore[arg-type]
         assert [(m.code, m.operand, m.at) for m in found] == [("alignment", name.upper(), "run")]
 
 
@@ -68,6 +72,6 @@ def test_a_tile_of_another_swizzle_is_seen() -> None:
     place of none, they are not.
     """
     other: dict[str | None, Swizzle] = {"128B": "64B", "64B": "32B", "none": "32B"}
-    for one in CHAINS:
-        found = replace(one, a=replace(one.a, swizzle=other[one.a.swizzle])).misfits()
-        assert [m.code for m in found] == ["canonical"], one.name
+    for chain in CHAINS:
+        found = replace(chain, a=replace(chain.a, swizzle=other[chain.a.swizzle])).misfits()
+        assert [m.code for m in found] == ["canonical"], chain.name

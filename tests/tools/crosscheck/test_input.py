@@ -115,8 +115,8 @@ def test_every_wait_of_a_kernel_is_respelled_and_it_computes_the_same(name: str)
     assert given_.respelled == first.ptx.count("mbarrier.try_wait")
     launches = [first.with_ptx(ptx) for ptx in (first.ptx, given_.ptx)]
     runs = [
-        emulator.run(one, found.plan(found.variant(d_qk=576)), schedule=Schedule("late"), taps=False)
-        for one in launches
+        emulator.run(launch, found.plan(found.variant(d_qk=576)), schedule=Schedule("late"), taps=False)
+        for launch in launches
     ]
     assert not runs[1].findings
     for output in runs[0].outputs:

@@ -88,7 +88,7 @@ THEIRS = {
     "bulk-copy-out": "no opinion: unsupported_async_instruction",
     "printf": "no opinion: ptx_execution_not_supported",
 }
-NAMES = [one.id for one in PROGRAMS]
+NAMES = [program.id for program in PROGRAMS]
 
 
 def said(opinion: Opinion) -> str:
@@ -120,9 +120,9 @@ def test_sentryward(name: str) -> None:
 
 
 def test_every_wrong_program_has_an_answer_of_both() -> None:
-    wrong = {one.id for one in PROGRAMS if one.wrong}
+    wrong = {program.id for program in PROGRAMS if program.wrong}
     assert set(OURS) == wrong and wrong <= set(THEIRS)
-    assert len({one.id for one in PROGRAMS}) == len(PROGRAMS)
+    assert len({program.id for program in PROGRAMS}) == len(PROGRAMS)
 
 
 def test_a_race_names_both_accesses_and_a_deadlock_its_wait() -> None:

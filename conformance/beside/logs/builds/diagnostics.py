@@ -72,8 +72,8 @@ def read(lines: list[str], numbers: list[int] | None = None) -> Parsed:
     numbers: of each line in the log, from 1, where some were joined.
     """
     parsed = _Reader(lines).read()
-    for one in parsed.diagnostics if numbers is not None else ():
-        one.line = numbers[one.line - 1]  # type: ignore[index]
+    for diagnostic in parsed.diagnostics if numbers is not None else ():
+        diagnostic.line = numbers[diagnostic.line - 1]  # type: ignore[index]
     return parsed
 
 

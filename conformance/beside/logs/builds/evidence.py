@@ -68,14 +68,14 @@ def _mma(diagnostic: Diagnostic) -> tuple[MmaOp | None, str]:
             if made is not None:
                 return made, made.text()
         for value in frame.args.values():
-            for one in value.walk():
-                if "MMA" not in one.base and not one.base.startswith("SM"):
+            for node in value.walk():
+                if "MMA" not in node.base and not node.base.startswith("SM"):
                     continue
-                made = mma_of(one)
+                made = mma_of(node)
                 if made is not None:
                     return made, made.text()
-                if one.base == "MMA_Atom" and one.args and not atom and not one.cut:
-                    atom = str(one.args[0])
+                if node.base == "MMA_Atom" and node.args and not atom and not node.cut:
+                    atom = str(node.args[0])
     return None, atom
 
 

@@ -170,7 +170,7 @@ class _Grouper:
     def _group(self, diagnostic: Diagnostic, path: tuple[SourcePlace, ...]) -> BuildFinding:
         before = self._by_path.get(path) if path else self._assembler(diagnostic)
         broken = _broken_argument(diagnostic)
-        last = next((one for one in reversed(self.found) if _one_compile(one, path)), None)
+        last = next((finding for finding in reversed(self.found) if _one_compile(finding, path)), None)
         outer = before or self._outer(path) or (last if broken else None)
         if outer is not None and (broken or _follows(diagnostic, outer, before)):
             return _follow(outer, diagnostic)

@@ -40,11 +40,11 @@ def explain(parsed: Parsed, log: Path | None = None) -> dict[str, Any]:
     """
     sources = UserSources(log)
     found = findings(parsed, sources)
-    known = [one for one in found if one.understood]
+    known = [finding for finding in found if finding.understood]
     return {
         "verdict": "explained" if known else "not understood" if found else "no errors",
-        "findings": [_row(one, sources) for one in _ordered(found)[:MAX_FINDINGS]],
-        "errors": sum(one.errors + one.follow for one in found if one.diagnostic.is_error),
+        "findings": [_row(finding, sources) for finding in _ordered(found)[:MAX_FINDINGS]],
+        "errors": sum(finding.errors + finding.follow for finding in found if finding.diagnostic.is_error),
         "warnings_left_out": parsed.warnings,
         "remarks": _remarks(parsed, found),
         "read": {"lines": sum(bool(line) for line in parsed.lines)},
@@ -53,11 +53,13 @@ def explain(parsed: Parsed, log: Path | None = None) -> dict[str, Any]:
 
 def _ordered(found: list[BuildFinding]) -> list[BuildFinding]:
     """Understood errors first, then the others, then what only makes the kernel slower."""
-    return sorted(found, key=lambda one: (not one.diagnostic.is_error, not one.understood))
+    return sorted(
+        found, key=lambda build_finding: (not build_finding.diagnostic.is_error, not build_finding.understood)
+    )
 
 
-def _row(one: BuildFinding, sources: UserSources) -> dict[str, Any]:
-    cause, evidence = one.cause, one.evidence
+def _row(finding: BuildFinding, sources: UserSources) -> dict[str, Any]:
+    cause, evidence = finding.cause, finding.evidence
     return {
         "code": cause.code,
         "operand": cause.operand,
@@ -65,44 +67,48 @@ def _row(one: BuildFinding, sources: UserSources) -> dict[str, Any]:
         "fits": cause.fits,
         "edits": [{"of": what, "code": code} for what, code in cause.edits],
         "also": list(cause.also),
-        "message": one.message[:WIDTH],
-        "understood": one.understood,
-        "at": _place(one.at, sources, one),
-        "others": [_place(place, sources) for place in one.others],
-        "callers": [[_place(place, sources) for place in path] for path in one.callers],
+        "message": finding.message[:WIDTH],
+        "understood": finding.understood,
+        "at": _place(finding.at, sources, finding),
+        "others": [_place(place, sources) for place in finding.others],
+        "callers": [[_place(place, sources) for place in path] for path in finding.callers],
         "chains": [
-            [_place(place, None if is_library(place.file) else sources, one) for place in chain]
-            for chain in one.chains
+            [_place(place, None if is_library(place.file) else sources, finding) for place in chain]
+            for chain in finding.chains
         ],
-        "library": None if one.diagnostic.place == one.at else _place(one.diagnostic.place, None),
+        "library": None if finding.diagnostic.place == finding.at else _place(finding.diagnostic.place, None),
         "mma": evidence.atom,
         "operands": operand_rows(evidence),
-        "arguments": one.arguments,
-        "errors": one.errors,
-        "instantiations": len(one.trails),
-        "follow": one.follow,
+        "arguments": finding.arguments,
+        "errors": finding.errors,
+        "instantiations": len(finding.trails),
+        "follow": finding.follow,
         "followers": [
-            {"at": _place(place, None), "message": message[:WIDTH]} for place, message in one.followers
+            {"at": _place(place, None), "message": message[:WIDTH]} for place, message in finding.followers
         ],
-        "cut": one.diagnostic.cut,
-        "line": one.diagnostic.line,
+        "cut": finding.diagnostic.cut,
+        "line": finding.diagnostic.line,
     }
 
 
 def _place(
-    place: SourcePlace | None, sources: UserSources | None, one: BuildFinding | None = None
+    place: SourcePlace | None, sources: UserSources | None, finding: BuildFinding | None = None
 ) -> dict[str, Any] | None:
     if place is None:
         return None
     text = sources.line(place) if sources is not None else ""
-    if not text and one is not None and one.diagnostic.place == place and one.diagnostic.echo:
-        text = one.diagnostic.echo[0][:WIDTH]
+    if not text and finding is not None and finding.diagnostic.place == place and finding.diagnostic.echo:
+        text = finding.diagnostic.echo[0][:WIDTH]
     return {"file": place.file, "line": place.line, "text": text}
 
 
 def _remarks(parsed: Parsed, found: list[BuildFinding]) -> list[str]:
     remarks = []
-    errors = sum(one.errors + one.follow for one in found if one.diagnostic.tool == "nvcc")
+    errors = sum(
+        build_finding.errors + build_finding.follow
+        for build_finding in found
+        if build_finding.diagnostic.tool == "nvcc"
+    )
     if parsed.announced > errors:
         remarks.append(
             f"the compiler counted {parsed.announced} errors and the log shows {errors} of them: "

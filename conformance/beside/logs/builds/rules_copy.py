@@ -26,11 +26,11 @@ def copy_operation(case: ErrorCase) -> Type | None:
     """The copy operation in the trail."""
     for frame in case.frames:
         for value in frame.args.values():
-            for one in value.walk():
-                if TMEM_OP.search(one.base) or _LDSM.search(one.base) or one.base in _VECTOR_OPS:
-                    return one
-                if one.base.startswith(("SM90_TMA", "SM100_TMA", "SM80_CP_ASYNC", "SM90_BULK")):
-                    return one
+            for node in value.walk():
+                if TMEM_OP.search(node.base) or _LDSM.search(node.base) or node.base in _VECTOR_OPS:
+                    return node
+                if node.base.startswith(("SM90_TMA", "SM100_TMA", "SM80_CP_ASYNC", "SM90_BULK")):
+                    return node
     return None
 
 

@@ -66,15 +66,15 @@ def mma(case: ErrorCase) -> BuildCause | None:
         codes, operands = hinted
         role = case.evidence.part_role
         fitting = [
-            one
-            for one in found
-            if one.code in codes
-            and (not operands or one.operand in (*operands, "MMA"))
-            and (role is None or one.operand in (role, "MMA") or one.code.startswith("extent"))
+            misfit
+            for misfit in found
+            if misfit.code in codes
+            and (not operands or misfit.operand in (*operands, "MMA"))
+            and (role is None or misfit.operand in (role, "MMA") or misfit.code.startswith("extent"))
         ]
         if fitting:
-            return _cause(case.evidence, sorted(fitting, key=lambda one: codes.index(one.code)))
-    compile_time = [one for one in found if one.at == "compile"]
+            return _cause(case.evidence, sorted(fitting, key=lambda misfit: codes.index(misfit.code)))
+    compile_time = [misfit for misfit in found if misfit.at == "compile"]
     if compile_time and (hinted is not None or _about_mma(case)):
         return _cause(case.evidence, compile_time)
     return None if hinted is None else _alone(case, hinted[0])
@@ -99,9 +99,9 @@ def _cause(evidence: Evidence, found: Sequence[Misfit]) -> BuildCause:
     first = found[0]
     remedy = advice.for_misfit(evidence, first)
     others = tuple(
-        f"{one.sentence}; what fits: {one.fits}"
-        for one in found[1:]
-        if one.sentence != first.sentence and (remedy is None or one.operand != first.operand)
+        f"{misfit.sentence}; what fits: {misfit.fits}"
+        for misfit in found[1:]
+        if misfit.sentence != first.sentence and (remedy is None or misfit.operand != first.operand)
     )
     fits, edits = (first.fits, ()) if remedy is None else (remedy.words, remedy.edits)
     return BuildCause(first.code, first.sentence, fits, first.operand, others, edits=edits)

@@ -42,7 +42,7 @@ def arguments(case: ErrorCase) -> list[str]:
         start = note.find("argument types are: (")
         if start >= 0:
             listed = parse("arguments<" + note[start + 21 :].rstrip(")") + ">").args
-            return [made.text() if (made := tensor_of(one)) else _short(str(one)) for one in listed]
+            return [made.text() if (made := tensor_of(arg)) else _short(str(arg)) for arg in listed]
     return []
 
 

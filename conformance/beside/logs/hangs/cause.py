@@ -134,22 +134,22 @@ def state(graph: WaitGraph, wait: Wait) -> BarrierState | None:
     )
 
 
-def same_round(graph: WaitGraph, one: Wait, other: Wait) -> bool:
+def same_round(graph: WaitGraph, wait: Wait, other: Wait) -> bool:
     """Whether two actors' waits are for the same phase."""
-    told = one.event.k is not None and other.event.k is not None
-    both = (one.actor, other.actor)
-    if told and all(graph.rounds.rises(graph.histories[actor], one.place) for actor in both):
-        return one.event.k == other.event.k
+    told = wait.event.k is not None and other.event.k is not None
+    both = (wait.actor, other.actor)
+    if told and all(graph.rounds.rises(graph.histories[actor], wait.place) for actor in both):
+        return wait.event.k == other.event.k
     if not graph.log.head_missing:
-        return one.ordinal == other.ordinal
+        return wait.ordinal == other.ordinal
     if told:
-        return one.event.k == other.event.k
-    mine = graph.histories[one.actor].on(one.place)
+        return wait.event.k == other.event.k
+    mine = graph.histories[wait.actor].on(wait.place)
     theirs = graph.histories[other.actor].on(other.place)
     # The log may begin in the middle: count from the end.
-    return one.event.phase == other.event.phase and len(mine) - mine.index(one) == len(theirs) - theirs.index(
-        other
-    )
+    return wait.event.phase == other.event.phase and len(mine) - mine.index(wait) == len(
+        theirs
+    ) - theirs.index(other)
 
 
 def passed_elsewhere(graph: WaitGraph, wait: Wait) -> list[Wait]:

@@ -56,7 +56,7 @@ def hangs(graph: WaitGraph) -> list[LoggedHang]:
     judged = _by_known_producers(graph, judged)
     made: list[LoggedHang] = []
     for root, found in judged:
-        hang = next((one for one in made if _same(graph, one, root, found[0])), None)
+        hang = next((logged_hang for logged_hang in made if _same(graph, logged_hang, root, found[0])), None)
         if hang is None:
             made.append(LoggedHang(root, found))
             continue

@@ -171,7 +171,7 @@ class WaitGraph:
             for h in self.groups[wait.actor.group]
             if h.actor.role in roles and (leads or (h.busy and h.actor.cta == wait.actor.cta))
         }
-        other = {one for one in twins - known if one.cta != wait.actor.cta}
+        other = {twin for twin in twins - known if twin.cta != wait.actor.cta}
         twins -= {one for one in other if self._serves_not(one, wait.event.barrier, known)}
         return known | {twin for twin in twins if twin != wait.actor}
 
@@ -314,11 +314,12 @@ def _add_plan_producers(graph: WaitGraph, plan: KernelPlan) -> None:
 def _lacking(graph: WaitGraph, wait: Wait) -> list[LogEdge]:
     """The producers whose arrival this wait lacks: its own CTA's first, others if all of those arrived."""
     if wait.event.scope == "tmem":
-        return [LogEdge(wait.actor, one.actor, 0, 1) for one in graph.holders(wait)]
+        return [LogEdge(wait.actor, holder.actor, 0, 1) for holder in graph.holders(wait)]
     if wait.event.scope != "mbarrier":
         need = wait.ordinal + 1
         made = {
-            one: len(graph.histories[one].arrivals_on(wait.event.barrier)) for one in graph.participants(wait)
+            participant: len(graph.histories[participant].arrivals_on(wait.event.barrier))
+            for participant in graph.participants(wait)
         }
         return [LogEdge(wait.actor, one, made[one], need) for one in sorted(made) if made[one] < need]
     late = {actor for actor in graph.producers_of(wait) if graph.lacks(wait, actor)}

@@ -168,12 +168,12 @@ def _parity_by_k(graph: WaitGraph, root: Wait) -> HangCause | None:
     )
 
 
-def same_place_in_time(graph: WaitGraph, one: Wait, other: Wait) -> bool:
+def same_place_in_time(graph: WaitGraph, wait: Wait, other: Wait) -> bool:
     """As `same_round`, by k-block if both waits have one."""
-    if one.event.k is not None and other.event.k is not None and one.event.k != other.event.k:
+    if wait.event.k is not None and other.event.k is not None and wait.event.k != other.event.k:
         return False
-    known = one.event.k is not None or not graph.log.head_missing
-    return known and same_round(graph, one, other)
+    known = wait.event.k is not None or not graph.log.head_missing
+    return known and same_round(graph, wait, other)
 
 
 def _parity_elsewhere(graph: WaitGraph, root: Wait) -> HangCause | None:

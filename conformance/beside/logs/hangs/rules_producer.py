@@ -183,8 +183,8 @@ def _stopped_first(graph: WaitGraph, root: Wait) -> HangCause | None:
     ):
         return None
     found = [history for history in graph.groups[root.actor.group] if stopped_midway(graph, history)]
-    found = [one for one in found if one.actor.cta == root.actor.cta] or found
-    if len({one.actor.role for one in found}) != 1:
+    found = [group for group in found if group.actor.cta == root.actor.cta] or found
+    if len({group.actor.role for group in found}) != 1:
         return None
     actor, last = found[0].actor, found[0].last_line
     what = (

@@ -29,8 +29,8 @@ def test_a_mistake_is_found_at_its_line(name: str, wrong: str) -> None:
         CASES[name][0](wrong)
     codes = {"race": {"race-unordered", "race-clusters"}}.get(wrong, {"global-out-of-bounds"})
     found = raised.value.findings
-    assert {one.code for one in found} <= codes
-    assert {one.machine.source for one in found} == {planted_line(name, wrong)}
+    assert {finding.code for finding in found} <= codes
+    assert {finding.machine.source for finding in found} == {planted_line(name, wrong)}
     # A person reads the launch, the code and the line.
     text = str(raised.value)
     assert name in text and planted_line(name, wrong) in text and found[0].code in text

@@ -22,7 +22,7 @@ def entry(*lines: str) -> PtxCode:
     """An entry of these lines alone."""
     head, _, tail = TEXT.partition("\t.loc\t1 10 0\n")
     end = tail[tail.index("\tret;") :]
-    return code(head + "".join(f"{one if one.endswith(':') else chr(9) + one}\n" for one in lines) + end)
+    return code(head + "".join(f"{line if line.endswith(':') else chr(9) + line}\n" for line in lines) + end)
 
 
 def told(
@@ -35,7 +35,7 @@ def told(
 ) -> list[str]:
     """What is proved of each mutant of the nth line that reads so."""
     read = entry(*lines)
-    found = [one for one in read.code if read.lines[one.number - 1].strip() == which]
+    found = [line for line in read.code if read.lines[line.number - 1].strip() == which]
     at = found[nth]
     mutants = [one for one in OPERATORS[operator](read, at) if words in one.what]
     assert mutants

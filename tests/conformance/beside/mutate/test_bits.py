@@ -75,9 +75,9 @@ def test_a_loop_ends() -> None:
 )
 def test_operands_that_share_no_bit_are_no_mutants(constant: str, same: bool) -> None:
     read = made(f"or.b32 %r40, %r1, {constant};")
-    (at,) = (one for one in read.code if one.opcode == "or.b32")
+    (at,) = (line for line in read.code if line.opcode == "or.b32")
     assert apart(read, at) == same
-    proposed = {one.what.split()[0] for one in opcode(read, at)}
+    proposed = {variation.what.split()[0] for variation in opcode(read, at)}
     assert proposed == ({"and"} if same else {"and", "xor"})
 
 

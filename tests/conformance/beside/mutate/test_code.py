@@ -15,13 +15,13 @@ def test_operands_are_split_outside_brackets():
 
 def test_instructions_places_and_blocks():
     read = code()
-    by_opcode = {one.opcode: one for one in read.code}
+    by_opcode = {line.opcode: line for line in read.code}
     wait = by_opcode["mbarrier.try_wait.parity.acquire.cta.shared::cta.b64"]
     assert wait.frames == (("barrier.cuh", 65), ("kernel.cuh", 20))
     assert TEXT.split("\n")[wait.span[0] - 1].strip() == "{" and wait.span[0] < wait.number < wait.span[1]
     assert by_opcode["st.shared.b32"].defines == frozenset()
     assert by_opcode["add.s32"].defines == {"%r3"} and by_opcode["add.s32"].uses == {"%r1", "%r2"}
-    branch = next(one for one in read.code if one.guard == "@%p1")
+    branch = next(line for line in read.code if line.guard == "@%p1")
     assert branch.opcode == "bra" and branch.uses >= {"%p1"}
     assert by_opcode["ret"].block > branch.block
 
@@ -44,7 +44,7 @@ def test_every_instruction_of_a_kernel_is_read():
     found = kernel("head128-part0")
     built = found.build(found.variants[0])
     read = PtxCode(built.ptx, built.entry)
-    known = {one.number for one in read.code}
+    known = {line.number for line in read.code}
     start = next(n for n, line in enumerate(read.lines) if f".entry {built.entry}" in line)
     missed = [
         line
@@ -52,4 +52,4 @@ def test_every_instruction_of_a_kernel_is_read():
         if ";" in line and n not in known and not line.strip().startswith((".", "//"))
     ]
     assert not missed and len(known) > 1000
-    assert all(one.frames and one.frames[-1][1] for one in read.code[5:])
+    assert all(line.frames and line.frames[-1][1] for line in read.code[5:])

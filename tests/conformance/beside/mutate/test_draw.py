@@ -26,7 +26,8 @@ void run() {
 def words(pool: Pool, seed: int, count: int = 60) -> list[str]:
     """Operator and change of what a seed draws."""
     return [
-        f"{one.operator}: {one.what}" for one in itertools.islice(draw(pool, list(OPERATORS), seed), count)
+        f"{mutant.operator}: {mutant.what}"
+        for mutant in itertools.islice(draw(pool, list(OPERATORS), seed), count)
     ]
 
 
@@ -39,23 +40,28 @@ def test_a_seed_draws_the_same_everywhere():
 
 def test_operators_take_turns_and_no_place_comes_again_before_all_had_their_turn():
     drawn = list(itertools.islice(draw(Pool(code()), ["rounding", "remove-sync"], 1), 6))
-    assert [one.operator for one in drawn] == ["rounding", *["remove-sync"] * 3, "rounding", "remove-sync"]
+    assert [mutant.operator for mutant in drawn] == [
+        "rounding",
+        *["remove-sync"] * 3,
+        "rounding",
+        "remove-sync",
+    ]
     every = list(draw(Pool(code()), ["rounding"], 1, rounds=1))
     assert len(every) == 1, "three fma of one line are one place"
     sync = list(draw(Pool(code()), ["remove-sync"], 1, rounds=1))
-    assert len({one.frames for one in sync}) == len(sync)
+    assert len({mutant.frames for mutant in sync}) == len(sync)
 
 
 def test_a_draw_ends_when_everything_was_drawn():
     drawn = list(draw(Pool(code()), ["parity", "wait-once"], 0))
-    assert [one.operator for one in drawn] == ["parity", "wait-once"]
+    assert [mutant.operator for mutant in drawn] == ["parity", "wait-once"]
 
 
 def test_sources_change_in_lines_that_were_compiled():
     text = TEXT.replace(".loc\t1 30 5", ".loc\t1 3 5").replace(".loc\t1 31 5", ".loc\t1 4 5")
     pool = Pool(code(text.replace(".loc\t1 12 0", ".loc\t1 2 0")), {"kernel.cuh": SOURCE})
     changed = {
-        name: [one.sources["kernel.cuh"] for one in draw(pool, [name], 0)]
+        name: [mutant.sources["kernel.cuh"] for mutant in draw(pool, [name], 0)]
         for name in wanted(None)
         if name.startswith("source-")
     }
@@ -146,11 +152,17 @@ def test_a_draw_can_keep_to_a_place():
     every = list(draw(Pool(code()), list(OPERATORS), 1))
     (file, line) = every[0].frames[-1]
     name = file.rsplit("/", 1)[-1]
-    there = [one for one in every if stands_at(one, places_named([f"{name}:{line}"]))]
-    assert there and all((file, line) in one.frames for one in there)
-    assert any(one not in there for one in every)
-    assert all(stands_at(one, places_named([name])) for one in every if any(f == file for f, _ in one.frames))
-    assert not any(stands_at(one, places_named([name[1:]])) for one in every), "the end of a name is no path"
+    there = [mutant for mutant in every if stands_at(mutant, places_named([f"{name}:{line}"]))]
+    assert there and all((file, line) in mutant.frames for mutant in there)
+    assert any(mutant not in there for mutant in every)
+    assert all(
+        stands_at(mutant, places_named([name]))
+        for mutant in every
+        if any(f == file for f, _ in mutant.frames)
+    )
+    assert not any(stands_at(mutant, places_named([name[1:]])) for mutant in every), (
+        "the end of a name is no path"
+    )
 
 
 @pytest.mark.parametrize("text", ["", "kernel.cuh:", "kernel.cuh:0", "kernel.cuh:x", "a:b:1"])

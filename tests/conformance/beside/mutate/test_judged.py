@@ -143,12 +143,12 @@ def test_the_command_scores_a_small_draw(tmp_path):
     done = CliRunner().invoke(mutate, [KERNEL, *draw, "--json", *kept])
     result = json.loads(done.stdout)
     assert result["score"]["drawn"] == 10 and result["score"]["crashed or stopped"] == 0
-    assert [one["number"] for one in result["mutants"]] == list(range(10))
-    survived = [one for one in result["mutants"] if one["verdict"] == "survived"]
+    assert [load["number"] for load in result["mutants"]] == list(range(10))
+    survived = [load for load in result["mutants"] if load["verdict"] == "survived"]
     assert not survived and result["verdict"] == "killed"
     (line,) = ledger.read_text().splitlines()
     head, *rows = map(json.loads, journal.read_text().splitlines())
-    assert head["seed"] == 5 and [one["number"] for one in rows] == list(range(10))
+    assert head["seed"] == 5 and [row["number"] for row in rows] == list(range(10))
     assert json.loads(line)["seed"] == 5 and json.loads(line)["killed"] == result["score"]["killed"]
 
 

@@ -27,12 +27,12 @@ def test_a_wait_of_a_ring_that_is_tried_once_is_found() -> None:
                 run_case(
                     under_test_of(kernel, variant, mutant, Recorder(2_000_000)),
                     case,
-                    one,
+                    ring,
                     explain=False,
                     again=False,
                 ).findings
             )
-            for one in RINGS
+            for ring in RINGS
         ]
 
     waits = [one for at in code.code for one in OPERATORS["wait-once"](code, at)]

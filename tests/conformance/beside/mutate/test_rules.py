@@ -24,7 +24,7 @@ def made(*lines: str, align: int = 1024) -> PtxCode:
 
 def told(read: PtxCode, opcode: str, operator: str, words: str, facts: Facts = FACTS) -> str:
     """What is proved of the mutant of the last such instruction whose words begin so."""
-    at = next(one for one in reversed(read.code) if one.opcode.startswith(opcode))
+    at = next(line for line in reversed(read.code) if line.opcode.startswith(opcode))
     (one,) = (one for one in OPERATORS[operator](read, at) if one.what.startswith(words))
     return proved(read, Drawn(0, operator, one.what, at.frames, at.opcode, dict(one.lines)), facts)
 
@@ -99,7 +99,7 @@ def test_a_register_that_differs_in_bits_that_are_not_used(changes, holds):
 )
 def test_a_register_that_is_made_of_the_other(make, use, holds):
     read = made("and.b32 %r41, %r1, 1008;", make, use, "st.shared.b32 [%r4], %r43;")
-    at = next(one for one in read.code if one.operands[:1] == ("%r43",))
+    at = next(line for line in read.code if line.operands[:1] == ("%r43",))
     (one,) = (one for one in OPERATORS["operand"](read, at) if one.what.startswith("%r41 instead of %r42"))
     says = proved(read, Drawn(0, "operand", one.what, at.frames, at.opcode, dict(one.lines)), FACTS)
     assert says.startswith("rule unread bits") == holds
@@ -141,7 +141,7 @@ FIELD = ("mov.u32 %r40, smem;", "add.s32 %r41, %r40, 4096;", "shr.u32 %r42, %r41
 )
 def test_bits_that_a_mask_takes_away(last, align, words, holds):
     read = made(*FIELD, last, "st.shared.b32 [%r4], %r43;", align=align)
-    at = next(one for one in read.code if one.operands[:1] == ("%r41",))
+    at = next(line for line in read.code if line.operands[:1] == ("%r41",))
     (one,) = (one for one in OPERATORS["immediate"](read, at) if one.what.startswith(words))
     says = proved(read, Drawn(0, "immediate", one.what, at.frames, at.opcode, dict(one.lines)), FACTS)
     assert says.startswith("rule unread bits") == holds
@@ -151,7 +151,7 @@ def test_a_register_that_something_unread_mentions_is_read():
     """Of instructions that do not stand alone on their line nothing is known."""
     lines = (*FIELD, "and.b32 %r43, %r42, 16320;", "{ .reg .b32 x; mov.b32 x, %r41; }")
     read = made(*lines)
-    at = next(one for one in read.code if one.operands[:1] == ("%r41",))
+    at = next(line for line in read.code if line.operands[:1] == ("%r41",))
     (one,) = (one for one in OPERATORS["immediate"](read, at) if one.what.startswith("4096 is 4112"))
     assert not proved(read, Drawn(0, "immediate", one.what, at.frames, at.opcode, dict(one.lines)), FACTS)
 
@@ -186,7 +186,7 @@ def test_a_difference_for_a_sum_modulo_twice_its_number(mask, holds):
     used = (f"and.b32 %r42, %r41, {mask};", "st.shared.b32 [%r4], %r42;")
     lines = ("mov.b32 %r41, 0;", "add.s32 %r41, %r41, 4;", *used)
     read = made(*lines)
-    at = next(one for one in read.code if one.opcode == "add.s32" and one.operands[0] == "%r41")
+    at = next(line for line in read.code if line.opcode == "add.s32" and line.operands[0] == "%r41")
     (one,) = (one for one in OPERATORS["opcode"](read, at) if one.what.startswith("sub instead of add"))
     says = proved(read, Drawn(0, "opcode", one.what, at.frames, at.opcode, dict(one.lines)), FACTS)
     assert says.startswith("rule unread bits") == holds
@@ -271,7 +271,7 @@ def test_a_fence_behind_the_same_fence(lines, holds):
 )
 def test_a_fence_before_the_same_fence(lines, holds):
     read = made(*lines)
-    at = next(one for one in read.code if one.opcode.startswith("tcgen05.fence"))
+    at = next(line for line in read.code if line.opcode.startswith("tcgen05.fence"))
     one = Drawn(0, "remove-sync", "removed", at.frames, at.opcode, {at.number: ""})
     assert proved(read, one, FACTS).startswith("rule a fence") == holds
 
@@ -341,7 +341,7 @@ INITS, ARRIVES = "fence.mbarrier_init.release.cluster;", "barrier.cluster.arrive
 )
 def test_a_fence_of_inits_before_a_barrier(lines, cluster, holds):
     read = made(*lines)
-    at = next(one for one in read.code if one.opcode.startswith("fence.mbarrier_init"))
+    at = next(line for line in read.code if line.opcode.startswith("fence.mbarrier_init"))
     mutant = Drawn(0, "remove-sync", "removed", at.frames, at.opcode, {at.number: ""})
     says = proved(read, mutant, Facts(cluster, 0))
     assert says.startswith("rule a fence of inits before a barrier") == holds
@@ -369,7 +369,7 @@ LD = "tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r11}, [%r9];"
 )
 def test_a_fence_of_a_warp(lines, holds):
     read = made(*lines)
-    at = next(one for one in read.code if one.opcode.startswith(("tcgen05.fence", "fence.proxy")))
+    at = next(line for line in read.code if line.opcode.startswith(("tcgen05.fence", "fence.proxy")))
     (one,) = (one for one in OPERATORS["move"](read, at) if one.what.startswith(at.opcode.split(".sh")[0]))
     mutant = Drawn(0, "move", one.what, at.frames, at.opcode, dict(one.lines))
     assert proved(read, mutant, FACTS).startswith("rule a fence of a warp") == holds
@@ -390,7 +390,7 @@ INIT = "mbarrier.init.shared::cta.b64 [%r4], %r2;"
 )
 def test_what_changes_places_with_a_fence_that_may_be_left_out(lines, holds):
     read = made(*lines)
-    at = next(one for one in read.code if one.opcode.startswith("mbarrier.init"))
+    at = next(line for line in read.code if line.opcode.startswith("mbarrier.init"))
     (one,) = (one for one in OPERATORS["move"](read, at) if one.what.startswith("mbarrier.init"))
     mutant = Drawn(0, "move", one.what, at.frames, at.opcode, dict(one.lines))
     assert proved(read, mutant, Facts(2, 0)).startswith("rule a fence of inits") == holds
@@ -440,7 +440,7 @@ TMA = (
 )
 def test_nothing_to_release(lines, holds):
     read = made(*lines)
-    at = next(one for one in reversed(read.code) if one.operands[-1:] == ("%r60",))
+    at = next(line for line in reversed(read.code) if line.operands[-1:] == ("%r60",))
     (one,) = (one for one in OPERATORS["scope"](read, at) if one.what.startswith(".release. is .relaxed."))
     mutant = Drawn(0, "scope", one.what, at.frames, at.opcode, dict(one.lines))
     assert proved(read, mutant, FACTS).startswith("rule nothing to release") == holds
@@ -567,7 +567,7 @@ def test_a_number_that_is_only_asked_whether_it_is_0(user, words, holds):
 )
 def test_a_number_that_is_moved_and_only_asked_whether_it_is_0(number, user, words, holds):
     read = made(f"mov.u32 %r41, {number};", user)
-    at = next(one for one in read.code if one.operands[:1] == ("%r41",))
+    at = next(line for line in read.code if line.operands[:1] == ("%r41",))
     (one,) = (one for one in OPERATORS["immediate"](read, at) if one.what.startswith(words))
     mutant = Drawn(0, "immediate", one.what, at.frames, at.opcode, dict(one.lines))
     assert proved(read, mutant, FACTS).startswith("rule a value") == holds
@@ -609,7 +609,7 @@ FLAGGED = "or.b32 %r43, %r1, 65536;"  # %r1 is a thread's number
 def test_a_comparison_that_comes_out_the_same(lines, becomes, holds):
     """Of a register that is made, here with 0, with another number or of another register."""
     read = made(*lines, "setp.ne.b32 %p2, %r41, 0;")
-    at = next(one for one in read.code if one.opcode == "setp.ne.b32")
+    at = next(line for line in read.code if line.opcode == "setp.ne.b32")
     mutant = Drawn(0, "immediate", "", at.frames, at.opcode, {at.number: f"\t{becomes}"})
     assert proved(read, mutant, FACTS).startswith("rule a comparison") == holds
 

@@ -20,7 +20,7 @@ TWO = ("mov.b32 %r50, 7;", "mov.b32 %r51, 64;")
 def same_bits(lines: tuple[str, ...], was: str, becomes: str) -> str:
     """What is proved of these lines with one changed."""
     found = made(*lines)
-    (at,) = (one for one in found.code if found.lines[one.number - 1].strip() == was)
+    (at,) = (line for line in found.code if found.lines[line.number - 1].strip() == was)
     assert found.lines[at.number - 1].strip() != becomes
     return proved(found, Drawn(0, "immediate", "", at.frames, at.opcode, {at.number: f"\t{becomes}"}), FACTS)
 
@@ -179,7 +179,7 @@ def test_what_others_do_behind_the_same_barrier(lines: tuple[str, ...], right: b
 def test_what_an_arrival_releases(arrival: str, before: tuple[str, ...], cluster: int, right: bool) -> None:
     facts = Facts(cluster, 200_000)
     found = made(*before, arrival)
-    at = next(one for one in found.code if one.operands[-1:] == ("%r60",))
+    at = next(line for line in found.code if line.operands[-1:] == ("%r60",))
     (one,) = (one for one in OPERATORS["scope"](found, at) if one.what.startswith(".release. is .relaxed."))
     says = proved(found, Drawn(0, "scope", one.what, at.frames, at.opcode, dict(one.lines)), facts)
     assert says.startswith("rule nothing to release") == right

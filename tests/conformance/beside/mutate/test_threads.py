@@ -22,7 +22,7 @@ def of(*lines: str, count: str = "192, 1, 1") -> PtxCode:
 
 
 def told(read: PtxCode, opcode: str, operator: str, words: str) -> str:
-    at = next(one for one in reversed(read.code) if one.opcode.startswith(opcode))
+    at = next(line for line in reversed(read.code) if line.opcode.startswith(opcode))
     (one,) = (one for one in OPERATORS[operator](read, at) if one.what.startswith(words))
     return proved(read, Drawn(0, operator, one.what, at.frames, at.opcode, dict(one.lines)), Facts(1, 1000))
 
@@ -112,6 +112,6 @@ def test_a_register_of_another_block_is_not_taken_for_made():
     skipped = ("setp.gt.u32 %p1, %r9, 3;", "@%p1 bra $L__BB0_7;", "mov.u32 %r6, 0;", "$L__BB0_7:")
     for lines, right in ((skipped, False), (("mov.u32 %r6, 0;",), True)):
         read = of(*WARP, "mov.u32 %r7, 0;", *lines, "add.s32 %r8, %r1, %r7;", USED.format("%r8"))
-        at = next(one for one in read.code if one.operands[:1] == ("%r8",))
+        at = next(line for line in read.code if line.operands[:1] == ("%r8",))
         drawn = Drawn(0, "operand", "", (), at.opcode, {at.number: "\tadd.s32 %r8, %r1, %r6;"})
         assert bool(proved(read, drawn, Facts(1, 1000))) == right

@@ -49,7 +49,7 @@ _FAILED = {
 def test_calls_of_the_runtime(runtime_calls: Path, what: str, capfd: pytest.CaptureFixture[str]) -> None:
     done = recorder.record([str(runtime_calls), what], run=True)
     assert (done.exit_code, done.problem, done.findings) == (0, None, {}), capfd.readouterr().out
-    assert [one.call for one in done.failed] == _FAILED.get(what, [])
+    assert [call.call for call in done.failed] == _FAILED.get(what, [])
 
 
 def test_without_run_the_program_reads_no_results(runtime_calls: Path) -> None:
@@ -60,7 +60,7 @@ def test_without_run_the_program_reads_no_results(runtime_calls: Path) -> None:
 def test_calls_of_the_driver(driver_calls: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     done = recorder.record([str(driver_calls), str(tmp_path / "kernel.ptx")], run=True)
     assert (done.exit_code, done.problem, done.findings) == (0, None, {}), capfd.readouterr().out
-    assert [one.call for one in done.failed] == [
+    assert [call.call for call in done.failed] == [
         "cuDeviceGet",
         "cuTensorMapEncodeTiled",
         "cuModuleGetFunction",

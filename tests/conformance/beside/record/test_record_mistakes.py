@@ -94,7 +94,7 @@ def test_a_finding_stops_the_program_and_is_told(program: Path, tmp_path: Path) 
     result = _cli("record", "--run", "--json", "-o", str(tmp_path), "--", str(program), "out-of-bounds")
     assert result.exit_code == 1
     found = json.loads(result.stdout)
-    assert [(one["launch"], one["code"]) for one in found["findings"]] == [(1, "global-out-of-bounds")]
+    assert [(load["launch"], load["code"]) for load in found["findings"]] == [(1, "global-out-of-bounds")]
     assert found["failed_calls"][0]["code"] == 719 and found["program_exit_code"] == 1
     # Without --run nobody sees it.
     assert _cli("record", "-o", str(tmp_path), "--", str(program), "out-of-bounds").exit_code == 0

@@ -105,7 +105,7 @@ def waits_of(made: Played, line: int) -> int:
 def test_every_wait_of_the_run_is_found_once(body: str) -> None:
     made = run(body, 7)
     timed = made.clocks(HOPPER, "likely", True)  # or it says what is missing
-    lines = {one.line for one in made.code.sass if is_look(one)}
+    lines = {sass.line for sass in made.code.sass if is_look(sass)}
     asked = [
         span for spans in timed.waits.values() for span in spans
         if isinstance(span.cause, tuple) and span.cause[0] == "mbarrier"

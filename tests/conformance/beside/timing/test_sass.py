@@ -76,7 +76,7 @@ def test_a_function_that_is_not_there_is_named() -> None:
 def test_machine_code_names_the_lines_of_the_ptx() -> None:
     text = PTX.format("add.u32 %r1, %r1, 7;")
     lines = text.splitlines()
-    named = {one.root: lines[one.line - 1].split()[0] for one in assemble(text, "sm_100a", "kernel")}
+    named = {sass.root: lines[sass.line - 1].split()[0] for sass in assemble(text, "sm_100a", "kernel")}
     assert named["LDG"] == "ld.global.u32"
     assert named["STG"] == "st.global.u32"
 

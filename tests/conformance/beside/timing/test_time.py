@@ -105,7 +105,7 @@ def test_waits_are_called_as_the_plan_does(run: Played) -> None:
 def test_a_step_that_no_machine_code_does_is_an_error(run: Played) -> None:
     """Planted: the machine code of one block is not matched to any block of PTX."""
     waited = next(line for lines in run.work.steps.values() for line in lines)
-    without = [replace(one, line=0) if one.line == waited else one for one in run.code.sass]
+    without = [replace(sass, line=0) if sass.line == waited else sass for sass in run.code.sass]
     with pytest.raises(TileproofError, match="did not find the machine code"):
         replace(run, code=replace(run.code, sass=without)).clocks(BLACKWELL, "likely", False)
 

@@ -29,7 +29,7 @@ CLEAN = (
 
 # Those of head128-columns that differ from head64's by the kind of access, or need two CTAs; the others are slow.
 PAIRS = {"cols-p-share-early", "cols-share-not-waited-for", "cols-copies-without-proxy-fence"}
-PAIRS |= {"cols-freed-by-one", *(one.id for one in defects_pair.DEFECTS)}
+PAIRS |= {"cols-freed-by-one", *(defect.id for defect in defects_pair.DEFECTS)}
 
 
 def _row(name: str) -> Any:

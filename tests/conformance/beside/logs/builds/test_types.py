@@ -98,7 +98,7 @@ def test_bindings_of_nvcc_and_gcc() -> None:
         "F": "lambda[](int)->int",
     }  # fmt: skip
     gcc = bindings("A = cute::C<1>; Args = {int, float}; N = 3")
-    assert gcc["A"].args[0].name == "1" and [str(one) for one in gcc["Args"].args] == ["int", "float"]
+    assert gcc["A"].args[0].name == "1" and [str(arg) for arg in gcc["Args"].args] == ["int", "float"]
 
 
 def test_a_cut_type_is_marked_and_keeps_what_came_before() -> None:

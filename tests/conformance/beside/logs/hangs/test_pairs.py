@@ -80,7 +80,7 @@ def test_an_arrival_on_the_wrong_copy() -> None:
     assert machine.hung
     told = [one for one in said if one.who != ("consumer", 1)]
     found = causes(_graph(told))
-    assert found[0].code == "wrong-copy", [one.what for one in found]
+    assert found[0].code == "wrong-copy", [cause.what for cause in found]
 
 
 def test_a_waiter_lapped_by_two_phases() -> None:

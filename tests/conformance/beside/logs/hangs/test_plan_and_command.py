@@ -36,8 +36,8 @@ def test_the_plan_tells_who_would_have_arrived(tmp_path: Path) -> None:
     found = diagnose(path, head128_columns.plan(576))
     assert found["causes"][0]["code"] == "cycle", text(found)
     waits = {one["actor"]["role"]: one["waits_for"] for one in found["blocked"]}
-    assert [one["role"] for one in waits["mma"]] == ["softmax"]
-    assert [one["role"] for one in waits["softmax"]] == ["mma"]
+    assert [wait["role"] for wait in waits["mma"]] == ["softmax"]
+    assert [wait["role"] for wait in waits["softmax"]] == ["mma"]
 
 
 def test_warpgroups_blocks_and_offsets_in_the_plans_words(tmp_path: Path) -> None:

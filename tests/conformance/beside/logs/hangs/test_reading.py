@@ -142,7 +142,7 @@ def test_what_was_not_understood_is_counted_and_shown(tmp_path: Path) -> None:
     path.write_text("[WG0 CTA0] wait bar_a\n[WG1 CTA0] waiting, waiting\nSegmentation fault\n")
     counts = diagnose(path)["read"]
     assert counts["not_understood"] == 2
-    assert [one["line"] for one in counts["examples"]] == [2, 3]
+    assert [count["line"] for count in counts["examples"]] == [2, 3]
     assert "Segmentation fault" in text(diagnose(path))
 
 

@@ -59,12 +59,15 @@ def test_two_runs_one_after_the_other_are_judged_apart() -> None:
     first, second = hung("one-cta"), hung("wrong-bytes")
     log = "\n".join(["Launching kernel", *printed(first), "^C", "Launching kernel", *printed(second)]) + "\n"
     found = told(log)
-    assert [one["cause"]["code"] for one in found["runs"]] == ["one-cta", "bytes-missing"]
+    assert [error["cause"]["code"] for error in found["runs"]] == [
+        "one-cta",
+        "bytes-missing",
+    ]
     assert found["causes"][0]["code"] == "bytes-missing"
     assert text(found, full=False).startswith("2 runs in this log:")
     clean = run(attention(Shape(), "", 0), 1).said
     again = told("\n".join(["Launching kernel", *printed(first), "Launching kernel", *printed(clean)]) + "\n")
-    assert [one["verdict"] for one in again["runs"]] == ["hang", "no hang seen"]
+    assert [error["verdict"] for error in again["runs"]] == ["hang", "no hang seen"]
     assert again["root"]["actor"] == told("\n".join(printed(first)) + "\n")["root"]["actor"]
 
 
@@ -76,7 +79,7 @@ def test_ranks_in_one_file_are_judged_apart(form: str) -> None:
     mixed = [line for pair in zip(*both, strict=False) for line in pair]
     mixed += both[0][len(both[1]) :] + both[1][len(both[0]) :]
     found = told("\n".join(mixed) + "\n")
-    assert {one["title"]: one["cause"]["code"] for one in found["runs"]} == {
+    assert {error["title"]: error["cause"]["code"] for error in found["runs"]} == {
         "rank 0": "one-cta",
         "rank 1": "wrong-parity",
     }
@@ -87,7 +90,7 @@ def test_blocks_and_threads_in_brackets() -> None:
         "(0,0,0)/(256,0,0) wait bar_a ph=0\n(1,0,0)/(256,0,0) wait bar_a ph=0\n(1,0,0)/(256,0,0) done bar_a\n"
     )
     found = told(log)
-    assert [(one["actor"]["role"], one["actor"]["cta"]) for one in found["blocked"]] == [("warp 8", 0)]
+    assert [(error["actor"]["role"], error["actor"]["cta"]) for error in found["blocked"]] == [("warp 8", 0)]
     assert [
         one["role"] for one in told(log.replace("(0,0,0)/(256,0,0)", "block=0 thread=256"))["actors"]
     ] == [
@@ -158,7 +161,10 @@ def test_independent_hangs_each_have_a_cause_and_copies_are_told_once() -> None:
     assert found["causes"][0]["copies"].startswith("cluster 1, cluster 2")
     other = _in_cluster(8, printed(hung("wrong-bytes")))
     found = told("\n".join(many + other) + "\n", cluster=2)
-    codes = {found["causes"][0]["code"], *(one["causes"][0]["code"] for one in found["others"])}
+    codes = {
+        found["causes"][0]["code"],
+        *(error["causes"][0]["code"] for error in found["others"]),
+    }
     assert codes == {"one-cta", "bytes-missing"}
 
 

@@ -2,7 +2,7 @@
 
 Prints a row per program of benchmarks/silicon: measured clocks (docs/evidence), the model's likely case, how
 far it is off, and whether its interval holds the measurement. Arguments name the groups: latencies, banks,
-exchanges, sharings, exports, together, parts; all without any.
+exchanges, sharings, exports, sharing_rows, parts; all without any.
 `--leave-one-out`: figures that were chosen from several programs are chosen again without each of them, which
 then tests the others.
 """
@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 
 from tileproof.spec.machine.timing import HOPPER
-from tileproof.tools import calibration, left_out, time_page
+from tileproof.tools import calibration, leave_one_out, time_page
 
 GROUPS = (*time_page.GROUPS, *time_page.PARTS)
 
@@ -36,7 +36,7 @@ def main(arguments: list[str]) -> None:
                 rows.append(row)
         print("\n".join(time_page.summary(rows)))
         if "--leave-one-out" in options:
-            print("\n".join(left_out.lines(rows, HOPPER)))
+            print("\n".join(leave_one_out.lines(rows, HOPPER)))
 
 
 if __name__ == "__main__":

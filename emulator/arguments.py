@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 from tileproof.emulator.errors import LaunchError
 from tileproof.emulator.memory import Buffer
-from tileproof.emulator.misuse import MOST, instance, sequence, whole
+from tileproof.emulator.misuse import MAX_COUNT, instance, sequence, whole
 from tileproof.emulator.program import Decoded
 from tileproof.emulator.tensormap import TensorMap
 
 Value = Buffer | TensorMap | int | float | bytes | np.generic
 POISON = 0xFF
-MOST_PARAMETERS = 32764  # bytes of a kernel's parameters (CUDA C++ programming guide)
+MAX_PARAMETERS = 32764  # bytes of a kernel's parameters (CUDA C++ programming guide)
 
 
 @dataclass(frozen=True)
@@ -31,10 +31,10 @@ class Fields:
         """Return the bytes, and a mask with 1 for each byte that is set. LaunchError when an item does not
         fit.
         """
-        size = whole(self.size, "the size of Fields", most=MOST_PARAMETERS)
+        size = whole(self.size, "the size of Fields", maximum=MAX_PARAMETERS)
         out, known = bytearray([POISON]) * size, bytearray(size)
         for offset, item in instance(self.items, Mapping, "the items of Fields").items():
-            whole(offset, "an offset of Fields", -MOST)
+            whole(offset, "an offset of Fields", -MAX_COUNT)
             data = None if isinstance(item, int | float) else _bytes_of(item, 0)
             if data is None or offset < 0 or offset + len(data) > self.size:
                 raise LaunchError(

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from tileproof.emulator import _engine
-from tileproof.emulator.decided import Waits
+from tileproof.emulator.plain_waits import Waits
 from tileproof.emulator.program import Decoded
 from tileproof.emulator.slots import layout_of
 from tileproof.spec.machine.certificate import Certificate, Doubt, Obligations, Reason, from_findings
@@ -23,7 +23,7 @@ _BY_OPCODE: tuple[tuple[str, Reason, str], ...] = (
     ("multimem.", "unsupported", "multimem instructions"),
 )
 _CLOCK = "clock"
-_UNHEEDED = layout_of("mbarrier.wait").modifiers.index("unheeded")
+_UNUSED = layout_of("mbarrier.wait").modifiers.index("unused")
 _PLACES = re.compile(r"%(?:smid|nsmid|warpid|nwarpid|gridid|pm\d+(?:_64)?)\b")
 
 
@@ -77,5 +77,5 @@ def _by_code(executed: bytes, decoded: Decoded, body: str) -> Iterator[Doubt]:
         yield Doubt("order-decides", f"{found[0]} is read: where a thread runs is not fixed")
     waits, wait = Waits(code, decoded.vec, decoded.constants), _engine.handlers()["mbarrier.wait"]
     for at in ran:
-        if handlers[at] == wait and not code[at]["m"][_UNHEEDED] and not waits.plain(at):
+        if handlers[at] == wait and not code[at]["m"][_UNUSED] and not waits.plain(at):
             yield doubt(at, "order-decides", "a wait that is not over yet decides more than to wait on")

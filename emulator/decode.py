@@ -8,7 +8,6 @@ import numpy as np
 from tileproof.emulator import _engine, registry
 from tileproof.emulator.cfg import immediate_post_dominators
 from tileproof.emulator.errors import PtxError, UnsupportedInstruction
-from tileproof.emulator.heeded import unheeded_waits
 from tileproof.emulator.operands import Operands
 from tileproof.emulator.program import NONE, PACKED, SPECIALS, Decoded, Register, Symbol
 from tileproof.emulator.ptx import (
@@ -26,13 +25,14 @@ from tileproof.emulator.ptx import (
 )
 from tileproof.emulator.slots import layout_of, place
 from tileproof.emulator.spelling import Target
+from tileproof.emulator.unused_waits import unused_waits
 from tileproof.spec.machine.limits import RESERVED_SHARED_BYTES
 
 # Engine instructions of one entry, including the functions that it calls; calls inside each other; characters
 # of an opcode.
-MOST_ROWS = 1 << 19
-MOST_CALLS = 100
-MOST_OPCODE = 300
+MAX_ROWS = 1 << 19
+MAX_CALLS = 100
+MAX_OPCODE = 300
 
 
 class Decoder(Operands):
@@ -134,8 +134,8 @@ class Decoder(Operands):
         for index, scope, name, line in self.pending_targets:
             code[index]["target"] = self._resolve(scope, name, line)
         self._reconvergence(code)
-        for index in unheeded_waits(code, self.vec):
-            code[index]["m"][layout_of("mbarrier.wait").modifiers.index("unheeded")] = 1
+        for index in unused_waits(code, self.vec):
+            code[index]["m"][layout_of("mbarrier.wait").modifiers.index("unused")] = 1
         program = _engine.Program(
             kernel=self.entry.name,
             code=code.tobytes(),
@@ -199,8 +199,8 @@ class Decoder(Operands):
         parameters = function.body.parameters
         if name in self.inlined:
             raise registry.Unknown(f"a recursive call of {name[:60]} is not executed")
-        if len(self.inlined) >= MOST_CALLS:
-            raise registry.Unknown(f"more than {MOST_CALLS} calls inside each other are not executed")
+        if len(self.inlined) >= MAX_CALLS:
+            raise registry.Unknown(f"more than {MAX_CALLS} calls inside each other are not executed")
         if len(arguments) != len(parameters) or len(results) != len(function.results):
             raise ValueError(f"{name[:60]} takes {len(parameters)} and returns {len(function.results)}")
         statements = parse_body(self.module, function.body)
@@ -208,8 +208,8 @@ class Decoder(Operands):
             raise registry.Unknown(f"{name[:60]} declares shared memory")
         if any(p.bytes not in (1, 2, 4, 8) for p in (*parameters, *function.results)):
             raise registry.Unknown(f"{name[:60]} passes a structure by value")
-        if len(self.rows) > MOST_ROWS:
-            raise registry.Unknown(f"nested calls expand to more than {MOST_ROWS} instructions")
+        if len(self.rows) > MAX_ROWS:
+            raise registry.Unknown(f"nested calls expand to more than {MAX_ROWS} instructions")
         number = self._label_scopes
         self._label_scopes += 1
         after = self.jump_unguarded()
@@ -311,9 +311,9 @@ class Decoder(Operands):
         return total
 
     def _instruction(self, ins: Instruction) -> None:
-        if len(ins.opcode) > MOST_OPCODE:
+        if len(ins.opcode) > MAX_OPCODE:
             found = f"{len(ins.opcode)} characters"
-            raise self.bad("an opcode is too long", f"at most {MOST_OPCODE} characters", found)
+            raise self.bad("an opcode is too long", f"at most {MAX_OPCODE} characters", found)
         spelled = registry.spell(ins.opcode, self.target)
         if spelled is None:
             raise self._no_spelling()

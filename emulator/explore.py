@@ -134,10 +134,10 @@ def collect(outcomes: Iterable[Outcome]) -> list[Defect]:
         causes.setdefault((defect.severity, defect.cause) if defect.cause else defect.signature, []).append(
             defect
         )
-    return [_together(alike) for alike in causes.values()]
+    return [_merged(alike) for alike in causes.values()]
 
 
-def _together(alike: Sequence[Defect]) -> Defect:
+def _merged(alike: Sequence[Defect]) -> Defect:
     """Findings of one cause as one: the first, with the schedules and places of all."""
     if len(alike) == 1:
         return alike[0]

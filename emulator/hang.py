@@ -145,11 +145,11 @@ def lanes_text(lanes: int) -> str:
     return ("lane " if len(numbers) == 1 else "lanes ") + join(parts)
 
 
-def join(parts: Iterable[str], most: int = 6) -> str:
-    """Words in a row: "a, b and c"; what exceeds `most` is counted."""
+def join(parts: Iterable[str], limit: int = 6) -> str:
+    """Words in a row: "a, b and c"; what exceeds `limit` is counted."""
     words = list(dict.fromkeys(parts))
-    if len(words) > most:
-        words = [*words[: most - 1], f"{len(words) - most + 1} more"]
+    if len(words) > limit:
+        words = [*words[: limit - 1], f"{len(words) - limit + 1} more"]
     return words[0] if len(words) == 1 else ", ".join(words[:-1]) + " and " + words[-1] if words else ""
 
 

@@ -7,7 +7,7 @@ from tileproof.emulator.hang import Group, Hang, Names, Verdict, count_text, joi
 from tileproof.emulator.hang_mbarrier import ARRIVE, MbarrierVerdict
 from tileproof.spec.machine.finding import Edge, Graph, Node, Root
 
-MOST_ROOTS = 4
+MAX_ROOTS = 4
 
 
 class _Builder:
@@ -126,7 +126,7 @@ class _Builder:
                 f"{self.view.at(p['pc'])}"
                 for p in sorted(came, key=lambda p: p["last"])
             ),
-            most=4,
+            limit=4,
         )
         return [f"a phase takes {count_text(b['expected'], 'arrival')}; they came from {who}"] if came else []
 
@@ -154,7 +154,7 @@ class _Builder:
             roots.sort(
                 key=lambda id: (self.nodes[id].kind != "warp", -waiting[id], self.verdicts[id].last, id)
             )
-            return [self._unsatisfiable(id, waiting[id]) for id in roots[:MOST_ROOTS]]
+            return [self._unsatisfiable(id, waiting[id]) for id in roots[:MAX_ROOTS]]
         cycles = {frozenset(n for n in reach[id] if id in reach[n]) for id in self.nodes if id in reach[id]}
         final = [c for c in cycles if all(reach[id] <= c for id in c)]
         if final:
@@ -167,7 +167,7 @@ class _Builder:
         spins = [
             Root("spin", self.nodes[g.id], f"{self._group(g)} {message}", (), waiting[g.id]) for g in running
         ]
-        return spins[:MOST_ROOTS]
+        return spins[:MAX_ROOTS]
 
     def _unsatisfiable(self, id: str, followers: int) -> Root:
         verdict, node = self.verdicts[id], self.nodes[id]
@@ -189,7 +189,7 @@ class _Builder:
             needs = join(self.nodes[e.needs].what for e in edges if e.waiter == node.id)
             evidence.append(f"{node.what} waits: {needs}")
         for node in barriers:
-            held = join((self.nodes[e.needs].what for e in edges if e.waiter == node.id), most=4)
+            held = join((self.nodes[e.needs].what for e in edges if e.waiter == node.id), limit=4)
             evidence.append(f"{node.what}; it depends on {held}")
             if node.kind != "mbarrier":
                 evidence += self.verdicts[node.id].evidence

@@ -257,7 +257,7 @@ class MbarrierVerdict:
 
     def _who(self, rank: int, warp: int, lanes: int, pcs: tuple[int, ...]) -> str:
         lane = lanes_text(lanes)
-        at = join((self.view.at(pc) for pc in pcs), most=3)
+        at = join((self.view.at(pc) for pc in pcs), limit=3)
         return f"{lane + ' of ' if lane else ''}{self.names.warp(rank, warp)} at {at}"
 
     def _nobody(self, deed: int) -> None:
@@ -272,7 +272,7 @@ class MbarrierVerdict:
             ]
             self._say(
                 f"the {_WORD[deed]} at {join(self.view.at(pc) for pc in static)} did not happen in it and no "
-                "live warp can come to it" + (f"; {join(gone, most=4)}" if gone else "")
+                "live warp can come to it" + (f"; {join(gone, limit=4)}" if gone else "")
             )
         elif not anywhere:
             self.verdict.perhaps = self._perhaps(deed)
@@ -306,7 +306,7 @@ class MbarrierVerdict:
     def _arrived(self) -> None:
         now = [p for p in self._records(ARRIVE) if p["amount"]]
         if now:
-            came = join((self._who(p["rank"], p["warp"], p["lanes"], (p["pc"],)) for p in now), most=4)
+            came = join((self._who(p["rank"], p["warp"], p["lanes"], (p["pc"],)) for p in now), limit=4)
             self._say(
                 f"in this phase {count_text(sum(p['amount'] for p in now), 'arrival')} came: from {came}"
             )
@@ -317,14 +317,14 @@ class MbarrierVerdict:
         """What was expected and what came, and bytes that went to another barrier."""
         for deed, word in ((EXPECT, "expected"), (DELIVER, "delivered")):
             now = [p for p in self._records(deed) if p["amount"]]
-            who = join((self._who(p["rank"], p["warp"], p["lanes"], (p["pc"],)) for p in now), most=4)
+            who = join((self._who(p["rank"], p["warp"], p["lanes"], (p["pc"],)) for p in now), limit=4)
             total = sum(p["amount"] for p in now)
             self._say(f"{total} bytes were {word}" + (f" by {who}" if now else ""))
         for (rank, offset), other in self.hang.barriers.items():
             wrong = other["tx"] and (other["tx"] > 0) != (self.b["tx"] > 0)
             if wrong and (rank, offset) != (self.rank, self.offset):
                 by = [p for p in other["producers"] if p["deed"] == DELIVER and p["amount"]]
-                who = join((self._who(p["rank"], p["warp"], p["lanes"], (p["pc"],)) for p in by), most=3)
+                who = join((self._who(p["rank"], p["warp"], p["lanes"], (p["pc"],)) for p in by), limit=3)
                 more = "more" if other["tx"] < 0 else "fewer"
                 self._say(
                     f"{self.names.mbarrier(rank, offset)} has {abs(other['tx'])} bytes {more} than it expects"

@@ -18,7 +18,7 @@ from tileproof.emulator.program import PARAM_WINDOW, SHARED_WINDOW
 _BASE = 0x1000_0000_0000
 _GUARD = 1 << 20
 _POISON = 0xFF
-MOST_ADDRESS = 1 << 57
+MAX_ADDRESS = 1 << 57
 # Generic addresses of shared memory, local memory and parameters (engine/program.hpp).
 _WINDOWS = SHARED_WINDOW, PARAM_WINDOW + (1 << 40)
 
@@ -108,7 +108,7 @@ class Memory:
 
     def _place(self, size: int, at: int | None = None) -> int:
         if at is not None:
-            at = whole(at, "address", most=MOST_ADDRESS - size)
+            at = whole(at, "address", maximum=MAX_ADDRESS - size)
             if at < _WINDOWS[1] and at + size > _WINDOWS[0]:
                 raise LaunchError(
                     "a buffer lies where generic addresses name shared or local memory or parameters",

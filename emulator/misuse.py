@@ -7,7 +7,7 @@ from typing import Any
 
 from tileproof.emulator.errors import LaunchError
 
-MOST = 2**63 - 1  # of a count
+MAX_COUNT = 2**63 - 1  # of a count
 
 
 def wrong(name: str, expected: str, found: Any, where: str = "") -> LaunchError:
@@ -26,14 +26,14 @@ def instance(value: Any, kinds: type | tuple[type, ...], name: str, where: str =
     raise wrong(name, names, value, where)
 
 
-def whole(value: Any, name: str, least: int = 0, most: int = MOST, where: str = "") -> int:
-    """The value as an int from `least` to `most`."""
+def whole(value: Any, name: str, minimum: int = 0, maximum: int = MAX_COUNT, where: str = "") -> int:
+    """The value as an int from `minimum` to `maximum`."""
     try:
         number = operator.index(value)
     except TypeError:
-        number = least - 1
-    if not least <= number <= most:
-        raise wrong(name, f"a whole number from {least} to {most}", value, where)
+        number = minimum - 1
+    if not minimum <= number <= maximum:
+        raise wrong(name, f"a whole number from {minimum} to {maximum}", value, where)
     return number
 
 
@@ -48,4 +48,4 @@ def numbers(value: Any, name: str, where: str = "") -> tuple[int, ...]:
     """The whole numbers of a list, tuple or array."""
     if isinstance(value, str | bytes | dict | set) or not hasattr(value, "__iter__"):
         raise wrong(name, "whole numbers", value, where)
-    return tuple(whole(item, f"{name}[{k}]", -MOST, MOST, where) for k, item in enumerate(value))
+    return tuple(whole(item, f"{name}[{k}]", -MAX_COUNT, MAX_COUNT, where) for k, item in enumerate(value))

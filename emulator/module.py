@@ -21,7 +21,7 @@ from tileproof.emulator.decode import Decoder
 from tileproof.emulator.errors import LaunchError, PtxError, UnsupportedInstruction
 from tileproof.emulator.hang import Hang
 from tileproof.emulator.inspect import EntryInfo, ModuleInfo, inspect_entry
-from tileproof.emulator.memory import MOST_ADDRESS, Buffer, Memory
+from tileproof.emulator.memory import MAX_ADDRESS, Buffer, Memory
 from tileproof.emulator.misuse import instance, sequence, whole, wrong
 from tileproof.emulator.options import LaunchKeywords, LaunchOptions
 from tileproof.emulator.program import Decoded
@@ -53,7 +53,7 @@ class Module:
         self._globals: dict[str, tuple[int, np.ndarray]] = {}
         # Each is kept with its first value.
         check_room(2 * sum(v.bytes for v in parsed.variables.values()), "the variables of the module")
-        at = whole(variables_at, "variables_at", most=MOST_ADDRESS)
+        at = whole(variables_at, "variables_at", maximum=MAX_ADDRESS)
         for variable in parsed.variables.values():
             if variable.space == "shared":
                 continue

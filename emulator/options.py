@@ -14,7 +14,7 @@ from tileproof.emulator.request import check_limits, check_outputs
 from tileproof.emulator.result import Tap
 from tileproof.spec.machine.schedule import BaseOrder, Schedule
 
-MOST_EVENTS = 1 << 28  # of a trace, 64 bytes each
+MAX_EVENTS = 1 << 28  # of a trace, 64 bytes each
 
 
 class LaunchKeywords(TypedDict, total=False):
@@ -94,7 +94,7 @@ class LaunchOptions:
             instance(getattr(self, name), bool, name, entry)
         sequence(self.taps, Tap, "taps", entry)
         if self.trace:
-            whole(self.trace_limit, "trace_limit", most=MOST_EVENTS, where=entry)
+            whole(self.trace_limit, "trace_limit", maximum=MAX_EVENTS, where=entry)
         check_outputs(entry, sequence(self.outputs, Buffer, "outputs", entry))
         if not isinstance(schedule, Schedule):
             raise LaunchError("the schedule is not a Schedule", expected="a Schedule", found=repr(schedule))

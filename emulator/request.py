@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 
 from tileproof.emulator.errors import LaunchError
 from tileproof.emulator.memory import Buffer
-from tileproof.emulator.misuse import MOST
+from tileproof.emulator.misuse import MAX_COUNT
 from tileproof.spec.machine.limits import MAX_BLOCK, MAX_GRID, MAX_SHARED_BYTES, MAX_THREADS
 
-MOST_CTAS = 1 << 24
+MAX_CTAS = 1 << 24
 
 
 def dimensions(value: Sequence[int], name: str) -> tuple[int, int, int]:
@@ -49,11 +49,11 @@ def check_shape(
             raise LaunchError(
                 f"the {name} is too large", where=entry[:80], expected=f"at most {limit}", found=str(extents)
             )
-    if grid[0] * grid[1] * grid[2] > MOST_CTAS:
+    if grid[0] * grid[1] * grid[2] > MAX_CTAS:
         raise LaunchError(
             "the grid exceeds the limit of the emulator",
             where=entry[:80],
-            expected=f"at most {MOST_CTAS} CTAs",
+            expected=f"at most {MAX_CTAS} CTAs",
             found=str(grid),
         )
     required, most = directives.get("reqntid"), directives.get("maxntid")
@@ -99,9 +99,9 @@ def check_shape(
 def check_limits(entry: str, seconds_limit: float, **counts: int) -> None:
     """Raise LaunchError unless each of `counts` is a count and `seconds_limit` a time."""
     for name, value in counts.items():
-        if not isinstance(value, int) or not 0 <= value <= MOST:
+        if not isinstance(value, int) or not 0 <= value <= MAX_COUNT:
             raise LaunchError(
-                f"{name} is not a count", where=entry[:80], expected=f"an integer from 0 to {MOST}",
+                f"{name} is not a count", where=entry[:80], expected=f"an integer from 0 to {MAX_COUNT}",
                 found=repr(value),
             )  # fmt: skip
     if not isinstance(seconds_limit, int | float) or not 0 <= seconds_limit < float("inf"):

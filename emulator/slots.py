@@ -19,7 +19,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-MOST = 8  # of each kind in one instruction (engine/program.hpp)
+MAX_SLOTS = 8  # of each kind in one instruction (engine/program.hpp)
 DEFAULT = "alu"  # the layout of handlers that declare none
 _RESERVED = {"imm", "vec", "label"}
 
@@ -71,8 +71,8 @@ def slots(
     names = made.operands + made.modifiers
     if len(set(names)) != len(names) or _RESERVED & set(names):
         raise ValueError(f"the slots of {handler} are not distinct, or use one of {sorted(_RESERVED)}")
-    if len(made.operands) > MOST or len(made.modifiers) > MOST:
-        raise ValueError(f"{handler} has more than {MOST} operands or modifiers")
+    if len(made.operands) > MAX_SLOTS or len(made.modifiers) > MAX_SLOTS:
+        raise ValueError(f"{handler} has more than {MAX_SLOTS} operands or modifiers")
     if SLOTS.get(handler, made) != made:
         raise ValueError(f"the slots of {handler} are declared twice")
     SLOTS[handler] = made
@@ -95,7 +95,7 @@ def place(handler: str, given: dict[str, int], none: int) -> tuple[list[int], li
     m = [remaining.pop(name, 0) for name in layout.modifiers]
     if remaining:
         raise TypeError(f"the handler {handler} has no slot {', '.join(remaining)}: see {layout}")
-    return o + [none] * (MOST - len(o)), m + [0] * (MOST - len(m))
+    return o + [none] * (MAX_SLOTS - len(o)), m + [0] * (MAX_SLOTS - len(m))
 
 
 def declared(family: Path) -> list[Slots]:

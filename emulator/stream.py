@@ -108,8 +108,8 @@ def host_copy(
     found = []
     for access in sequence(accesses, HostAccess, "accesses"):
         size = instance(access.buffer, Buffer, "the buffer of an access").bytes
-        first = whole(access.first, "the first byte of an access", most=size)
-        whole(access.count, "the bytes of an access", most=size - first)
+        first = whole(access.first, "the first byte of an access", maximum=size)
+        whole(access.count, "the bytes of an access", maximum=size - first)
         place = (access.buffer.address, access.buffer.bytes, access.buffer.numpy().ctypes.data)
         for other in unordered:
             if met := other.meets(place, access.first, access.count, access.write):

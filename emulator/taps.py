@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from tileproof.emulator.errors import LaunchError
-from tileproof.emulator.misuse import MOST, instance, whole
+from tileproof.emulator.misuse import MAX_COUNT, instance, whole
 from tileproof.emulator.result import Capture, SmemRegion, Tap, TmemRegion
 from tileproof.spec.machine.limits import MAX_SHARED_BYTES, RESERVED_SHARED_BYTES
 
@@ -21,12 +21,12 @@ def for_engine(tap: Tap, dynamic: int) -> tuple[str, int, bool, int, int, int, i
     """
     region = instance(tap.region, (TmemRegion, SmemRegion), "the region of a tap")
     instance(tap.name, str, "the name of a tap")
-    whole(tap.barrier_offset, "the barrier_offset of a tap", -MOST)
+    whole(tap.barrier_offset, "the barrier_offset of a tap", -MAX_COUNT)
     ends = (
         (region.column, region.columns) if isinstance(region, TmemRegion) else (region.offset, region.bytes)
     )
     for number in ends:
-        whole(number, "the region of a tap", -MOST)
+        whole(number, "the region of a tap", -MAX_COUNT)
     if isinstance(region, TmemRegion):
         fits = region.column >= 0 and region.columns > 0 and region.column + region.columns <= 512
     else:

@@ -13,7 +13,7 @@ import numpy as np
 from tileproof.emulator import _engine
 from tileproof.emulator.errors import LaunchError
 from tileproof.emulator.memory import Buffer
-from tileproof.emulator.misuse import MOST, instance, numbers, whole, wrong
+from tileproof.emulator.misuse import MAX_COUNT, instance, numbers, whole, wrong
 from tileproof.spec.machine.tensor_map_bytes import BYTES, driver_map
 from tileproof.spec.machine.tma import PACKED, TensorMapFields, check_tensor_map
 
@@ -79,7 +79,7 @@ class TensorMap:
         Raises LaunchError for fields that cuTensorMapEncodeTiled would reject (CUDA driver API).
         """
         return cls.fields(
-            address=instance(buffer, Buffer, "buffer").address + whole(offset, "offset", -MOST),
+            address=instance(buffer, Buffer, "buffer").address + whole(offset, "offset", -MAX_COUNT),
             dtype=_name_of(buffer, dtype),
             shape=shape,
             strides=strides,
@@ -108,7 +108,7 @@ class TensorMap:
     ) -> TensorMap:
         """The map of cuTensorMapEncodeIm2col: dimensions C, W[, H[, D]], N; corners W first."""
         return cls.fields(
-            address=instance(buffer, Buffer, "buffer").address + whole(offset, "offset", -MOST),
+            address=instance(buffer, Buffer, "buffer").address + whole(offset, "offset", -MAX_COUNT),
             dtype=_name_of(buffer, dtype),
             shape=shape,
             strides=strides,

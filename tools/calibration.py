@@ -227,7 +227,7 @@ def banks(folder: Path) -> Iterator[Row]:
         yield _row(f"{name}, stride {stride}, {warps} warps", float(found[1]), run, lines, STEPS)
 
 
-def together(folder: Path) -> Iterator[Row]:
+def sharing_rows(folder: Path) -> Iterator[Row]:
     """Units at work together, which no figure was chosen from: clocks per step."""
     text = evidence.read_text("2026-11-22-h200-together.txt")
     ptx = compiled(ROOT / "benchmarks" / "silicon" / "together.cu", folder)

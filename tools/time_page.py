@@ -16,7 +16,7 @@ from tileproof.tools.calibration import Row
 from tileproof.tools.limits_page import ROOT, written
 
 PAGE = ROOT / "docs" / "time.md"
-GROUPS = ("latencies", "banks", "exchanges", "sharings", "exports", "together")
+GROUPS = ("latencies", "banks", "exchanges", "sharings", "exports", "sharing_rows")
 PARTS = ("parts",)
 
 

@@ -9,9 +9,9 @@ from tileproof.spec.machine.certificate import in_words
 from tileproof.spec.machine.finding_text import headline
 from tileproof.spec.machine.finding_text import lines as lines_of
 
-MOST_FINDINGS = 8
-MOST_LINES = 12
-MOST_SHOWN = 6
+MAX_FINDINGS = 8
+MAX_LINES = 12
+MAX_SHOWN = 6
 WIDTH = 100
 WORDS = {
     "clean": "CLEAN",
@@ -24,11 +24,11 @@ WORDS = {
 def lines(verdict: VerdictRecord) -> list[str]:
     """The page, a line each."""
     out = [f"{WORDS[verdict.verdict]} {verdict.program.kernel}: {_short(verdict.program.entry)}"]
-    for number, finding in enumerate(verdict.findings[:MOST_FINDINGS]):
+    for number, finding in enumerate(verdict.findings[:MAX_FINDINGS]):
         head, *facts = lines_of(finding)
         out += ["", f"{number + 1}. {head}", *(f"   {fact}" for fact in facts)]
-    if len(verdict.findings) > MOST_FINDINGS:
-        out.append(f"and {len(verdict.findings) - MOST_FINDINGS} more causes, in the JSON")
+    if len(verdict.findings) > MAX_FINDINGS:
+        out.append(f"and {len(verdict.findings) - MAX_FINDINGS} more causes, in the JSON")
     rest = [
         text.splitlines()[0]
         for text in verdict.why
@@ -37,8 +37,8 @@ def lines(verdict: VerdictRecord) -> list[str]:
     rest += _never_ran(verdict)
     if rest:
         out += ["", "why not clean:" if not verdict.findings else "also:"]
-        out += [f"- {text}" for text in rest[:MOST_LINES]]
-        out += [f"- and {len(rest) - MOST_LINES} more, in the JSON"] if len(rest) > MOST_LINES else []
+        out += [f"- {text}" for text in rest[:MAX_LINES]]
+        out += [f"- and {len(rest) - MAX_LINES} more, in the JSON"] if len(rest) > MAX_LINES else []
     out += ["", *_checks(verdict.checks), *_ran(verdict)]
     return out
 
@@ -54,7 +54,7 @@ def _never_ran(verdict: VerdictRecord) -> list[str]:
         lines.setdefault(f"{missing.kind} {missing.opcode}", []).append(missing.ptx_line)
     told = []
     for what, where in lines.items():
-        shown = ", ".join(map(str, where[:MOST_SHOWN])) + (", ..." if len(where) > MOST_SHOWN else "")
+        shown = ", ".join(map(str, where[:MAX_SHOWN])) + (", ..." if len(where) > MAX_SHOWN else "")
         told.append(f"{what} never ran, at {len(where)} place(s): PTX line {shown}")
     return told
 
@@ -65,7 +65,7 @@ def _checks(checks: tuple[CheckOutcome, ...]) -> Iterator[str]:
         outcome = "no result" if check.fault else check.outcome
         told = f": {why}" if why and check.outcome != "failed" else ""
         yield f"  {check.name:<12} {outcome}{told}"
-        for text in check.details.get("unset", ())[:MOST_LINES]:
+        for text in check.details.get("unset", ())[:MAX_LINES]:
             yield f"  {'':<12}   {text}"
         for score in check.details.get("outputs", ()):
             stated = "" if score["stated"] else ", by the default bound"
@@ -74,9 +74,9 @@ def _checks(checks: tuple[CheckOutcome, ...]) -> Iterator[str]:
                 f"elements within their bound, largest error {score['worst']:.3g} of it{stated}"
             )
         if known := check.details.get("fixed inputs"):
-            told = ", ".join(known[:MOST_SHOWN]) + (", ..." if len(known) > MOST_SHOWN else "")
+            told = ", ".join(known[:MAX_SHOWN]) + (", ..." if len(known) > MAX_SHOWN else "")
             yield f"  {'':<12}   fixed inputs: an answer that is stored for {told} would not be noticed"
-        for text, count in list(check.details.get("remarks", {}).items())[:MOST_LINES]:
+        for text, count in list(check.details.get("remarks", {}).items())[:MAX_LINES]:
             yield f"  {'':<12}   {text} (under {count} schedules)"
         for text in in_words(check.details["certificate"], True) if "certificate" in check.details else ():
             yield f"  {'':<12}   {text}"
@@ -94,7 +94,7 @@ def _ran(verdict: VerdictRecord) -> Iterator[str]:
         c = verdict.coverage
         ways = f"{c.branch_ways_covered} of {c.branch_ways} ways of branches"
         yield f"  covered: {c.instructions_covered} of {c.instructions} instructions, {ways}"
-    for form in verdict.order_only[:MOST_LINES]:
+    for form in verdict.order_only[:MAX_LINES]:
         yield f"  only as order: {form.form} ({form.instructions}), PTX ISA {form.isa_section}"
     if verdict.program.ptx_sha256:
         yield f"  PTX sha256 {verdict.program.ptx_sha256}"

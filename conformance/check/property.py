@@ -16,7 +16,7 @@ from typing import Any, Literal
 from hypothesis import strategies as st
 from tileproof.conformance.cases import draws
 from tileproof.conformance.cases.generators import edges, generated, smaller
-from tileproof.conformance.check.left_out import not_judged
+from tileproof.conformance.check.not_judged import not_judged
 from tileproof.conformance.check.run import KernelUnderTest, every_fourth, run_case
 from tileproof.conformance.check.runs import Again, Ahead, Run, judged_runs
 from tileproof.conformance.compare.compare import StageScore

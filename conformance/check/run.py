@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from tileproof.conformance.check.together import known_code, with_machine
+from tileproof.conformance.check.machine_causes import known_code, with_machine
 from tileproof.conformance.compare import rows
 from tileproof.conformance.compare.compare import Comparison, Divergence, compare, index, order
 from tileproof.conformance.compare.endtoend import EndToEnd

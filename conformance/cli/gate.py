@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tileproof.conformance.verdict.contract import VerdictRecord
 
 WORSE = 1
-MOST_REASONS = 20
+MAX_REASONS = 20
 NIGHTLY_MUTANTS = 100
 
 
@@ -228,10 +228,10 @@ def print_verdict(made: Any, paths: dict[str, Path]) -> None:
             f"  {titled(record)}: {record.verdict}, {required(record)}"
             + (f"; {killed(record.sections[MUTATION])}" if MUTATION in record.sections else "")
         )
-    for line in made.why[:MOST_REASONS]:
+    for line in made.why[:MAX_REASONS]:
         print(f"  - {line}")
-    if len(made.why) > MOST_REASONS:
-        print(f"  - and {len(made.why) - MOST_REASONS} more reasons, in the evidence")
+    if len(made.why) > MAX_REASONS:
+        print(f"  - and {len(made.why) - MAX_REASONS} more reasons, in the evidence")
     print("evidence: " + ", ".join(str(path) for path in paths.values()))
 
 

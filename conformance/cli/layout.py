@@ -12,8 +12,8 @@ from tileproof.spec.machine.errors import TileproofError
 if TYPE_CHECKING:
     from tileproof.conformance.beside.layouts.table import Table
 
-MOST_ROWS = 64
-MOST_COLUMNS = 32
+MAX_ROWS = 64
+MAX_COLUMNS = 32
 
 
 @click.command()
@@ -141,7 +141,7 @@ def text(table: Table) -> str:
     else:
         values = table.places["index"]
         lines.append("index of each element")
-    part = values[:MOST_ROWS, :MOST_COLUMNS]
+    part = values[:MAX_ROWS, :MAX_COLUMNS]
     form = "x" if table.kind == "operand" else "d"
     head = (f"{table.axes[0]} \\ {table.axes[1]}", *(str(j * across) for j in range(part.shape[1])))
     body = [(str(i * down), *(format(value, form) for value in row)) for i, row in enumerate(part.tolist())]

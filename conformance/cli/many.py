@@ -34,7 +34,7 @@ from tileproof.spec.machine.errors import TileproofError
 
 MORE_S = 60.0  # that a case may take beside `seconds`: reading, compiling, its report
 LOOK_S = 0.5
-MOST_LINE = 1 << 28  # bytes
+MAX_LINE = 1 << 28  # bytes
 KEYS = ("launch", "expect", "id", "seconds", "schedules", "seed", "folder")
 _INPUT = 0
 
@@ -140,7 +140,7 @@ def _lines(options: JudgeOptions, expect: str | None) -> Iterator[AskedCase | tu
                 yield None
                 continue
             rest += piece
-            open_ = bool(piece) and len(rest) <= MOST_LINE
+            open_ = bool(piece) and len(rest) <= MAX_LINE
             continue
         rest = after
         if line.strip():

@@ -19,15 +19,15 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 COULD_NOT_CHECK = 2
-END_S = 10.0  # that the command may take to end after it told how it ended
+END_S = 10.0  # that the command may take to end after it reported its exit code
 LOOK_S = 0.5
 _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _PR_SET_PDEATHSIG = 1
 
 
 @dataclass
-class _Told:
-    """What the command told before it ended: its exit code, and foreign code in its process."""
+class _OwnerState:
+    """What the command reported before it ended: its exit code, and foreign code in its process."""
 
     code: int | None = None
     shared: list[str] = field(default_factory=list)
@@ -41,14 +41,14 @@ class _Told:
         *lines, self._rest = self._rest.split(b"\n")
         for line in lines:
             with contextlib.suppress(ValueError, AttributeError):
-                told = json.loads(line)
-                if told.get("nonce") == nonce:
-                    self.code = told.get("code", self.code)
-                    self.shared += [told["shared"]] if "shared" in told else []
+                report = json.loads(line)
+                if report.get("nonce") == nonce:
+                    self.code = report.get("code", self.code)
+                    self.shared += [report["shared"]] if "shared" in report else []
 
 
 def main() -> NoReturn:
-    """Runs the command line in a child; exits with the code that it told."""
+    """Runs the command line in a child; exits with its exit code."""
     if not hasattr(signal, "sigwaitinfo"):  # only Linux has what this needs
         _command(lambda **_: None)
     nonce, (reader, writer) = secrets.token_hex(16), os.pipe()
@@ -60,24 +60,24 @@ def main() -> NoReturn:
         os.close(reader)
         _end_with(owner)
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        _command(lambda **told: _tell(writer, nonce, told))
+        _command(lambda **report: _report(writer, nonce, report))
     os.close(writer)
-    told = _Told()
-    status = _waited(child, reader, nonce, told)
-    if told.code is None:
-        _unanswered(status, told.shared)
-    if told.shared:
+    state = _OwnerState()
+    status = _waited(child, reader, nonce, state)
+    if state.code is None:
+        _unanswered(status, state.shared)
+    if state.shared:
         print(
-            f"note: the code of {', '.join(told.shared)} ran in the process that judged: the verdict is "
+            f"note: the code of {', '.join(state.shared)} ran in the process that judged: the verdict is "
             "worth as much as that code (docs/trust.md)",
             file=sys.stderr,
         )
-    sys.exit(told.code)
+    sys.exit(state.code)
 
 
-def _tell(writer: int, nonce: str, told: dict[str, Any]) -> None:
+def _report(writer: int, nonce: str, report: dict[str, Any]) -> None:
     with contextlib.suppress(OSError):
-        os.write(writer, json.dumps({"nonce": nonce, **told}).encode() + b"\n")
+        os.write(writer, json.dumps({"nonce": nonce, **report}).encode() + b"\n")
 
 
 def _command(tell: Any) -> NoReturn:
@@ -109,27 +109,27 @@ def _end_with(owner: int) -> None:
             os._exit(COULD_NOT_CHECK)
 
 
-def _waited(child: int, reader: int, nonce: str, told: _Told) -> int:
+def _waited(child: int, reader: int, nonce: str, state: _OwnerState) -> int:
     """Waits for the command, forwards signals; the status of its process."""
     last = None
     while True:
         found = signal.sigtimedwait((*_FORWARDED, signal.SIGCHLD), LOOK_S)
-        told.read(reader, nonce)
+        state.read(reader, nonce)
         # What the terminal sends, and the kernel says so, reaches the command without the owner.
         if found is not None and found.si_signo in _FORWARDED and found.si_code <= 0:
             os.kill(child, found.si_signo)
         ended, status = os.waitpid(child, os.WNOHANG)
         if ended:
-            told.read(reader, nonce)
+            state.read(reader, nonce)
             return status
-        if told.code is not None:
+        if state.code is not None:
             last = last or time.monotonic()
             if time.monotonic() - last > END_S:
                 os.kill(child, signal.SIGKILL)
 
 
 def _unanswered(status: int, shared: list[str]) -> NoReturn:
-    """The error of a command that ended and told nothing."""
+    """The error of a command that ended without a report."""
     code = os.waitstatus_to_exitcode(status)
     found = f"its process ended with code {code}"
     if code < 0:

@@ -19,11 +19,11 @@ INCOMPLETE = 3  # the exit code of what was interrupted and is no defect so far
 def this_command(*more: str, without: Sequence[str] = ()) -> str:
     """The command that runs, with more options, and without those options of its own that have a value."""
     words: list[str] = []
-    left_out = False
+    skipping = False
     for word in sys.argv[1:]:
         name = word.partition("=")[0]
-        if left_out or name in without:
-            left_out = not left_out and name == word
+        if skipping or name in without:
+            skipping = not skipping and name == word
         else:
             words.append(word)
     return shlex.join(["tileproof", *words, *more])

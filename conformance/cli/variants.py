@@ -20,7 +20,7 @@ def variant_options(command: Command) -> Command:
 
     @wraps(command)
     def with_variant(*args: Any, variant: str | None, d_qk: str | None = None, **given: Any) -> Any:
-        return command(*args, variant=_together(variant, d_qk), **given)
+        return command(*args, variant=_sizes_text(variant, d_qk), **given)
 
     short = click.option("--d-qk", metavar="N|all", help="Short for --variant d_qk=N.")(with_variant)
     return click.option(
@@ -30,7 +30,7 @@ def variant_options(command: Command) -> Command:
     )(short)
 
 
-def _together(variant: str | None, d_qk: str | None) -> str | None:
+def _sizes_text(variant: str | None, d_qk: str | None) -> str | None:
     if d_qk is None or d_qk == "all":
         return variant
     if not d_qk.isdigit():

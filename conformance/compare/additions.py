@@ -21,7 +21,7 @@ I64 = npt.NDArray[np.int64]
 ROWS = 24  # wrong rows that are looked at, those with the fewest contributions
 CROWD = 16  # contributions to a row, beyond which an element says little
 AGREE = 0.75  # of the elements must be explained
-LEAST = 8  # elements
+MIN_ELEMENTS = 8  # elements
 ROUNDED = 2.0**-22  # of what is added to an element, that another sum in f32 may be off by
 SHOWN = 3
 
@@ -79,7 +79,7 @@ def explain_additions(
     for row in sorted(rows, key=lambda one: crowd[one])[:ROWS]:
         columns = np.flatnonzero(wrong[row] & np.isfinite(residual[row]))
         _look(pool, row, columns, residual[row, columns], bound[row, columns], seen)
-    if seen.elements < LEAST or seen.known < AGREE * seen.elements or not (seen.lost or seen.came):
+    if seen.elements < MIN_ELEMENTS or seen.known < AGREE * seen.elements or not (seen.lost or seen.came):
         return ""
     return _told(contributions, pool, seen, row_word)
 

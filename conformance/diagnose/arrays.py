@@ -17,7 +17,7 @@ F64 = npt.NDArray[np.float64]
 ALL_NAN = "every wrong element is NaN: a poisoned or never-written operand or accumulator entered the sum"
 SOME_NAN = "some wrong elements are NaN"
 WEAK = ("", ALL_NAN, SOME_NAN)
-LEAST = 4  # rows of one number that must be in another order
+MIN_ROWS = 4  # rows of one number that must be in another order
 STEPS = (1, 2, 4, 8, 16, 32, 64)  # rows or columns by which a tile may be off
 SIDED = 8  # wrong elements on the same side of the right value, below which that may be chance
 NEAR = 8.0  # times the bound: further off is no matter of rounding
@@ -55,7 +55,7 @@ def permuted(value: F64, bound: F64, found: F64, axes: tuple[str, str]) -> str:
         source = match(expected, limit, seen)
         # A row of one number is another's by chance.
         if source is not None and (
-            expected.shape[1] > 1 or (source != np.arange(source.size)).sum() >= LEAST
+            expected.shape[1] > 1 or (source != np.arange(source.size)).sum() >= MIN_ROWS
         ):
             return f"the {unit} of the tile are permuted: {permutation_words(source)}"
     return ""

@@ -41,7 +41,7 @@ UNWRITTEN = (
     "nothing was ever written there, or what was written is computed from data that nothing wrote, or it was "
     "not yet visible when the stage's barrier completed"
 )
-LEAST = 64  # elements that are no whole rows or columns, to say something
+MIN_ELEMENTS = 64  # elements that are no whole rows or columns, to say something
 
 
 def diagnose(
@@ -185,7 +185,7 @@ def _scattered(alternatives: list[Alternative], found: F64, wrong: npt.NDArray[n
     """The mistake that gives every wrong element, where those are no whole rows or columns: of each CTA's own
     part of the tile, for one.
     """
-    if wrong.sum() < LEAST:
+    if wrong.sum() < MIN_ELEMENTS:
         return ""
     for alternative in alternatives:
         if holds(found[wrong], alternative.value[wrong], alternative.bound[wrong]):

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 from tileproof.conformance.diagnose.arrays import Region
-from tileproof.conformance.diagnose.columns import AGREE, CHUNK, LANES, LEAST
+from tileproof.conformance.diagnose.columns import AGREE, CHUNK, LANES, MIN_ROWS
 from tileproof.conformance.diagnose.faults import Product
 from tileproof.spec.problems.faults import F64
 
@@ -24,7 +24,7 @@ HEADS = (16, 8, 32, 1)  # rows of a warp: the lane that keeps a row's sum is the
 def explain_chain(product: Product, found: F64, bound: F64, region: Region) -> str:
     """Words for the step of the lanes' sums that explains the wrong rows (region[0]); "" when none does."""
     rows = region[0]
-    if product.kind != "rowsum" or rows.size < LEAST or product.a.shape[1] % (LANES * CHUNK):
+    if product.kind != "rowsum" or rows.size < MIN_ROWS or product.a.shape[1] % (LANES * CHUNK):
         return ""
     accesses = [one[rows].reshape(rows.size, -1, LANES, CHUNK) for one in (product.a, product.b)]
     if not all(np.isfinite(access).all() for access in accesses):
@@ -34,7 +34,7 @@ def explain_chain(product: Product, found: F64, bound: F64, region: Region) -> s
     def explains(change: F64) -> bool:
         # Sums of large values are rounded more than the reference's.
         near = np.abs(off - change) <= limit + SLACK * np.abs(change)
-        return bool(near.sum() >= max(LEAST, AGREE * rows.size))
+        return bool(near.sum() >= max(MIN_ROWS, AGREE * rows.size))
 
     for a, b in _chains(*accesses):
         for words, change in (*_steps(a, b, product.names), *_exchanges((a * b).sum(axis=3), rows)):

@@ -17,7 +17,7 @@ from tileproof.conformance.diagnose.faults import COLUMN_TILE, Product
 from tileproof.spec.problems.faults import F64
 
 AGREE = 0.75  # of the wrong rows must be explained in the same way
-LEAST = 4  # wrong rows, below which a number says too little
+MIN_ROWS = 4  # wrong rows, below which a number says too little
 CHUNK = 8  # elements of a 16-byte access
 PER_TILE = COLUMN_TILE // CHUNK
 ATOM = 8  # rows of a swizzle atom
@@ -39,7 +39,7 @@ class Read:
 def explain_columns(product: Product, found: F64, bound: F64, region: Region) -> str:
     """Words for the columns that an operand was read at in the wrong rows (region[0]); "" when none fits."""
     rows = region[0]
-    if product.kind != "rowsum" or rows.size < LEAST or product.a.shape[1] % (LANES * CHUNK):
+    if product.kind != "rowsum" or rows.size < MIN_ROWS or product.a.shape[1] % (LANES * CHUNK):
         return ""
     for side in (1, 0):
         told = (
@@ -66,7 +66,7 @@ def _pieces(count: int) -> Iterator[tuple[str, slice]]:
 
 def _agree(fits: npt.NDArray[np.bool_], known: npt.NDArray[np.bool_]) -> bool:
     """Whether what is known of the rows agrees for most of them."""
-    return bool(fits.sum() >= max(LEAST, AGREE * fits.size) and (fits | ~known).mean() >= AGREE)
+    return bool(fits.sum() >= max(MIN_ROWS, AGREE * fits.size) and (fits | ~known).mean() >= AGREE)
 
 
 def _moved(product: Product, side: int, found: F64, bound: F64, rows: I64) -> str:
@@ -82,7 +82,7 @@ def _moved(product: Product, side: int, found: F64, bound: F64, rows: I64) -> st
         for one in _reads(size, count):
             row, chunk = one.row[rows][:, piece], one.chunk[rows][:, piece]
             known = ((row >= 0) & (row < size) & (chunk >= 0) & (chunk < count)).all(axis=1)
-            if known.sum() < LEAST:
+            if known.sum() < MIN_ROWS:
                 continue
             read = mine[row.clip(0, size - 1), chunk.clip(0, count - 1)]
             value = np.einsum("rce,rce->r", read, theirs[:, piece])

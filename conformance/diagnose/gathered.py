@@ -17,9 +17,9 @@ from tileproof.spec.problems.faults import F64
 
 VECTORS = (8, 2)  # 16-bit elements of 16 bytes, of a register
 AGREE = 0.75  # of the wrong rows must be explained
-LEAST = 4  # wrong rows
+MIN_ROWS = 4  # wrong rows
 WORST = 1e5  # condition of the other operand, beyond which nothing can be solved
-MOST = 1 << 13  # vectors of a pool
+MAX_VECTORS = 1 << 13  # vectors of a pool
 I64 = npt.NDArray[np.int64]
 
 
@@ -61,7 +61,7 @@ def explain_gathered(product: Product, found: F64, bound: F64, region: Region) -
 
 def _explained(own: F64, other: F64, found: F64, bound: F64, rows: I64, size: int) -> str:
     length = own.shape[1]
-    if length > other.shape[0] or length % size or rows.size < LEAST or own.size // size > MOST:
+    if length > other.shape[0] or length % size or rows.size < MIN_ROWS or own.size // size > MAX_VECTORS:
         return ""
     if not np.isfinite(bound[rows]).all() or len(np.unique(own.reshape(-1, size), axis=0)) * size < own.size:
         return ""  # vectors that stand twice have no place
@@ -82,7 +82,7 @@ def _explained(own: F64, other: F64, found: F64, bound: F64, rows: I64, size: in
     read = pool.vectors[taken].reshape(rows.size, length)
     slack = 2 * bound[rows] + 1e-6 * (np.abs(read) @ np.abs(other).T)
     fits = (np.abs(read @ other.T - found[rows]) <= slack).all(axis=1)
-    if fits.sum() < max(LEAST, AGREE * rows.size):
+    if fits.sum() < max(MIN_ROWS, AGREE * rows.size):
         return ""
     return _words(rows[fits], pool.which[taken[fits]], size)
 

@@ -19,7 +19,7 @@ from tileproof.spec.problems.faults import F64
 
 AGREE = 0.75  # of the wrong rows must be explained
 VECTOR = 8  # elements of a 16-byte access
-LEAST = 6  # wrong rows of one number each, below which many candidates fit by chance
+MIN_ROWS = 6  # wrong rows of one number each, below which many candidates fit by chance
 PROBES = 5  # rows that a candidate is tried in first
 
 
@@ -27,7 +27,7 @@ def explain_moved(
     chain: Chain, tile: StageTile, product: Product, found: F64, bound: F64, region: Region
 ) -> str:
     """Words for the operand that came from elsewhere; "" when none explains the wrong rows (region[0])."""
-    if product.kind not in ("matmul", "rowsum") or (product.kind == "rowsum" and region[0].size < LEAST):
+    if product.kind not in ("matmul", "rowsum") or (product.kind == "rowsum" and region[0].size < MIN_ROWS):
         return ""
     for side, name in enumerate(product.names):
         if product.kind == "matmul" and side == 1:

@@ -23,7 +23,7 @@ SCORE = "{stage} after each k-block"
 RIGHT = "the sum is right after every k-block: what reads, rounds or stores it is wrong"
 CLEARED_EACH = "only the last k-block counts: each one cleared the accumulator"
 SHOWN = 2  # mistakes that explain a sum equally well
-MOST = 8  # times that a k-block is counted
+MAX_TIMES = 8  # times that a k-block is counted
 SAMPLE = 4096  # elements that counts are solved for
 Key = tuple[str, int, int | None]  # stage, group, CTA
 
@@ -225,7 +225,7 @@ def _solved(each: Sequence[Sum], k: int, found: np.ndarray, region: Region) -> s
         return ""
     weight = 1 / np.abs(values[used]).sum(axis=1)
     solved = np.linalg.lstsq(values[used] * weight[:, None], wanted[used] * weight, rcond=None)[0]
-    more = np.rint(np.clip(solved, -MOST, MOST)).astype(int)
+    more = np.rint(np.clip(solved, -MAX_TIMES, MAX_TIMES)).astype(int)
     counts = [int(at <= k) + int(extra) for at, extra in enumerate(more)]
     if more.any() and _explains(each, counts, found, region):
         said = (f"k-block {at} {_TIMES.get(n, f'{n} times')}" for at, n in enumerate(counts) if more[at])

@@ -13,7 +13,7 @@ from tileproof.spec.arithmetic.terms import Bounded
 from tileproof.spec.problems.faults import F64, Mask
 from tileproof.spec.stage import Stage
 
-LEAST = 8  # wrong elements of different values, to say something
+MIN_ELEMENTS = 8  # wrong elements of different values, to say something
 PROBES = 24  # wrong elements that a distance is looked for by
 TRIED = 8  # distances, the likeliest first
 NEARLY = 0.9  # of the wrong elements must be right there
@@ -24,7 +24,7 @@ INSIDE = 0.75  # of the wrong elements whose right place is known must be inside
 def explain_shifted(value: F64, bound: F64, found: F64, wrong: Mask) -> str:
     """Words where every wrong element is the right one of a place at one distance; "" otherwise."""
     places = np.argwhere(wrong)
-    if len(np.unique(found[wrong])) < LEAST or not np.isfinite(found[wrong]).all():
+    if len(np.unique(found[wrong])) < MIN_ELEMENTS or not np.isfinite(found[wrong]).all():
         return ""
     likely = Counter[tuple[int, int]]()
     for row, col in places[np.linspace(0, len(places) - 1, min(PROBES, len(places))).astype(int)]:

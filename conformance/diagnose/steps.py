@@ -23,7 +23,7 @@ from tileproof.spec.problems.faults import F64, WrongTile
 
 SAMPLE = 4096  # elements that counts are solved for
 SHOWN = 4
-MOST = 64  # times that a step is counted: each lane of a warp may have issued it
+MAX_TIMES = 64  # times that a step is counted: each lane of a warp may have issued it
 THIS = "this tile"
 _COUNTS = {0: "is missing", 2: "was added twice", -1: "was subtracted", 3: "was added three times"}
 
@@ -212,7 +212,7 @@ def _counted(deviation: Deviation, region: Region, at: Any) -> str:
     counts = np.zeros(len(values), int)
     if not np.isfinite(solved).all():
         return ""
-    counts[live] = np.rint(np.clip(solved, -MOST, MOST)).astype(int)
+    counts[live] = np.rint(np.clip(solved, -MAX_TIMES, MAX_TIMES)).astype(int)
     allowed = deviation.slack[at].ravel() + 64 * numerics.U_F64 * np.abs(matrix).sum(axis=1)
     held = counts[len(steps) :]
     allowed += numerics.gamma(4, numerics.U_F32_RZ) * (np.abs(matrix[:, len(steps) :]) @ np.abs(held))

@@ -15,9 +15,9 @@ from tileproof.spec.problems.faults import F64
 
 VECTOR = 8  # 16-bit elements of 16 bytes
 PROBES = 12  # vectors that are looked up
-LEAST = 8  # of them that differ from each other and are not zero, to say something
+MIN_VECTORS = 8  # of them that differ from each other and are not zero, to say something
 NEAR = 2e-2  # of the largest element: what solving may be off by
-MOST = 1 << 19  # vectors of an array that are looked through
+MAX_VECTORS = 1 << 19  # vectors of an array that are looked through
 
 
 def what_was_read(operand: F64, own: tuple[str, F64], inputs: Any) -> str:
@@ -29,10 +29,10 @@ def what_was_read(operand: F64, own: tuple[str, F64], inputs: Any) -> str:
         return "it read zeros"
     for turned in (operand, operand.T):
         vectors = _probes(turned)
-        if len(vectors) < LEAST:
+        if len(vectors) < MIN_VECTORS:
             continue
         for name, pool in _pools(own, inputs):
-            if pool.shape[0] <= MOST and all(
+            if pool.shape[0] <= MAX_VECTORS and all(
                 (np.abs(pool - vector).max(axis=1) <= NEAR * scale).any() for vector in vectors
             ):
                 if name == own[0]:

@@ -10,7 +10,7 @@ from tileproof.conformance.observe.tiles import StageTile
 from tileproof.spec.problems.faults import F64, Mask
 
 VECTORS = (8, 4)  # elements of one store, the widest first
-LEAST = 4  # vectors that must be wrong
+MIN_VECTORS = 4  # vectors that must be wrong
 FULL = 0.6  # of a wrong vector's elements are wrong: what was there before may be right by chance
 
 
@@ -24,7 +24,7 @@ def explain_stores(tile: StageTile, inputs: Any, found: F64, expected: F64, wron
             continue
         vectors = wrong.reshape(rows, cols // width, width)
         hit = vectors.any(axis=2)
-        if hit.all() or hit.sum() < LEAST or vectors[hit].mean() < FULL:
+        if hit.all() or hit.sum() < MIN_VECTORS or vectors[hit].mean() < FULL:
             continue
         of_tile = found.reshape(rows, -1, width)[hit], expected.reshape(rows, -1, width)
         which = f"whole vectors of {width} columns are wrong beside right ones"

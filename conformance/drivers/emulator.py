@@ -24,7 +24,7 @@ from tileproof.emulator.hang import Hang
 from tileproof.emulator.result import explained
 from tileproof.emulator.trace import Trace
 from tileproof.kernels.launch.model import LaunchFile
-from tileproof.spec.machine.certificate import together
+from tileproof.spec.machine.certificate import merged_certificate
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.finding import Finding, MachinePlace, Race
 from tileproof.spec.machine.run_result import Output, RunResult
@@ -164,7 +164,7 @@ def launch_on(
         findings=(*result.findings, *(finding for one in rest for finding in one.findings)),
         allowed=(*result.allowed, *(finding for one in rest for finding in one.allowed)),
         limited=(*result.limited, *(left for one in rest for left in one.limited)),
-        certificate=together(one.certificate for one in done.results.values()),
+        certificate=merged_certificate(one.certificate for one in done.results.values()),
     )
     return merged, done.placed.buffers
 

@@ -108,7 +108,7 @@ def gate(
         finally:
             store.close()
         remaining = [job for job in jobs if job.key not in results]
-        results |= {job.key: store.done.get(job.key) or runner.left_out(job) for job in remaining}
+        results |= {job.key: store.done.get(job.key) or runner.skipped(job) for job in remaining}
     verdicts += [
         verdict_on(
             gated,

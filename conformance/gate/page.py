@@ -18,7 +18,7 @@ from tileproof.conformance.verdict.contract import CheckOutcome, VerdictRecord, 
 from tileproof.spec.machine.finding import Finding
 from tileproof.spec.machine.finding_text import place, source_or_line
 
-MOST = 12  # reasons at the top
+MAX_REASONS_SHOWN = 12  # reasons at the top
 SHOWN = 200  # instructions of one kernel that did not run
 
 
@@ -40,7 +40,7 @@ def page(made: ReleaseEvidence) -> str:
         failures=[failure for kernel in kernels for failure in kernel["failures"]],
         reasons=_reasons(made),
         hidden=(MUTATION, SECTION),
-        most=MOST,
+        reason_limit=MAX_REASONS_SHOWN,
         shown=SHOWN,
         check_table=lambda checks, prefix, label: check_table(checks, prefix, label, made.run.checks),
         facts=facts,

@@ -77,7 +77,7 @@ def in_process(job: CheckJob) -> StoredResult:
     return outcome_of(job, report, time.monotonic() - began)
 
 
-def left_out(job: CheckJob) -> StoredResult:
+def skipped(job: CheckJob) -> StoredResult:
     """A check that was not asked for."""
     return in_process(job) if _of_no_meaning(job) else not_run(job, "it was left out (--only)")
 

@@ -11,7 +11,7 @@ from tileproof.spec.machine.certificate import summary
 from tileproof.spec.machine.finding import Finding
 from tileproof.spec.machine.finding_text import headline
 
-MOST_LINES = 20
+MAX_LINES = 20
 
 
 def failed_or(name: str, findings: Sequence[Finding], otherwise: CheckOutcome) -> CheckOutcome:
@@ -30,7 +30,7 @@ def not_run(name: str, reason: str, fault: str = "", **details: Any) -> CheckOut
 def instructions(refused: Sequence[str]) -> CheckOutcome:
     """Whether the emulator executes every form of the program."""
     reason = "; ".join(refused[:3]) + (f" and {len(refused) - 3} more" if len(refused) > 3 else "")
-    details = {"not_executed": list(refused[:MOST_LINES])} if refused else {}
+    details = {"not_executed": list(refused[:MAX_LINES])} if refused else {}
     return CheckOutcome("instructions", True, "unsupported" if refused else "passed", reason, details=details)
 
 
@@ -71,7 +71,7 @@ def races(log: RunLog, findings: Sequence[Finding], checked: bool) -> CheckOutco
 def schedules(log: RunLog, findings: Sequence[Finding]) -> CheckOutcome:
     """Whether several schedules ran, and their outputs agree."""
     ended = [run for run in log.runs if not run.ended_by]
-    details: dict[str, Any] = {"run": len(ended), "planned": log.planned, "left_out": log.left_out}
+    details: dict[str, Any] = {"run": len(ended), "planned": log.planned, "skipped": log.skipped_runs}
     outcome = CheckOutcome("schedules", True, "passed", details=details)
     some = [s for s in log.causes.values() if len(s.schedules) < len(ended) and not s.anew]
     if len(ended) < 2:

@@ -236,4 +236,4 @@ def _rest(
     finally:
         for number in sorted(waiting):
             log.note(schedules[number], waiting[number])
-        log.left_out += len(schedules) - done
+        log.skipped_runs += len(schedules) - done

@@ -41,7 +41,7 @@ from tileproof.spec.machine.finding import Finding
 from tileproof.spec.machine.run_result import Output, RunResult
 
 RACE_LAUNCHES = "race-launches"
-MOST_PRINTED = 4000  # characters of what the kernels print
+MAX_PRINTED = 4000  # characters of what the kernels print
 
 
 @dataclass
@@ -294,7 +294,7 @@ class LaunchCase(Case):
                 "outputs": self._judged,
                 "races": self.races,
                 "strict": self.options.strict,
-                "printf": log.first.printf[:MOST_PRINTED] if log.first else "",
+                "printf": log.first.printf[:MAX_PRINTED] if log.first else "",
             }
         }
 

@@ -84,7 +84,7 @@ class RunLog:
         self.first: RunResult | None = None
         self.anew = ""  # what the run with other inputs showed: "passed", or why there was none
         self.planned = 0
-        self.left_out = 0
+        self.skipped_runs = 0
         self.interrupted = False
 
     def note(self, schedule: Schedule, done: ChildResult[JudgedRun]) -> None:

@@ -9,7 +9,7 @@ from tileproof.spec.machine.finding_causes import Cause, by_cause
 from tileproof.spec.machine.run_result import LIMITS, RunResult
 
 RACE = "race-"
-MOST_PLACES = 6
+MAX_PLACES = 6
 
 
 def machine_findings(run: RunResult) -> tuple[list[Finding], dict[str, int]]:
@@ -30,7 +30,7 @@ def finding_of(cause: Cause) -> Finding:
     """The first finding of a cause, for the check "races" or "machine", with the places of the others."""
     one = cause.sample
     more = cause.places[1:]
-    shown = ", ".join(more[:MOST_PLACES]) + (", ..." if len(more) > MOST_PLACES else "")
+    shown = ", ".join(more[:MAX_PLACES]) + (", ..." if len(more) > MAX_PLACES else "")
     return replace(
         one,
         check=check_of(one),

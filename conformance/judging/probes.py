@@ -29,8 +29,8 @@ from tileproof.kernels.launch.contents import Coordinates, Unwritten, dtype_of
 from tileproof.kernels.launch.model import LaunchBuffer, LaunchFile
 from tileproof.spec.machine.errors import TileproofError
 
-MOST_CODE = 4096
-MOST_AXES = 3
+MAX_CODE = 4096
+MAX_AXES = 3
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def coded(launch: LaunchFile) -> list[CodedInput]:
     return [
         CodedInput(buffer, axis)
         for buffer in floating(launch)
-        for axis in range(min(len(buffer.shape), MOST_AXES))
+        for axis in range(min(len(buffer.shape), MAX_AXES))
         if buffer.shape[axis] > 1
     ]
 
@@ -76,7 +76,7 @@ def contents(launch: LaunchFile, probe: CodedInput) -> dict[str, npt.NDArray[Any
         if buffer.name == probe.buffer.name:
             # Whole numbers that the type holds exactly, and their sums nearly.
             info: Any = ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
-            modulus = min(2 ** (info.nmant + 1), MOST_CODE)
+            modulus = min(2 ** (info.nmant + 1), MAX_CODE)
             made[buffer.name] = Coordinates((probe.axis,), modulus, 1).array(buffer.shape, dtype)
         else:
             made[buffer.name] = np.ones(buffer.shape).astype(dtype)

@@ -29,7 +29,7 @@ F64 = npt.NDArray[np.float64]
 # The array in question, as a matrix, when the reference is given other inputs; None where it has none.
 Again = Callable[[Mapping[str, Any]], F64 | None]
 WIDTHS = (128, 64, 32, 16, 8)  # elements of an axis that one copy or one MMA takes
-MOST_BLOCKS = 64
+MAX_BLOCKS = 64
 NEIGHBOURS = (-1, 1, -2, 2)
 CHUNK_BYTES = 16  # what a swizzle moves (PTX ISA 5.5.7)
 FACTORS = {"2 (added twice)": 2.0, "1/2": 0.5, "-1 (sign)": -1.0}
@@ -159,7 +159,7 @@ def _changes(
     for width in WIDTHS:
         for each in inputs:
             for axis, size in enumerate(each.value.shape):
-                if size % width or not 1 < size // width <= MOST_BLOCKS:
+                if size % width or not 1 < size // width <= MAX_BLOCKS:
                     continue
                 if time.monotonic() > deadline:
                     return

@@ -263,15 +263,15 @@ void tell_parity(Exec& x, uint32_t parity, int lane) {
 }
 
 void tell_pass(Exec& x, const Instr& i, uint32_t offset, uint32_t lanes) {
-  if (i.m[slot::mbarrier_wait::unheeded])
+  if (i.m[slot::mbarrier_wait::unused])
     x.e.tell(&Listener::mbarrier_tried, x, x.cta, offset, lanes, true);
   else
     x.e.tell(&Listener::mbarrier_pass, x, x.cta, offset, lanes,
              static_cast<MbarrierScope>(i.m[slot::mbarrier_wait::reach]));
 }
 
-// mbarrier.try_wait / test_wait: `value` is a parity or a state, `suspends` 1 for try_wait, `unheeded` 1
-// where nothing asks for the result (emulator/heeded.py). A failed try_wait suspends the thread until the
+// mbarrier.try_wait / test_wait: `value` is a parity or a state, `suspends` 1 for try_wait, `unused` 1
+// where nothing asks for the result (emulator/unused_waits.py). A failed try_wait suspends the thread until the
 // phase completes or a time limit passes (PTX ISA 9.7.13.15.16).
 Step mbarrier_wait(Exec& x, const Instr& i) {
   uint32_t done = 0;
@@ -321,7 +321,7 @@ Step mbarrier_wait(Exec& x, const Instr& i) {
       return Step::Block;
     }
   }
-  if (i.m[slot::mbarrier_wait::unheeded] && done != x.mask && uniform)
+  if (i.m[slot::mbarrier_wait::unused] && done != x.mask && uniform)
     x.e.tell(&Listener::mbarrier_tried, x, x.cta, first_offset, x.mask & ~done, false);
   x.s->timed_out = false;
   x.s->polled = done != x.mask;

@@ -32,7 +32,7 @@ def _registers(d: Decoder, parts: tuple[object, ...], count: int) -> list[int]:
     return [d.dst(part, "b32") for part in parts]  # type: ignore[arg-type]
 
 
-def _together(m: Modifiers) -> None:
+def _check_modifiers(m: Modifiers) -> None:
     """The words that say that all lanes of the warp execute it."""
     m.need("sync")
     m.need("aligned")
@@ -49,7 +49,7 @@ def _together(m: Modifiers) -> None:
     note="each row is a checked read of the lane that names it; 4- and 6-bit elements are widened with zeros",
 )
 def ldmatrix(d: Decoder, i: Instruction, m: Modifiers) -> None:
-    _together(m)
+    _check_modifiers(m)
     shape = m.need("m8n8", "m8n16", "m16n16")
     count = _COUNTS[m.need(*_COUNTS)]
     trans = m.take("trans")
@@ -92,7 +92,7 @@ def ldmatrix(d: Decoder, i: Instruction, m: Modifiers) -> None:
     note="each row is a checked write of the lane that names it",
 )
 def stmatrix(d: Decoder, i: Instruction, m: Modifiers) -> None:
-    _together(m)
+    _check_modifiers(m)
     shape = m.need("m8n8", "m16n8")
     count = _COUNTS[m.need(*_COUNTS)]
     trans = m.take("trans")
@@ -122,7 +122,7 @@ def stmatrix(d: Decoder, i: Instruction, m: Modifiers) -> None:
     section="9.7.14.5.17",
 )
 def movmatrix(d: Decoder, i: Instruction, m: Modifiers) -> None:
-    _together(m)
+    _check_modifiers(m)
     for word in ("m8n8", "trans", "b16"):
         m.need(word)
     dst, a = i.operands

@@ -27,7 +27,7 @@ slots("mbarrier.pending_count", operands="dst state", writes="dst")
 slots(
     "mbarrier.wait",
     operands="dst base value",
-    modifiers="space width parity suspends reach unheeded",  # the last is set when all is decoded
+    modifiers="space width parity suspends reach unused",  # the last is set when all is decoded
     visible=True,
     writes="dst",
 )

@@ -19,7 +19,7 @@ Arrays = Mapping[str, npt.NDArray[Any]]
 DTYPES = (
     "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64",
 )  # fmt: skip
-MOST_JSON, MOST_ARRAYS = 1 << 28, 1 << 33  # bytes of one message
+MAX_JSON, MAX_ARRAYS = 1 << 28, 1 << 33  # bytes of one message
 _HEAD = struct.Struct("<QQ")
 _PIECE = 1 << 20
 
@@ -52,10 +52,10 @@ def send(to: socket.socket, message: Message, deadline: float | None = None) -> 
     forms = [[name, array.dtype.name, list(np.shape(message.arrays[name]))] for name, array in arrays.items()]
     text = json.dumps({"body": message.body, "arrays": forms}).encode()
     size = sum(array.nbytes for array in arrays.values())
-    if len(text) > MOST_JSON or size > MOST_ARRAYS:
+    if len(text) > MAX_JSON or size > MAX_ARRAYS:
         raise TileproofError(
             "the message is too large",
-            expected=f"at most {MOST_JSON} bytes of JSON and {MOST_ARRAYS} of arrays",
+            expected=f"at most {MAX_JSON} bytes of JSON and {MAX_ARRAYS} of arrays",
             found=f"{len(text)} and {size} bytes",
         )  # fmt: skip
     raw = [array.tobytes() for array in arrays.values()]
@@ -67,7 +67,7 @@ def send(to: socket.socket, message: Message, deadline: float | None = None) -> 
 def receive(source: socket.socket, deadline: float | None = None) -> Message:
     """The next message; `TimeoutError` after `deadline`, `NoMessage` where there is none."""
     json_bytes, array_bytes = _HEAD.unpack(_exactly(source, _HEAD.size, deadline))
-    if json_bytes > MOST_JSON or array_bytes > MOST_ARRAYS:
+    if json_bytes > MAX_JSON or array_bytes > MAX_ARRAYS:
         raise NoMessage(
             f"it announced an answer of {json_bytes} bytes of JSON and {array_bytes} bytes of arrays"
         )
@@ -92,7 +92,7 @@ def _form(name: Any, dtype: Any, shape: Any) -> int:
     """The bytes of an array of this form."""
     if not isinstance(name, str) or dtype not in DTYPES or not isinstance(shape, list) or len(shape) > 32:
         raise ValueError("an array of another form")
-    if not all(type(extent) is int and 0 <= extent <= MOST_ARRAYS for extent in shape):
+    if not all(type(extent) is int and 0 <= extent <= MAX_ARRAYS for extent in shape):
         raise ValueError("an array of another shape")
     return math.prod(shape) * np.dtype(dtype).itemsize
 

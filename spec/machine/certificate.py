@@ -74,7 +74,7 @@ class Certificate:
         return f"certified for all schedules ({self.obligations.total} obligations{sums})"
 
 
-def together(certificates: Iterable[Certificate | None]) -> Certificate | None:
+def merged_certificate(certificates: Iterable[Certificate | None]) -> Certificate | None:
     """The certificate of several launches; None when a launch has none, or there is no launch."""
     each = tuple(certificates)
     if not each or any(run is None for run in each):

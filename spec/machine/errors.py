@@ -19,7 +19,7 @@ class TileproofError(Exception):
     """
 
     # Characters of a part: what was found may be a stranger's megabytes.
-    MOST = 2000
+    MAX_CHARACTERS = 2000
 
     def __init__(
         self, what: str, *, where: str = "", expected: str = "", found: str = "", do: str = ""
@@ -32,7 +32,11 @@ class TileproofError(Exception):
         super().__init__(self._text())
 
     def _cut(self, part: str) -> str:
-        return part if len(part) <= self.MOST else f"{part[: self.MOST]} ... ({len(part)} characters)"
+        return (
+            part
+            if len(part) <= self.MAX_CHARACTERS
+            else f"{part[: self.MAX_CHARACTERS]} ... ({len(part)} characters)"
+        )
 
     def _text(self) -> str:
         parts = [self.what]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tileproof.spec.machine.finding import Finding, MachinePlace, ProblemPlace
 
-MOST_EVIDENCE = 24
+MAX_EVIDENCE = 24
 
 
 def headline(finding: Finding) -> str:
@@ -85,7 +85,7 @@ def _lines(finding: Finding) -> Iterator[str]:
         yield f"cause:    {finding.cause}"
     if code := code_line(machine):
         yield f"code:     {code}"
-    facts, more = finding.evidence[:MOST_EVIDENCE], len(finding.evidence) - MOST_EVIDENCE
+    facts, more = finding.evidence[:MAX_EVIDENCE], len(finding.evidence) - MAX_EVIDENCE
     for number, fact in enumerate((*facts, *([f"and {more} more, in the JSON"] if more > 0 else []))):
         yield f"{'' if number else 'evidence:':<9} {fact}"
     if finding.others:

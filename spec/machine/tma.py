@@ -53,7 +53,7 @@ _NAN_FILL = {
 }
 SWIZZLES = (*sw.BITS, *sw.ATOMS)
 # The driver took boxes of up to 219,632 bytes and refused 262,144 (docs/evidence).
-MOST_BOX = MAX_SHARED_BYTES
+MAX_BOX = MAX_SHARED_BYTES
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,7 @@ def check_tensor_map(fields: TensorMapFields) -> None:
     if fields.packing is None:
         steps = (1, 1) if fields.im2col else fields.element_strides
         there = fields.element_size * math.prod(b // s for b, s in zip(fields.box, steps, strict=True))
-        _require(there <= MOST_BOX, "box", f"at most {MOST_BOX} bytes", f"{there} bytes")
+        _require(there <= MAX_BOX, "box", f"at most {MAX_BOX} bytes", f"{there} bytes")
     _check_packed(fields)
     row = fields.row_bytes
     _require(row % 16 == 0, "box[0]", "a multiple of 16 bytes", f"{row} bytes")

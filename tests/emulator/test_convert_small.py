@@ -20,7 +20,7 @@ F8 = {
     "e2m3": ml_dtypes.float6_e2m3fn,
     "e3m2": ml_dtypes.float6_e3m2fn,
 }
-MOST = {"e4m3": 448.0, "e5m2": 57344.0, "e2m3": 7.5, "e3m2": 28.0}
+LARGEST = {"e4m3": 448.0, "e5m2": 57344.0, "e2m3": 7.5, "e3m2": 28.0}
 
 
 @pytest.mark.parametrize("name", F8)
@@ -29,7 +29,7 @@ def test_to_the_small_types(name: str, relu: str) -> None:
     a = wide_values(1)
     b = a[::-1].copy()
     with np.errstate(all="ignore"):
-        clamped = np.clip(a, 0 if relu else -MOST[name], MOST[name])
+        clamped = np.clip(a, 0 if relu else -LARGEST[name], LARGEST[name])
         want = clamped.astype(F8[name]).view(np.uint8)
     if relu:
         want = np.where(a <= 0, 0, want)
@@ -43,7 +43,7 @@ def test_to_the_small_types(name: str, relu: str) -> None:
         got = elementwise(f"cvt.rn.satfinite{relu}.{name}x2.f16x2 d, x0;", [two], np.uint16)
         with np.errstate(all="ignore"):
             want = (
-                np.clip(h.astype(np.float32), 0 if relu else -MOST[name], MOST[name])
+                np.clip(h.astype(np.float32), 0 if relu else -LARGEST[name], LARGEST[name])
                 .astype(F8[name])
                 .view(np.uint8)
             )

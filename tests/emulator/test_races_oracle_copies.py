@@ -11,7 +11,7 @@ from tileproof.emulator import Schedule
 
 from tests.kit.ptx import Memory, run, wait
 
-WARPS, LANES, WORDS, MOST = 2, 2, 2, 14
+WARPS, LANES, WORDS, MAX_EVENTS = 2, 2, 2, 14
 BASE, BARRIERS = 1024 + 512, 1024  # words of 16 bytes, then mbarriers that are used once
 KINDS = ["write", "read", "load", "store", "wait", "group", "group.read", "fence", "warp", "cta"]
 
@@ -37,7 +37,7 @@ def programs(draw: st.DrawFn) -> list[Step]:
     """Steps in an order in which they can run."""
     steps: list[Step] = []
     loads = 0
-    for _ in range(draw(st.integers(2, MOST))):
+    for _ in range(draw(st.integers(2, MAX_EVENTS))):
         kind = draw(st.sampled_from(KINDS))
         warp, lane = draw(st.integers(0, WARPS - 1)), draw(st.integers(0, LANES - 1))
         word = draw(st.integers(0, WORDS - 1))
@@ -172,7 +172,7 @@ def checked(steps: list[Step], schedule: Schedule) -> set[int]:
     """The words that the engine finds racy (a missing fence is a warning); without one no error at all."""
     memory = Memory()
     source = memory.buffer(np.zeros(4, np.uint32))
-    target = memory.buffer(np.zeros(4 * MOST, np.uint32))
+    target = memory.buffer(np.zeros(4 * MAX_EVENTS, np.uint32))
     result = run(
         ptx(steps), [source, target], memory=memory, threads=32 * WARPS, shared_bytes=1024, schedule=schedule,
         races=True,

@@ -12,7 +12,7 @@ from tileproof.spec.machine.descriptors import InstructionDescriptor, SmemDescri
 
 from tests.kit.ptx import alloc, dealloc, run, wait
 
-WARPS, MOST = 2, 14  # warp w reads and writes lanes 32 w .. 32 w + 31; an MMA writes all of them
+WARPS, MAX_EVENTS = 2, 14  # warp w reads and writes lanes 32 w .. 32 w + 31; an MMA writes all of them
 BARRIERS = 1024
 DESC = SmemDescriptor(0x1000, 16, 256, "32B").encode()
 IDESC = InstructionDescriptor(128, 32).encode()
@@ -43,7 +43,7 @@ def programs(draw: st.DrawFn) -> list[Step]:
     """Steps in an order in which they can run."""
     steps: list[Step] = []
     commits = 0
-    for _ in range(draw(st.integers(2, MOST))):
+    for _ in range(draw(st.integers(2, MAX_EVENTS))):
         kind, warp = draw(st.sampled_from(KINDS)), draw(st.integers(0, WARPS - 1))
         if kind == "commit":
             steps.append(Step(kind, warp, commits))

@@ -36,7 +36,7 @@ def test_enums_and_emitted_places_agree(tmp_path: Path) -> None:
     finally:
         slots.SLOTS.pop("frob.nicate", None)
     assert o[at["slot::frob_nicate::b"]] == 7 and m[at["slot::frob_nicate::mode"]] == 3
-    assert o[at["slot::frob_nicate::a"]] == -1 and len(o) == len(m) == slots.MOST
+    assert o[at["slot::frob_nicate::a"]] == -1 and len(o) == len(m) == slots.MAX_SLOTS
     assert '{"frob.nicate", true, 1, false}' in (tmp_path / "out" / "declared.hpp").read_text()
     assert not any("inner" in name for name in at)
 

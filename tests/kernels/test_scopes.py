@@ -13,7 +13,7 @@ ARCH = "sm_100a"
 # tcgen05.alloc an invalidation. The others: waits for what the peer completes too, twice each, as ptxas peels
 # off the first try; in head128-part0 and -columns also arrivals at the peer. In head128-columns the load
 # warps have a cluster wait of their own, and the last k-block its own waits for S and dS.
-MOST = {
+LARGEST = {
     ("head64", 512): (3, 2),
     ("head128-part0", 576): (17, 3),
     ("head128-columns", 512): (24, 4),
@@ -26,11 +26,11 @@ def counted(ptx: str, entry: str) -> tuple[int, int]:
     return opcodes.count("CCTL.IVALL"), opcodes.count("MEMBAR.ALL.GPU")
 
 
-@pytest.mark.parametrize(("name", "d_qk"), MOST, ids=str)
+@pytest.mark.parametrize(("name", "d_qk"), LARGEST, ids=str)
 def test_only_what_the_peer_signals_has_the_scope_of_the_cluster(name: str, d_qk: int) -> None:
     target = kernel(name)
     built = target.build(target.variant(d_qk=d_qk))
-    found, most = counted(built.ptx, built.entry), MOST[name, d_qk]
+    found, most = counted(built.ptx, built.entry), LARGEST[name, d_qk]
     assert found[0] <= most[0] and found[1] <= most[1]
 
 

@@ -160,17 +160,17 @@ FLAGS = {"constexpr_host": "flags", "arch_without_a": "-arch"}
 WORDS_ONLY = {"no_such_arch", "too_much_smem", "spills", "missing_header"}
 
 
-def written(name: str, way: Way, row: dict[str, Any], number: int = 0, left_out: str = "") -> str:
+def written(name: str, way: Way, row: dict[str, Any], number: int = 0, omitted: str = "") -> str:
     """The source of wrong/`name` with one remedy of its explanation `row` written in.
 
-    The kernel's name gets `number`, so that two may stand in one file. The edit `left_out` is not made.
+    The kernel's name gets `number`, so that two may stand in one file. The edit `omitted` is not made.
     """
     source = (WRONG / f"{name}.cu").read_text()
     edits = {edit["of"]: edit["code"] for edit in row["edits"]}
     found = re.search(way.pattern, edits[way.of] if way.of else row["fits"])
     assert found, (name, way.pattern, row["fits"], edits)
     for old, new in way.places:
-        if left_out and f"{{{left_out}}}" in new:
+        if omitted and f"{{{omitted}}}" in new:
             continue
         assert source.count(old) == 1, (name, old)
         source = source.replace(

@@ -17,7 +17,7 @@ from tileproof.spec.arithmetic.rounded import Rounded
 from tileproof.spec.problems.base import TileCoord
 from tileproof.spec.problems.dense_attention_bwd.case import DenseCase
 from tileproof.spec.problems.dense_attention_bwd.generator import cases
-from tileproof.spec.problems.dense_attention_bwd.inputs import MOST_SPLITS, Inputs
+from tileproof.spec.problems.dense_attention_bwd.inputs import MAX_SPLITS, Inputs
 from tileproof.spec.problems.dense_attention_bwd.masks import Mask
 from tileproof.spec.problems.dense_attention_bwd.problem import DenseAttentionBwd
 from tileproof.spec.problems.dense_attention_bwd.stages import RoundingPlan, part_names
@@ -146,15 +146,15 @@ def test_where_a_kernel_rounds_does_not_change_what_it_computes(name: str) -> No
         assert np.abs(got[one].real - want[one]).max() <= TOLERANCE * np.abs(want[one]).max()
 
 
-SPLIT = DenseAttentionBwd(F32, rounding=RoundingPlan(splits=MOST_SPLITS))
-PARTS = part_names(MOST_SPLITS)
+SPLIT = DenseAttentionBwd(F32, rounding=RoundingPlan(splits=MAX_SPLITS))
+PARTS = part_names(MAX_SPLITS)
 
 
 def split_case(splits: int) -> DenseCase:
     return small(m=40, n=170, right=None, splits=splits)
 
 
-@pytest.mark.parametrize("splits", range(1, MOST_SPLITS + 1))
+@pytest.mark.parametrize("splits", range(1, MAX_SPLITS + 1))
 def test_the_parts_of_split_keys_add_up_to_the_oracle(splits: int) -> None:
     assert disagreement(exact(split_case(splits)), SPLIT) <= TOLERANCE
 
@@ -168,7 +168,7 @@ def test_a_part_off_by_one_in_ten_billion_is_seen(stage: str) -> None:
         return StageValue((kept.value if isinstance(kept, StageValue) else kept) * (1 + 1e-10))
 
     wrong = replace(SPLIT, changed={stage: own.with_function(off)})
-    assert disagreement(exact(split_case(MOST_SPLITS)), wrong) > TOLERANCE
+    assert disagreement(exact(split_case(MAX_SPLITS)), wrong) > TOLERANCE
 
 
 def test_a_machine_that_rounds_stays_inside_the_bounds_of_parts_and_sum() -> None:

@@ -86,6 +86,11 @@ NAMES = {
     "less_times": "without_timestamps",
     "_all_right": "_all_within_bounds",
     "lying": "storage",
+    "heeded": "unused_waits",
+    "unheeded": "unused_waits",
+    "left_out": "skipped; not_judged",
+    "MOST": "MAX_ and what it counts",
+    "LEAST": "MIN_ and what it counts",
     "Mutant": "PlantedDefect, for a defect that is written by hand",
 }
 

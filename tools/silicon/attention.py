@@ -29,7 +29,7 @@ from tileproof.tools.silicon.attention_judged import Tally, smallest, surveyed, 
 
 BY_HAND = "tileproof.tools.silicon.attention_by_hand"
 AT_ONCE = 8  # problems of a task
-MOST_STARTS = 60  # of a kernel's worker: a start is seconds
+MAX_STARTS = 60  # of a kernel's worker: a start is seconds
 KEEP = 60.0  # of `--seconds`, for making failing problems smaller
 WRITE_SECONDS = 3.0
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
@@ -137,8 +137,8 @@ class SideBySide:
                 one.ended = "the limit of the whole run"
             elif one.tally.seconds > self._given.kernel_seconds:
                 one.ended = f"its limit of {self._given.kernel_seconds:g} s of processes"
-            elif one.tally.starts > MOST_STARTS:
-                one.ended = f"its worker was started more than {MOST_STARTS} times"
+            elif one.tally.starts > MAX_STARTS:
+                one.ended = f"its worker was started more than {MAX_STARTS} times"
             else:
                 cases = one.cases[one.given : one.given + AT_ONCE]
                 one.given += len(cases)

@@ -14,7 +14,7 @@ from typing import Any
 
 from tileproof.conformance.cases.generators import smaller
 from tileproof.conformance.check import property as engine
-from tileproof.conformance.check.left_out import not_judged
+from tileproof.conformance.check.not_judged import not_judged
 from tileproof.conformance.check.run import KernelUnderTest, run_case
 from tileproof.conformance.check.under_test import on_own_driver
 from tileproof.conformance.compare.compare import StageScore

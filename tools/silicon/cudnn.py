@@ -21,7 +21,7 @@ from tileproof.tools import evidence
 
 MODULE = "tileproof.tools.silicon.cudnn"
 AT_ONCE = 14
-LEAST = 1e-3  # errors are over the largest value, or this
+MIN_SCALE = 1e-3  # errors are over the largest value, or this
 SCAN_STEPS = 10
 PLAIN: dict[str, Any] = {
     "b": 1, "h": 1, "h_kv": 1, "m": 64, "n": 64, "d": 64, "d_v": 64, "form": "bf16", "bias": "",
@@ -206,7 +206,7 @@ def one(name: str) -> None:
     for stage, value in found(a, *arrays).items():
         exact = right[stage]
         same = torch.isfinite(exact)
-        error = (value.double() - exact).abs()[same].max() / exact[same].abs().max().clamp(min=LEAST)
+        error = (value.double() - exact).abs()[same].max() / exact[same].abs().max().clamp(min=MIN_SCALE)
         off[stage] = float(error)
     print(json.dumps({"error": off}), flush=True)
 

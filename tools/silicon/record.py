@@ -21,7 +21,7 @@ import pytest
 from tileproof.emulator import Buffer, Memory, Module, TensorMap
 
 ONLY_SM100 = re.compile(r"tcgen05|gather4|scatter4|cta_group|f32x2|\.target (?!sm_100a)")
-MOST = 6000
+MAX_RECORDS = 6000
 _kept: dict[str, tuple[dict[str, Any], list[np.ndarray]]] = {}
 _ran = 0
 
@@ -80,7 +80,7 @@ def _record(request: pytest.FixtureRequest) -> Any:
         if not text or ONLY_SM100.search(text) or result.findings or given.get("taps") or not memory:
             return result
         described = [_argument(argument, memory) for argument in args]
-        if None in described or sum(len(b) for b in before) > 1 << 20 or len(_kept) >= MOST:
+        if None in described or sum(len(b) for b in before) > 1 << 20 or len(_kept) >= MAX_RECORDS:
             return result
         sizes = [size for _, size, _ in self.entries[entry]]
         case = {

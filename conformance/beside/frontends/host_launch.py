@@ -27,7 +27,7 @@ HostArgument = Pointer | MapArgument | int | float | np.generic | None
 
 
 @dataclass(frozen=True)
-class KeptBuffer:
+class CapturedBuffer:
     """A buffer: its address, and its bytes before the launch (None: uninitialised).
 
     `stored`: whether the launch wrote to it.
@@ -61,18 +61,20 @@ class HostLaunch:
     cluster: Shape | None  # None: as the PTX says
     shared_bytes: int
     arguments: tuple[HostArgument, ...]
-    buffers: tuple[KeptBuffer, ...] = ()
+    buffers: tuple[CapturedBuffer, ...] = ()
     programmatic: bool = False
     resident: int | None = None
     kept: bool = False
     sources: Mapping[str, str] = field(default_factory=dict, repr=False)
     names: tuple[str, ...] = ()  # of the arguments, in the user's function
 
-    def keeping(self, memory: LaunchMemory, most: int) -> HostLaunch:
-        """A copy with its buffers, and with their bytes if they are at most `most` in total."""
-        kept = sum(b.bytes for b in memory.buffers if not b.tracked) <= most
+    def keeping(self, memory: LaunchMemory, limit: int) -> HostLaunch:
+        """A copy with its buffers, and with their bytes if they are at limit `limit` in total."""
+        kept = sum(b.bytes for b in memory.buffers if not b.tracked) <= limit
         buffers = tuple(
-            KeptBuffer(b.name, b.address, b.bytes, of, b.numpy().copy() if kept and not b.tracked else None)
+            CapturedBuffer(
+                b.name, b.address, b.bytes, of, b.numpy().copy() if kept and not b.tracked else None
+            )
             for b, of in zip(memory.buffers, memory.elements, strict=True)
         )
         return replace(self, buffers=buffers, kept=kept)

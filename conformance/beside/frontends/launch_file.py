@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 from tileproof.conformance.beside.frontends.host_launch import (
+    CapturedBuffer,
     HostArgument,
     HostLaunch,
-    KeptBuffer,
     MapArgument,
 )
 from tileproof.conformance.beside.frontends.host_memory import Pointer
@@ -117,7 +117,7 @@ def _names(launch: HostLaunch) -> list[str]:
     return out
 
 
-def _buffer(buffer: KeptBuffer, name: str, judged: bool, beside: bool) -> LaunchBuffer:
+def _buffer(buffer: CapturedBuffer, name: str, judged: bool, beside: bool) -> LaunchBuffer:
     content: BufferContent = Unwritten()
     if buffer.before is not None:
         plain = "".join(c if c.isalnum() else "-" for c in name)

@@ -10,8 +10,8 @@ from tileproof.conformance.beside.layouts.table import I64, Table
 from tileproof.spec.machine.errors import TileproofError
 
 SUFFIXES = (".svg", ".png", ".pdf")
-MOST_LINES = 32
-MOST_LABELLED = 2048
+MAX_LINES = 32
+MAX_LABELLED = 2048
 
 
 def draw(table: Table, path: Path) -> None:
@@ -93,7 +93,7 @@ def _layout(plt: Any, table: Table) -> Any:
     """One grid: element -> index, as numbers or, where they would be too small, as a scale of colours."""
     index = table.places["index"]
     rows, columns = index.shape
-    labelled = rows * columns <= MOST_LABELLED and columns <= 64
+    labelled = rows * columns <= MAX_LABELLED and columns <= 64
     cell_x, cell_y = (0.36, 0.26) if labelled else (min(0.36, 9 / columns), min(0.26, 7 / rows))
     figure, axes = plt.subplots(figsize=(max(columns * cell_x, 2.5), max(rows * cell_y, 1.2)))
     if labelled:
@@ -124,7 +124,7 @@ def _operand(plt: Any, table: Table) -> Any:
     shade = np.broadcast_to(number % 8, byte.shape)
     # The contiguous mode runs to the right, as in the memory lines.
     turned = down > 1
-    lines = min(MOST_LINES, int(byte.max()) // 128 + 1)
+    lines = min(MAX_LINES, int(byte.max()) // 128 + 1)
     memory = np.full((lines, 8), -1, dtype=np.int64)
     labels = [[""] * 8 for _ in range(lines)]
     for i in range(rows):
@@ -135,7 +135,7 @@ def _operand(plt: Any, table: Table) -> Any:
                 labels[line][chunk] = f"{i * down},{j * across}"
     tile = byte.T if turned else byte
     tile_shade = shade.T if turned else shade
-    shown = min(tile.shape[0], MOST_LINES)
+    shown = min(tile.shape[0], MAX_LINES)
     tile, tile_shade = tile[:shown], tile_shade[:shown]
     if tile.shape[1] > 16:
         tile, tile_shade = tile[:, :16], tile_shade[:, :16]

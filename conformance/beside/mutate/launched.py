@@ -20,7 +20,7 @@ from tileproof.conformance.beside.mutate.judged import (
     limit_process,
 )
 from tileproof.conformance.beside.mutate.rules import Facts
-from tileproof.conformance.beside.mutate.runs import LEAST, LONGER, Profile
+from tileproof.conformance.beside.mutate.runs import LONGER, MIN_INSTRUCTIONS, Profile
 from tileproof.conformance.judging import reference as references
 from tileproof.conformance.judging.reference import ExpectedOutput, ReferenceFunction
 from tileproof.conformance.judging.runs import RunOptions, run_once
@@ -154,7 +154,9 @@ def judge_one(base: OriginalLaunch, drawn: Drawn) -> Judgement:
         others = {name: loaded for name, loaded in load(base.file).items() if name != base.module}
         mutant = LoadedModule(base.module, ptx, "", "", Module.from_ptx(ptx))
         for number, was in enumerate(base.runs):
-            options = RunOptions(strict=base.strict, instruction_limit=max(LEAST, LONGER * was.instructions))
+            options = RunOptions(
+                strict=base.strict, instruction_limit=max(MIN_INSTRUCTIONS, LONGER * was.instructions)
+            )
             run = run_once(base.file, {**others, base.module: mutant}, was.schedule, options)
             wrong = _wrong(base, run, was)
             if wrong is not None:

@@ -29,7 +29,7 @@ from tileproof.spec.plan import KernelPlan
 
 Profile = Literal["quick", "full"]
 LONGER = 20  # times the original's instructions that a mutant may run
-LEAST = 2_000_000  # warp instructions that it may run in any case
+MIN_INSTRUCTIONS = 2_000_000  # warp instructions that it may run in any case
 # Of seed 2 each wait that has to wait gives up once, by `random`, `starve` and `pct` in orders of their own;
 # in four of the others copies come late as well, so that waits for them give up.
 RINGS = (
@@ -205,7 +205,7 @@ def judge(build: Built, base: Original) -> tuple[Kill | None, bool]:
     """
     same = True
     for number, ((case, schedule), was) in enumerate(zip(base.runs, base.did, strict=True)):
-        driver = Recorder(max(LEAST, LONGER * was.instructions), base.strict)
+        driver = Recorder(max(MIN_INSTRUCTIONS, LONGER * was.instructions), base.strict)
         under_test = under_test_of(base.kernel, base.variant, build, driver)
         verdict = run_case(under_test, case, schedule, explain=True)
         if verdict.findings:
@@ -220,7 +220,7 @@ def _letter_kill(build: Built, base: Original, letter: Letter) -> Kill | None:
     for number, ((case, schedule), was) in enumerate(zip(base.runs, base.did, strict=True)):
         if number not in letter.runs:
             continue
-        driver = Recorder(max(LEAST, LONGER * was.instructions), True)
+        driver = Recorder(max(MIN_INSTRUCTIONS, LONGER * was.instructions), True)
         under_test = under_test_of(base.kernel, base.variant, build, driver)
         seen = run_case(under_test, case, schedule, explain=False, again=False).findings
         new = [

@@ -129,9 +129,9 @@ def run_time(launch: str, run: Played, timing: Timing, alone: bool, names: TimeN
     shown, nothing = drawn[nearest(values)], Timed()
     noise = noise_of(values)
     clocks: dict[Case, float] = {
-        "best": min(run.clocks(timing, "best", alone, 0).clocks, noise.least),
+        "best": min(run.clocks(timing, "best", alone, 0).clocks, noise.smallest),
         "likely": mean(values),
-        "worst": max(run.clocks(timing, "worst", alone, 0).clocks, noise.most),
+        "worst": max(run.clocks(timing, "worst", alone, 0).clocks, noise.largest),
     }
     ms = {case: clocks[case] / float(getattr(timing.clock, case)) * 1e-6 for case in CASES}
     ctas = len({warp[:3] for warp in run.streams})

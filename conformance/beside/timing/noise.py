@@ -18,17 +18,19 @@ _STUDENT = {2: 12.71, 3: 4.30, 4: 3.18, 5: 2.78, 6: 2.57, 7: 2.45, 8: 2.36}  # t
 
 @dataclass(frozen=True)
 class Noise:
-    """Clocks per k-block by `seeds` orders of events: the least, the most, their standard deviation, and the
+    """Clocks per k-block in `seeds` orders of events: smallest, largest, standard deviation, and the
     `error` of their mean: half of its interval of 95% (Student's t)."""
 
     seeds: int
-    least: float
-    most: float
+    smallest: float
+    largest: float
     deviation: float
     error: float
 
     def __str__(self) -> str:
-        return f"±{self.error:,.0f} ({self.seeds} orders of events: {self.least:,.0f} to {self.most:,.0f})"
+        return (
+            f"±{self.error:,.0f} ({self.seeds} orders of events: {self.smallest:,.0f} to {self.largest:,.0f})"
+        )
 
 
 def noise_of(values: Sequence[float]) -> Noise:

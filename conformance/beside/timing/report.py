@@ -180,7 +180,7 @@ def report(
 
 def _holding(per: dict[Case, float], noise: Noise) -> Interval:
     """The interval of the figures, and of the orders where it is the wider."""
-    return Interval(min(per["best"], noise.least), per["likely"], max(per["worst"], noise.most))
+    return Interval(min(per["best"], noise.smallest), per["likely"], max(per["worst"], noise.largest))
 
 
 @dataclass(frozen=True)

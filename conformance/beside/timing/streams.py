@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from tileproof.conformance.beside.timing.looks import is_look, resolved
 from tileproof.conformance.beside.timing.path import Run
 from tileproof.conformance.beside.timing.sass import Sass
+from tileproof.conformance.beside.timing.wait_tests import is_wait_test, resolved
 
 _ENDS = ("BRA", "EXIT", "RET", "BRX", "JMP", "BREAK", "BSYNC", "KILL", "CALL")
 # Never moved out of their block by ptxas: they tell best which block of PTX a block of code stands for.
@@ -121,7 +121,7 @@ def _weight(instruction: Sass, look: bool) -> float:
     block that is the code before the loop; one with a predicate may be all of a block of PTX that was jumped
     over."""
     if look:
-        return _LOOK_WEIGHT if is_look(instruction) else 0
+        return _LOOK_WEIGHT if is_wait_test(instruction) else 0
     if instruction.guard and instruction.root != "BRA":
         return _GUARDED_WEIGHT
     return _FIXED_WEIGHT if instruction.root.startswith(_FIXED) else 1

@@ -230,11 +230,11 @@ class _Reader:
             self.work.needs[phase] += 1
         about = events[0].engine or events[0].object
         if about == "remote store":
-            issues = self._together(issues)
+            issues = self._combined(issues)
         after = events[0].instruction.startswith("cp.async.mbarrier.arrive")
         return Step(tuple(arrives.items()), waits, tuple(issues), _ROOTS.get(about, _OTHERS), after, at)
 
-    def _together(self, issues: list[int]) -> list[int]:
+    def _combined(self, issues: list[int]) -> list[int]:
         """The remote stores of a warp's lanes, joined per phase that they feed."""
         by_phase: dict[tuple[Phase, ...], list[int]] = defaultdict(list)
         for issue in issues:

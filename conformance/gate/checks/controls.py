@@ -49,12 +49,12 @@ def controls(gated: GatedVariant) -> CheckReport:
 
 def choose(
     every: Sequence[PlantedDefect],
-    most: int,
+    limit: int,
     *,
     compile_free: bool,
     into: Callable[[PlantedDefect], bool] = lambda _: True,
 ) -> list[PlantedDefect]:
-    """Up to `most` (0: all) for each stage or code that they are found as, of those that go `into` the
+    """Up to `limit` (0: all) for each stage or code that they are found as, of those that go `into` the
     variant; without compiling only those whose edits are of the PTX or of the reference, where there are any.
     """
     free = [
@@ -65,7 +65,7 @@ def choose(
     taken: dict[str, list[PlantedDefect]] = {}
     for planted_defect in free if compile_free and free else every:
         group = taken.setdefault(expected(planted_defect), [])
-        if (not most or len(group) < most) and into(planted_defect):
+        if (not limit or len(group) < limit) and into(planted_defect):
             group.append(planted_defect)
     return [one for group in taken.values() for one in group]
 

@@ -15,7 +15,7 @@ from tileproof.kernels.launch.model import LaunchBuffer, LaunchFile
 from tileproof.kernels.variant import Variant
 from tileproof.spec.plan import KernelPlan, OutputObservation
 from tileproof.spec.plans import dense_host
-from tileproof.spec.problems.dense_attention_bwd.inputs import DTYPES, MOST_SPLITS, DenseProblem, Inputs
+from tileproof.spec.problems.dense_attention_bwd.inputs import DTYPES, MAX_SPLITS, DenseProblem, Inputs
 from tileproof.spec.problems.dense_attention_bwd.problem import PROBLEMS, DenseAttentionBwd
 from tileproof.spec.problems.dense_attention_bwd.stages import part_names
 
@@ -28,7 +28,7 @@ def buffers(plan: KernelPlan, p: DenseProblem) -> list[LaunchBuffer]:
     for at in plan.observations:
         assert isinstance(at, OutputObservation)
         shape = tuple(getattr(p, axis) for axis in at.indexed.strip("[]").split(", "))
-        wide = at.stage in ("delta", "P", "S", "dD", "dP", "LSE", *part_names(MOST_SPLITS))
+        wide = at.stage in ("delta", "P", "S", "dD", "dP", "LSE", *part_names(MAX_SPLITS))
         found.append(LaunchBuffer.output(at.parameter, shape, np.float32 if wide else DTYPES[p.form]))
     return found
 

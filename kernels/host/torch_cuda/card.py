@@ -39,7 +39,7 @@ UNORDERED = {
     "cudnn": ("dQ", "dK", "dV"),
 }  # fmt: skip
 BY_BLOCK = ("flash",)  # draw dropout by block
-MOST_KEYS = {"efficient-split": 700}
+MAX_KEYS = {"efficient-split": 700}
 
 
 def need_card() -> None:
@@ -106,7 +106,7 @@ def _kernel(operator: str, form: Form) -> Kernel:
         kernel=f"torch_{operator}".replace("-", "_"),
         rounding=ROUNDING[operator],
         by_block=operator in BY_BLOCK,
-        keys=MOST_KEYS.get(operator, DenseAttentionBwd.keys),
+        keys=MAX_KEYS.get(operator, DenseAttentionBwd.keys),
     )
     register(problem)
     name = f"torch-{operator}" + ("" if form == BF16 else f"-{form.name}")

@@ -91,7 +91,7 @@ def tensor_memory(form: MmaForm, a: OperandView | None, c: OperandView | None) -
                 "the same lane for both",
                 ("machine",),
             )
-    yield from _together(spans)
+    yield from _check_columns(spans)
 
 
 def _capacity(name: str, view: OperandView, columns: int, cute_refuses: bool) -> Iterator[Misfit]:
@@ -140,7 +140,7 @@ def _lanes(form: MmaForm, name: str, view: OperandView) -> Iterator[Misfit]:
         )
 
 
-def _together(spans: list[tuple[str, OperandView, int]]) -> Iterator[Misfit]:
+def _check_columns(spans: list[tuple[str, OperandView, int]]) -> Iterator[Misfit]:
     if len(spans) < 2:
         return
     (_, c, c_columns), (_, a, a_columns) = spans

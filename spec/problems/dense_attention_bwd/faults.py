@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from tileproof.spec.arithmetic.terms import Bounded
 from tileproof.spec.numerics import LOG2_E
-from tileproof.spec.problems.dense_attention_bwd.inputs import MOST_SPLITS, Inputs
+from tileproof.spec.problems.dense_attention_bwd.inputs import MAX_SPLITS, Inputs
 from tileproof.spec.problems.dense_attention_bwd.stages import part_names
 from tileproof.spec.problems.faults import F64, Alternative, FaultHypotheses, LaunchView, Operands, WrongTile
 
@@ -172,7 +172,7 @@ def _sum_of_parts(launched: LaunchView, tile: WrongTile) -> Mapping[str, Operand
     if "dQ_1" not in tile.operands:
         return _sums(("dS", "k"), "n")(launched, tile)
     found: dict[str, Operands] = {}
-    for name in part_names(MOST_SPLITS):
+    for name in part_names(MAX_SPLITS):
         part = tile.operands[name].value
         if part.any():
             number = name.removeprefix("dQ_")
@@ -196,7 +196,7 @@ _STAGES: dict[str, Make] = {
     "dS": _gradient,
     "dB": _bias_gradient,
     "dQ": _sum_of_parts,
-    **{name: _part(number) for number, name in enumerate(part_names(MOST_SPLITS), 1)},
+    **{name: _part(number) for number, name in enumerate(part_names(MAX_SPLITS), 1)},
     "dK": _sums(("dS", "q"), "m"),
     "dV": _values,
 }

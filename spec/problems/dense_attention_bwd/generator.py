@@ -15,7 +15,7 @@ from tileproof.spec.problems.dense_attention_bwd.case import VALUES, DenseCase
 HEADS = (8, 16, 24, 32, 40, 64, 72, 80, 96, 128, 160, 192, 256)  # head dimensions
 SIZES = (1, 2, 15, 16, 17, 31, 33, 63, 64, 65, 100, 127, 128, 129)  # queries and keys
 DROPOUTS = (0.1, 0.5, 0.875)
-MOST = 2**21  # multiply-adds of one product
+MAX_OPERATIONS = 2**21  # multiply-adds of one product
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ def cases(draw: st.DrawFn, form: str = "bf16", keys: int = 160) -> DenseCase:
     d_qk = draw(st.sampled_from(HEADS))
     d_v = d_qk if draw(st.booleans()) else draw(st.sampled_from(HEADS))
     h_kv, heads, b = draw(st.integers(1, 2)), draw(st.integers(1, 3)), draw(st.integers(1, 2))
-    while b * h_kv * heads * m * n * max(d_qk, d_v) > MOST and max(b, h_kv, heads) > 1:
+    while b * h_kv * heads * m * n * max(d_qk, d_v) > MAX_OPERATIONS and max(b, h_kv, heads) > 1:
         b, h_kv, heads = max(b - 1, 1), max(h_kv - 1, 1), max(heads - 1, 1)
     limits = draw(st.sampled_from(("none", "causal", "window")))
     left = draw(st.integers(0, n)) if limits == "window" else None

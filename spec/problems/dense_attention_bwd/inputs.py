@@ -40,7 +40,7 @@ DTYPES: dict[str, np.dtype[Any]] = {
 }
 FORMS: dict[str, Form] = {one.name: one for one in (BF16, F16, F32)}
 LARGEST_HEAD = 512
-MOST_SPLITS = 4
+MAX_SPLITS = 4
 
 
 @dataclass(frozen=True)
@@ -227,8 +227,8 @@ def validate_problem(p: DenseProblem) -> None:
     require(math.isfinite(p.sm_scale) and p.sm_scale > 0, "no scale", "sm_scale", "finite, > 0", p.sm_scale)
     require(0 <= p.dropout.p < 1, "no probability of dropout", "dropout.p", "0 <= p < 1", p.dropout.p)
     require(p.mask.align in ("top left", "bottom right"), "no alignment", "mask.align", "", p.mask.align)
-    require(p.splits in range(1, MOST_SPLITS + 1), "no number of splits", "splits",
-        f"1 to {MOST_SPLITS}", p.splits)  # fmt: skip
+    require(p.splits in range(1, MAX_SPLITS + 1), "no number of splits", "splits",
+        f"1 to {MAX_SPLITS}", p.splits)  # fmt: skip
     if p.packed is not None:
         sums = tuple(sum(one[at] for one in p.packed) for at in (0, 1))
         fits = sums == (p.m, p.n) and p.b == 1 and min(min(one) for one in p.packed) >= 0

@@ -14,7 +14,7 @@ from tileproof.spec.plan import KernelPlan
 from tileproof.spec.problems.base import ProblemType, TileCoord, Tiling
 from tileproof.spec.problems.cases import Generator
 from tileproof.spec.problems.dense_attention_bwd import features, masks, stages
-from tileproof.spec.problems.dense_attention_bwd.inputs import MOST_SPLITS, Inputs, Sequence
+from tileproof.spec.problems.dense_attention_bwd.inputs import MAX_SPLITS, Inputs, Sequence
 from tileproof.spec.problems.dense_attention_bwd.stages import RoundingPlan
 from tileproof.spec.problems.faults import FaultHypotheses
 from tileproof.spec.stage import Stage
@@ -285,5 +285,5 @@ def _graph(operand: Form, by_key_block: bool, rounding: RoundingPlan) -> Mapping
 PROBLEMS = (
     *(DenseAttentionBwd(form) for form in (BF16, F16, F32)),
     *(DenseAttentionBwd(form, by_key_block=True, pitch=8) for form in (BF16, F16)),
-    *(DenseAttentionBwd(form, rounding=RoundingPlan(splits=MOST_SPLITS)) for form in (BF16, F16, F32)),
+    *(DenseAttentionBwd(form, rounding=RoundingPlan(splits=MAX_SPLITS)) for form in (BF16, F16, F32)),
 )

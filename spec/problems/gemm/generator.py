@@ -18,7 +18,7 @@ from tileproof.spec.problems.gemm.inputs import Inputs, validate
 Values = Literal["zeros", "coordinates", "integers", "normal", "tiny"]
 VALUES: tuple[Values, ...] = get_args(Values)
 K_TILE = 64
-MOST_ELEMENTS = 2**26  # of a matrix: what a machine of ordinary size draws and multiplies
+MAX_ELEMENTS = 2**26  # of a matrix: what a machine of ordinary size draws and multiplies
 SCALARS = (1.0, 0.0, -1.0, 0.7, 1.3)
 
 
@@ -103,8 +103,8 @@ def _check(case: GemmCase) -> None:
     if not all(isinstance(one, int | float) and abs(one) <= F32_MAX for one in (case.alpha, case.beta)):
         raise ValueError("alpha and beta are numbers that f32 holds")
     m, n, k = case.m * case.step_m, case.n * case.step_n, case.k_tiles * K_TILE
-    if max(m * k, n * k, m * n) > MOST_ELEMENTS:
-        raise ValueError(f"a matrix has at most {MOST_ELEMENTS} elements")
+    if max(m * k, n * k, m * n) > MAX_ELEMENTS:
+        raise ValueError(f"a matrix has at most {MAX_ELEMENTS} elements")
 
 
 def drawn(plan: KernelPlan) -> st.SearchStrategy[GemmCase]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tileproof.conformance.check import property as engine
-from tileproof.conformance.check.left_out import not_judged
+from tileproof.conformance.check.not_judged import not_judged
 from tileproof.conformance.check.run import KernelUnderTest, judge_run, run_case
 from tileproof.conformance.check.under_test import on_emulator
 from tileproof.conformance.compare.compare import Divergence

@@ -21,7 +21,7 @@ from typing import IO, Any
 
 from tests.kit.fuzz.sanitized import ROOT, environment
 
-MOST_SECONDS = 60.0  # of a processor, that a launch may take under sanitizers
+MAX_SECONDS = 60.0  # of a processor, that a launch may take under sanitizers
 
 
 def cases() -> dict[str, Any]:
@@ -43,7 +43,7 @@ def repeat(given: argparse.Namespace) -> None:
         began = time.process_time()
         run(random.Random(seed))
         took = time.process_time() - began
-        assert took < MOST_SECONDS, f"seed {seed} took {took:.0f} seconds"
+        assert took < MAX_SECONDS, f"seed {seed} took {took:.0f} seconds"
         seed += 1
         if given.only:
             return

@@ -108,7 +108,7 @@ def told(trace: Trace, plan: KernelPlan) -> Emulated:
 
 
 @dataclass(frozen=True)
-class _Told:
+class _BarrierEvent:
     kind: str
     warp: int
     rank: int
@@ -117,7 +117,7 @@ class _Told:
     value: int
 
 
-def _on_barriers(trace: Trace, leaders: set[int]) -> Iterator[_Told]:
+def _on_barriers(trace: Trace, leaders: set[int]) -> Iterator[_BarrierEvent]:
     """What the leaders do; a commit is told where it is issued, not where it arrives."""
     events = [one for one in trace if one.warp in leaders]
     commits: dict[int, Event] = {}  # by operation: one of its arrivals, which stand before its completion
@@ -139,6 +139,6 @@ def _on_barriers(trace: Trace, leaders: set[int]) -> Iterator[_Told]:
     for at, one in enumerate(events):
         if one.kind == "commit-issue" and one.op in commits:
             reached = commits[one.op]
-            yield _Told("arrive", one.warp, one.rank, reached.barrier or 0, reached.phase, 0)
+            yield _BarrierEvent("arrive", one.warp, one.rank, reached.barrier or 0, reached.phase, 0)
         elif one.object == "mbarrier" and one.kind in ("wait", "pass", "arrive", "expect") and at not in late:
-            yield _Told(one.kind, one.warp, one.rank, one.barrier or 0, one.phase, one.value)
+            yield _BarrierEvent(one.kind, one.warp, one.rank, one.barrier or 0, one.phase, one.value)

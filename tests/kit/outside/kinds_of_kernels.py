@@ -9,7 +9,7 @@ import triton.language as tl
 @triton.jit
 def paged_decode(
     q_ptr, keys, values, pages, lengths, out, scale,
-    HEADS: tl.constexpr, DIM: tl.constexpr, PAGE: tl.constexpr, MOST: tl.constexpr,
+    HEADS: tl.constexpr, DIM: tl.constexpr, PAGE: tl.constexpr, MAX_PAGES: tl.constexpr,
 ):  # fmt: skip
     sequence, head = tl.program_id(0), tl.program_id(1)
     column, row = tl.arange(0, DIM), tl.arange(0, PAGE)
@@ -17,7 +17,7 @@ def paged_decode(
     length = tl.load(lengths + sequence)
     most, total, acc = -float("inf"), 0.0, tl.zeros([DIM], tl.float32)
     for page in range(tl.cdiv(length, PAGE)):
-        number = tl.load(pages + sequence * MOST + page)
+        number = tl.load(pages + sequence * MAX_PAGES + page)
         at = ((number * PAGE + row)[:, None] * HEADS + head) * DIM + column[None, :]
         inside = page * PAGE + row < length
         k = tl.load(keys + at, mask=inside[:, None], other=0.0).to(tl.float32)

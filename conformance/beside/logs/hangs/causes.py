@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from tileproof.conformance.beside.logs.hangs import (
     rules_bytes,
-    rules_left_out,
+    rules_omitted,
     rules_parity,
     rules_phase,
     rules_producer,
@@ -95,7 +95,7 @@ def _places(actors: list[Actor]) -> str:
     return ", ".join(names)
 
 
-EVIDENT = 97  # the weight of a deed that is wrong whatever else happened
+EVIDENT = 97  # the weight of an action that is wrong whatever else happened
 
 
 def _evident(graph: WaitGraph) -> list[tuple[Wait, list[HangCause]]]:
@@ -200,7 +200,7 @@ _SYNC_RULES: tuple[Callable[[WaitGraph, Wait], HangCause | None], ...] = (
 )
 _RULES: tuple[Callable[[WaitGraph, Wait], HangCause | None], ...] = (
     rules_stage.wrong_stage,
-    rules_left_out.skipped,
+    rules_omitted.skipped,
     rules_parity.wrong_parity,
     rules_producer.cycle,
     rules_producer.k_count,

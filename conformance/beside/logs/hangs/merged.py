@@ -10,7 +10,7 @@ from collections import Counter
 
 from tileproof.conformance.beside.logs.hangs.log import UNKNOWN_CTA, Actor, Log, LogEvent
 
-MOST = 32  # actors under one name
+MAX_ACTORS = 32  # actors under one name
 LOOK_AHEAD = 6  # steps that may be lost
 
 _Step = tuple[str, str, int | None, int | None]
@@ -44,10 +44,10 @@ def unmerge(log: Log) -> None:
         if copies.get(actor, 0) == 1
     ]
     log.merged = True
-    most = max(copies.values())
+    largest = max(copies.values())
     log.remarks.append(
-        f"the log names no CTA: the roles of {most} CTAs are merged, and separated by progress as CTA A "
-        f"(furthest) to {chr(ord('A') + min(most, 26) - 1)}; their ranks are unknown"
+        f"the log names no CTA: the roles of {largest} CTAs are merged, and separated by progress as CTA A "
+        f"(furthest) to {chr(ord('A') + min(largest, 26) - 1)}; their ranks are unknown"
     )
 
 
@@ -62,9 +62,9 @@ def _copies(events: list[LogEvent]) -> int:
     )
     if len(counts) < 2:
         return 1
-    most = max(counts.values())
-    shared = sum(count == most for count in counts.values())
-    return most if 2 <= most <= MOST and (shared >= 2 or shared * 3 >= len(counts)) else 1
+    largest = max(counts.values())
+    shared = sum(count == largest for count in counts.values())
+    return largest if 2 <= largest <= MAX_ACTORS and (shared >= 2 or shared * 3 >= len(counts)) else 1
 
 
 def _twice(events: list[LogEvent]) -> bool:

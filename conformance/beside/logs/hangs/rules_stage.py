@@ -10,7 +10,7 @@ from tileproof.conformance.beside.logs.hangs.cause import (
 from tileproof.conformance.beside.logs.hangs.graph import LogEdge, WaitGraph
 from tileproof.conformance.beside.logs.hangs.histories import Place, Wait
 from tileproof.conformance.beside.logs.hangs.log import Actor, LogEvent
-from tileproof.conformance.beside.logs.hangs.rules_left_out import wanted_k
+from tileproof.conformance.beside.logs.hangs.rules_omitted import wanted_k
 
 
 def wrong_stage(graph: WaitGraph, root: Wait) -> HangCause | None:

@@ -25,7 +25,7 @@ def test_decode_attention_over_pages(policy: str) -> None:
     lengths, out = torch.tensor([7, 33], dtype=torch.int32), torch.zeros(sequences, heads, dim)
     with emulate(races=True, policy=policy) as run:
         kernels.paged_decode[(sequences, heads)](
-            q, keys, values, pages, lengths, out, dim**-0.5, HEADS=heads, DIM=dim, PAGE=page, MOST=most
+            q, keys, values, pages, lengths, out, dim**-0.5, HEADS=heads, DIM=dim, PAGE=page, MAX_PAGES=most
         )
     for at, length in enumerate(lengths.tolist()):
         k, v = (held[pages[at].long()].reshape(-1, heads, dim)[:length].float() for held in (keys, values))

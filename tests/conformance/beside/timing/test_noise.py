@@ -34,7 +34,7 @@ def run() -> Played:
 
 def test_the_error_is_student_s_t_of_the_mean() -> None:
     noise = noise_of([100.0, 104.0, 102.0])
-    assert (noise.seeds, noise.least, noise.most, noise.deviation) == (3, 100.0, 104.0, 2.0)
+    assert (noise.seeds, noise.smallest, noise.largest, noise.deviation) == (3, 100.0, 104.0, 2.0)
     assert noise.error == pytest.approx(4.30 * 2 / sqrt(3), abs=0.01)
     assert noise_of([7.0, 7.0]).error == 0
     assert nearest([100.0, 104.0, 102.0]) == 2
@@ -51,7 +51,7 @@ def test_an_order_comes_again_by_its_seed_and_another_may_differ(run: Played) ->
 
 def test_the_report_has_the_noise_in_its_interval(timed: TimedKernel) -> None:
     clocks, noise = timed.report.clocks, timed.report.noise
-    assert clocks.best <= noise.least < clocks.likely < noise.most <= clocks.worst
+    assert clocks.best <= noise.smallest < clocks.likely < noise.largest <= clocks.worst
     assert 0 < noise.error < 0.05 * clocks.likely
     assert any("noise of the likely value" in line and "±" in line for line in timed.report.lines())
 

@@ -46,7 +46,7 @@ def test_flags_that_are_advised_compile(compiled: Callable[[str], Compiled], tmp
 def test_half_of_an_advice_does_not_compile(compiled: Callable[[str], Compiled], tmp_path: Path) -> None:
     """The transposed view without the atom's major, and the major without the view: each fails on its own."""
     row, (way,) = row_of("b_not_transposed", compiled), WAYS["b_not_transposed"]
-    halves = [written("b_not_transposed", way, row, n, left_out) for n, left_out in enumerate(("MMA", "B"))]
+    halves = [written("b_not_transposed", way, row, n, omitted) for n, omitted in enumerate(("MMA", "B"))]
     unit = tmp_path / "halves.cu"
     unit.write_text("\n".join(halves))
     done = run(command("halves", str(unit), tmp_path / "halves.ptx"))

@@ -19,7 +19,7 @@ POINTS_OF_TWO = 5
 
 
 @dataclass(frozen=True)
-class Left:
+class HeldOutRow:
     """A row, and how far off its likely value is with the figures as they are and as its fellows alone choose
     them: `values`, by name."""
 
@@ -39,7 +39,7 @@ def rows_of(rows: Sequence[Row]) -> dict[str, list[Row]]:
     return dict(sorted(behind.items()))
 
 
-def left_out(rows: Sequence[Row], names: Sequence[str], timing: Timing) -> list[Left]:
+def leave_one_out(rows: Sequence[Row], names: Sequence[str], timing: Timing) -> list[HeldOutRow]:
     """For each row the figures with the least mean error of the other rows, of points of their intervals."""
     figures = timing.figures()
     count = POINTS if len(names) == 1 else POINTS_OF_TWO
@@ -58,7 +58,7 @@ def left_out(rows: Sequence[Row], names: Sequence[str], timing: Timing) -> list[
         fellows = [n for n, other in enumerate(rows) if _program(other) != _program(row)]
         errors = [sum(abs(seen[n]) for n in fellows) for seen in offs]
         best = min(range(len(tried)), key=errors.__getitem__)
-        found.append(Left(row.what, row.off, offs[best][at], tried[best]))
+        found.append(HeldOutRow(row.what, row.off, offs[best][at], tried[best]))
     return found
 
 
@@ -76,7 +76,7 @@ def lines(rows: Sequence[Row], timing: Timing) -> list[str]:
         if len({_program(row) for row in behind}) < 2:
             alone.append(f"{choice} ({behind[0].what})")
             continue
-        for one in left_out(behind, choice.split(", "), timing):
+        for one in leave_one_out(behind, choice.split(", "), timing):
             values = ", ".join(f"{name} {value:.4g}" for name, value in one.values.items())
             out.append(f"{one.what:64s} {one.off:+7.1%} {one.without:+8.1%}  {values}")
             errors.append(abs(one.without))

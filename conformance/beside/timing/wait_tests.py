@@ -20,7 +20,7 @@ _BARRIER = re.compile(r"\[(?:(?:U?R\d+|URZ|RZ)(?:\+URZ)?\+?)*(0x[0-9a-f]+)?\]")
 
 
 @dataclass(frozen=True)
-class Looks:
+class WaitTests:
     """`sass` with the first looks, and the branches behind them, at the line of their wait: `changed` has
     their indices. `repeated`: first and end of code that runs only when a first look failed."""
 
@@ -29,13 +29,13 @@ class Looks:
     repeated: list[tuple[int, int]]
 
 
-def resolved(sass: Sequence[Sass]) -> Looks:
+def resolved(sass: Sequence[Sass]) -> WaitTests:
     """Assign each first test to its wait; TileproofError if its repeated test uses a different barrier."""
     out = list(sass)
     changed: set[int] = set()
     repeated: list[tuple[int, int]] = []
     for at, one in enumerate(sass):
-        if not is_look(one):
+        if not is_wait_test(one):
             continue
         branch = _failing(sass, at)
         if branch is None:
@@ -54,10 +54,10 @@ def resolved(sass: Sequence[Sass]) -> Looks:
             out[index] = replace(sass[index], line=sass[again].line)
         changed |= {at, branch}
         repeated.append((target, _end(sass, again)))
-    return Looks(out, changed, repeated)
+    return WaitTests(out, changed, repeated)
 
 
-def is_look(instruction: Sass) -> bool:
+def is_wait_test(instruction: Sass) -> bool:
     """Whether it asks for a barrier's phase."""
     return instruction.opcode.startswith("SYNCS.PHASECHK")
 
@@ -80,7 +80,7 @@ def _look_from(sass: Sequence[Sass], at: int) -> int | None:
         if at >= len(sass):
             return None
         one = sass[at]
-        if is_look(one):
+        if is_wait_test(one):
             return at
         if one.root in ("SYNCS", "BAR", "EXIT", "RET", "BRX"):
             return None

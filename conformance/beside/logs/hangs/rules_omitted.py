@@ -185,9 +185,9 @@ def _skip_cause(
 ) -> HangCause:
     history = graph.histories[producer]
     made = history.arrivals(root.place)
-    deed = before.event if isinstance(before, Wait) else before
+    action = before.event if isinstance(before, Wait) else before
     end = before.end if isinstance(before, Wait) else before.line
-    place = graph.log.name(deed.barrier) + (f"[{deed.stage}]" if deed.stage is not None else "")
+    place = graph.log.name(action.barrier) + (f"[{action.stage}]" if action.stage is not None else "")
     did, at = ("passed", "wait") if isinstance(before, Wait) else ("arrived on", "arrival")
     if instead is not None:
         name = graph.log.name(instead.barrier)
@@ -203,10 +203,10 @@ def _skip_cause(
     assert after is not None
     line = (after.event if isinstance(after, Wait) else after).line
     what = (
-        f"an arrival was left out: {producer} {did} {place}{block_text(deed.k)} and continued (line "
+        f"an arrival was left out: {producer} {did} {place}{block_text(action.k)} and continued (line "
         f"{line}) without the arrival on {copy(graph, root)} that it makes there in other k-blocks"
     )
-    fix = f"{producer}: arrive on {barrier_text(graph, root)} after the {at} on {place}{block_text(deed.k)}"
+    fix = f"{producer}: arrive on {barrier_text(graph, root)} after the {at} on {place}{block_text(action.k)}"
     lines = [root.event.line, end, line, *(event.line for event in made[-1:])]
     return HangCause("skipped-arrive", what, lines, 97, fix, producer, (end, line, root.event.line))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tileproof.spec.machine.timing import HOPPER, Timing
 from tileproof.tools.calibration import Row
-from tileproof.tools.left_out import left_out, lines, rows_of
+from tileproof.tools.leave_one_out import leave_one_out, lines, rows_of
 
 
 def row(what: str, measured: float, per: float) -> Row:
@@ -20,10 +20,10 @@ def row(what: str, measured: float, per: float) -> Row:
 def test_the_others_choose_and_the_row_left_out_is_predicted() -> None:
     right = [row("a", 210.0, 100.0), row("b", 420.0, 200.0)]
     wrong = row("c", 100.0, 100.0)
-    found = left_out([*right, wrong], ["quarter_pass"], HOPPER)
+    found = leave_one_out([*right, wrong], ["quarter_pass"], HOPPER)
     assert found[2].values == {"quarter_pass": pytest.approx(2.1)}  # what a and b say
     assert found[2].without == pytest.approx(1.1) and found[2].off == pytest.approx(1.0)
-    only_right = left_out(right, ["quarter_pass"], HOPPER)
+    only_right = leave_one_out(right, ["quarter_pass"], HOPPER)
     assert [one.without for one in only_right] == pytest.approx([0.0, 0.0])
 
 

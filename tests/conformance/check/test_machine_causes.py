@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tileproof.conformance.check.together import with_machine
+from tileproof.conformance.check.machine_causes import with_machine
 from tileproof.conformance.diagnose.arrays import SOME_NAN
 from tileproof.spec.machine.finding import Finding, MachinePlace, ProblemPlace
 

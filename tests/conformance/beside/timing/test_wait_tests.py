@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tileproof.conformance.beside.timing.looks import is_look, resolved
 from tileproof.conformance.beside.timing.model import Played, played
 from tileproof.conformance.beside.timing.sass import assemble
+from tileproof.conformance.beside.timing.wait_tests import is_wait_test, resolved
 from tileproof.emulator import Memory, Module
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.timing import HOPPER
@@ -105,7 +105,7 @@ def waits_of(made: Played, line: int) -> int:
 def test_every_wait_of_the_run_is_found_once(body: str) -> None:
     made = run(body, 7)
     timed = made.clocks(HOPPER, "likely", True)  # or it says what is missing
-    lines = {sass.line for sass in made.code.sass if is_look(sass)}
+    lines = {sass.line for sass in made.code.sass if is_wait_test(sass)}
     asked = [
         span for spans in timed.waits.values() for span in spans
         if isinstance(span.cause, tuple) and span.cause[0] == "mbarrier"
@@ -146,7 +146,7 @@ def test_a_look_that_leads_to_one_at_another_barrier_is_refused() -> None:
     """Planted: the repeated look asks another barrier than the first."""
     sass = assemble(HEAD + TWO + TAIL, "sm_90", "kernel")
     first = resolved(sass).repeated[0][0]
-    at = next(index for index in range(first, len(sass)) if is_look(sass[index]))
+    at = next(index for index in range(first, len(sass)) if is_wait_test(sass[index]))
     wrong = replace(sass[at], operands=sass[at].operands.replace("]", "+0x40]").replace("+0x8+", "+"))
     with pytest.raises(TileproofError, match="leads to a test of another barrier"):
         resolved([*sass[:at], wrong, *sass[at + 1 :]])
@@ -155,8 +155,8 @@ def test_a_look_that_leads_to_one_at_another_barrier_is_refused() -> None:
 def test_a_wait_without_machine_code_is_refused_by_its_line() -> None:
     """Planted: nothing in the machine code names the second wait any more."""
     made = run(TWO, 3)
-    line = next(one.line for one in made.code.sass if is_look(one) and "+0x8]" in one.operands)
-    sass = [replace(one, line=0) if is_look(one) and one.line == line else one for one in made.code.sass]
+    line = next(one.line for one in made.code.sass if is_wait_test(one) and "+0x8]" in one.operands)
+    sass = [replace(one, line=0) if is_wait_test(one) and one.line == line else one for one in made.code.sass]
     wrong = replace(made, code=replace(made.code, sass=sass))
     with pytest.raises(TileproofError, match=r"synchronising instruction[\s\S]*PTX line"):
         wrong.clocks(HOPPER, "likely", True)

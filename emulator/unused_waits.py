@@ -23,7 +23,7 @@ _COMPUTES = re.compile(
 _ENDS = ("ret", "trap", "brx.none")
 
 
-def unheeded_waits(code: np.ndarray, vec: list[int]) -> tuple[int, ...]:
+def unused_waits(code: np.ndarray, vec: list[int]) -> tuple[int, ...]:
     """Return the indices of the waits in a decoded program whose result is unused."""
     numbers = _engine.handlers()
     wait = numbers["mbarrier.wait"]
@@ -31,7 +31,7 @@ def unheeded_waits(code: np.ndarray, vec: list[int]) -> tuple[int, ...]:
     if not places:
         return ()
     flow = _Flow(code, vec, {number: name for name, number in numbers.items()})
-    return tuple(at for at in places if not flow.heeded(at))
+    return tuple(at for at in places if not flow.result_used(at))
 
 
 class _Flow:
@@ -67,7 +67,7 @@ class _Flow:
             return ()
         return (at + 1,)
 
-    def heeded(self, wait: int) -> bool:
+    def result_used(self, wait: int) -> bool:
         """Return whether an instruction with an effect may depend on the result of the wait."""
         _, results = self._registers(wait)
         pending = deque((after, result) for result in results for after in self._after(wait))

@@ -6,9 +6,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from tileproof.emulator import RunResult, Schedule
-from tileproof.emulator.heeded import unheeded_waits
 from tileproof.emulator.program import NONE
 from tileproof.emulator.slots import layout_of
+from tileproof.emulator.unused_waits import unused_waits
 
 from tests.kit.ptx import POLICIES, Memory, clean, init_barrier, kernel_text, line_of, parsed, run, wait
 
@@ -23,7 +23,7 @@ COPIED = f"""@%p2 mbarrier.arrive.expect_tx.shared::cta.b64 _, [{FULL}], 16;
 AGAIN = "AGAIN:"
 
 # What a way on depends on.
-HEEDED = {
+USED = {
     "loop": f"{AGAIN}\n{TRY}\n@!%p15 bra AGAIN;",
     "polled": f"{AGAIN}\n{TEST}\n@!%p15 bra AGAIN;",
     "in a register": f"{AGAIN}\n{TRY}\nselp.b32 %r5, 1, 0, %p15;\nsetp.eq.s32 %p3, %r5, 0;\n@%p3 bra AGAIN;",
@@ -34,7 +34,7 @@ HEEDED = {
     "guard": f"{TRY}\n@%p15 {LOAD}\n@!%p15 mov.b32 %r1, 0;\n{wait(FULL)}",
 }  # fmt: skip
 # Nothing does.
-UNHEEDED = {
+UNUSED = {
     "once": TRY,
     "tested once": TEST,
     "overwritten": f"{TRY}\nsetp.eq.u32 %p15, %t, %t;\n@!%p15 bra END;",
@@ -56,40 +56,38 @@ def launched(text: str, schedule: Schedule) -> RunResult:
     return run(text, [source], memory=memory, threads=64, shared_bytes=0x1000, races=True, schedule=schedule)
 
 
-def unheeded(text: str) -> list[bool]:
+def unused(text: str) -> list[bool]:
     """Of each wait of a text, in order, whether nothing heeds it."""
     code = parsed(kernel_text(text, [False])).decode("k").code
     slots = layout_of("mbarrier.wait")
     names = parsed(kernel_text(text, [False])).decode("k").names
-    return [
-        bool(row["m"][slots.modifiers.index("unheeded")]) for row in code if "_wait" in names[row["name"]]
-    ]
+    return [bool(row["m"][slots.modifiers.index("unused")]) for row in code if "_wait" in names[row["name"]]]
 
 
-@pytest.mark.parametrize("name", HEEDED)
+@pytest.mark.parametrize("name", USED)
 @pytest.mark.parametrize("producer", [STORED, COPIED], ids=["stored", "copied"])
 @pytest.mark.parametrize("schedule", POLICIES, ids=str)
 def test_a_wait_that_is_heeded_orders(name: str, producer: str, schedule: Schedule) -> None:
-    text = body(HEEDED[name], producer)
-    assert not any(unheeded(text)[: HEEDED[name].count("_wait")])
+    text = body(USED[name], producer)
+    assert not any(unused(text)[: USED[name].count("_wait")])
     clean(launched(text, schedule))
 
 
-@pytest.mark.parametrize("name", UNHEEDED)
+@pytest.mark.parametrize("name", UNUSED)
 @pytest.mark.parametrize("producer", [STORED, COPIED], ids=["stored", "copied"])
 @pytest.mark.parametrize("schedule", [*POLICIES, Schedule("starve", 1), Schedule("pct", 1)], ids=str)
 def test_one_that_nothing_heeds_is_found_under_every_schedule(
     name: str, producer: str, schedule: Schedule
 ) -> None:
-    text = body(UNHEEDED[name], producer)
-    assert all(unheeded(text))
+    text = body(UNUSED[name], producer)
+    assert all(unused(text))
     found = [f for f in launched(text, schedule).findings if f.severity == "error"]
     assert found
     # The wait gave up before the copy came; the kernel may also end before it.
     if found[0].code in ("shared-uninitialised", "shared-pending", "access-after-exit"):
         return
     assert found[0].code.startswith("race-")
-    kind = "test" if UNHEEDED[name].startswith(TEST) else "try"
+    kind = "test" if UNUSED[name].startswith(TEST) else "try"
     line = line_of(text, "_wait.parity", [False])
     last = line_of(text, LOAD, [False]) - 1  # of two waits the second
     where = f"mbarrier.{kind}_wait.parity.shared::cta.b64 at PTX line "
@@ -138,12 +136,12 @@ def test_what_another_warp_hands_on_is_traced_to_its_wait() -> None:
 
 def test_a_value_that_is_stored_is_heeded() -> None:
     text = body(f"{TRY}\nselp.b32 %r5, 1, 0, %p15;\nst.shared.b32 [{DATA + 64}], %r5;")
-    assert unheeded(text) == [False]
+    assert unused(text) == [False]
 
 
 def test_a_program_without_waits_has_none() -> None:
     decoded = parsed(kernel_text("mov.b32 %r1, 0;")).decode("k")
-    assert unheeded_waits(decoded.code, []) == () and NONE < 0
+    assert unused_waits(decoded.code, []) == () and NONE < 0
 
 
 def test_a_commit_that_was_only_tried_for_is_not_waited_for() -> None:

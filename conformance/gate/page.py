@@ -40,7 +40,7 @@ def page(made: ReleaseEvidence) -> str:
         failures=[failure for kernel in kernels for failure in kernel["failures"]],
         reasons=_reasons(made),
         hidden=(MUTATION, SECTION),
-        reason_limit=MAX_REASONS_SHOWN,
+        limit=MAX_REASONS_SHOWN,
         shown=SHOWN,
         check_table=lambda checks, prefix, label: check_table(checks, prefix, label, made.run.checks),
         facts=facts,

@@ -271,8 +271,8 @@ void tell_pass(Exec& x, const Instr& i, uint32_t offset, uint32_t lanes) {
 }
 
 // mbarrier.try_wait / test_wait: `value` is a parity or a state, `suspends` 1 for try_wait, `unused` 1
-// where nothing asks for the result (emulator/unused_waits.py). A failed try_wait suspends the thread until the
-// phase completes or a time limit passes (PTX ISA 9.7.13.15.16).
+// where nothing asks for the result (emulator/unused_waits.py). A failed try_wait suspends the thread until
+// the phase completes or a time limit passes (PTX ISA 9.7.13.15.16).
 Step mbarrier_wait(Exec& x, const Instr& i) {
   uint32_t done = 0;
   uint32_t first_offset = 0, first_parity = 0;

@@ -27,6 +27,7 @@ from tileproof.emulator.judge import (
     differing_bits,
 )
 from tileproof.emulator.shrink import Shrunk, shrink
+from tileproof.spec.machine.certificate import Certificate
 from tileproof.spec.machine.finding import Finding
 from tileproof.spec.machine.schedule import SEEDED, Policy, Schedule
 
@@ -75,7 +76,8 @@ class Defect:
 class Exploration:
     """What `explore` found: `defects` with the errors first, and the schedules that ran; `executed`: what
     their launches executed together (`coverage`); `interrupted`: not all that were
-    `planned` ran, or not every defect was made small.
+    `planned` ran, or not every defect was made small. `certificate`: of the run under `early`, where race
+    checking is on; `covered`: it made all other planned schedules unnecessary.
     """
 
     schedules: int = 0
@@ -86,6 +88,8 @@ class Exploration:
     executed: bytes = field(default=b"", repr=False)
     planned: int = 0
     interrupted: bool = False
+    certificate: Certificate | None = None
+    covered: bool = False
 
     @property
     def failed(self) -> bool:
@@ -172,11 +176,15 @@ def explore(
     shrink_seconds: float = 20.0,
     progress: Progress = lambda what, done, total: None,
     skip: int = 0,
+    sample: bool = False,
     interrupts: tuple[type[BaseException], ...] = (),
     **how: Any,
 ) -> Exploration:
     """Runs `launch` under that many schedules, or under those given, and makes one that shows each error or
     warning small.
+
+    With race checking, `early` runs first. If that run is certified for all schedules, no other schedule of a
+    number of schedules runs, unless `sample`.
 
     `launch(schedule=..., **how)` makes fresh buffers, runs `Module.launch` with what it is given and returns
     the result and the arrays that must not depend on the schedule; `compare` says which elements differ too
@@ -186,6 +194,24 @@ def explore(
     schedules are left out. An exception of `interrupts` ends it with what is known.
     """
     began = time.monotonic()
+    certificate = None
+    if isinstance(schedules, int):
+        planned(1, policies)  # before a launch: whether they can be explored
+    if how.get("races"):
+        outcome, result = Judge(launch).run(Schedule("early"), **how)
+        certificate = result.certificate
+        if certificate and isinstance(schedules, int) and not sample:
+            return Exploration(
+                schedules=1,
+                seconds=time.monotonic() - began,
+                policies={"early": 1},
+                defects=collect([outcome]),
+                points=outcome.points,
+                executed=outcome.executed,
+                planned=1,
+                certificate=certificate,
+                covered=True,
+            )
     first, points = first_outputs(launch, **how)
     plan = planned(schedules, policies, seed, points) if isinstance(schedules, int) else list(schedules)
     plan = plan[skip:]
@@ -222,4 +248,5 @@ def explore(
         executed=ran,
         planned=len(plan),
         interrupted=interrupted,
+        certificate=certificate,
     )

@@ -89,8 +89,8 @@ def run_case(
     again: bool = True,
 ) -> JudgedRun:
     """Runs production, then the probe build; judges stage after stage, then one build against the other; with
-    `again` production once more under another schedule. A driver that chooses no schedules launches it again
-    in any case.
+    `again` production once more under another schedule, unless it is certified for all schedules. A driver
+    that chooses no schedules launches it again in any case.
 
     `explain` false leaves the causes of wrong values out.
     """
@@ -146,9 +146,9 @@ def judge_run(
     production is clean.
 
     `stages` restricts the stages that are compared. `again` launches the production build again, under
-    another schedule where the driver chooses; it runs when both builds are clean, and its outputs must be the
-    same (`disagree`). What a driver without some of `capabilities` hands back in their place is not looked
-    at.
+    another schedule where the driver chooses; it runs when both builds are clean and production is not
+    certified for all schedules, and its outputs must be the same (`disagree`). What a driver without some of
+    `capabilities` hands back in their place is not looked at.
     """
     marks = "written" in capabilities
     run = JudgedRun(
@@ -207,7 +207,7 @@ def judge_run(
         faults += _disagreements(plan, views["production"], views["probe"], run)
         added = [one.at for one in sums["production"]]
         faults += outputs_differ(plan, inputs, added, production, last, sums["production"], "the probe build")
-    if not faults and again is not None:
+    if not faults and again is not None and not production.certified:
         outputs = [
             at
             for at in plan.observations

@@ -14,6 +14,7 @@ from rich.markup import escape
 from tileproof.conformance.cli.given import FILE_ONLY, KERNEL_ONLY, expect_option, reference_of, refuse
 from tileproof.conformance.cli.stopping import INCOMPLETE, INTERRUPTS, stoppable, this_command
 from tileproof.conformance.cli.variants import one_chosen, variant_options
+from tileproof.spec.machine.certificate import in_words, summary
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.finding_text import brief, lines, place
 
@@ -32,8 +33,10 @@ LONG = 24  # decisions; a longer schedule is written to a file
 @click.command()
 @click.argument("kernel", metavar="KERNEL|FILE")
 @click.option(
-    "--schedules", default=100, show_default=True, type=click.IntRange(1), help="Number of schedules."
-)
+    "--schedules", default=100, show_default=True, type=click.IntRange(1),
+    help="Number of schedules; a certified launch needs one.",
+)  # fmt: skip
+@click.option("--sample", is_flag=True, help="Run all schedules of a certified launch too.")
 @click.option("--policies", metavar="A,B", help="Only schedules of these policies (default: all).")
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="First seed.")
 @click.option(
@@ -81,6 +84,7 @@ LONG = 24  # decisions; a longer schedule is written to a file
 def explore(
     kernel: str,
     schedules: int,
+    sample: bool,
     policies: str | None,
     seed: int,
     skip: int,
@@ -100,7 +104,7 @@ def explore(
     as_json: bool,
 ) -> int:
     """Run one problem of KERNEL, or the launch file FILE, under many schedules; findings and outputs must not
-    depend on the schedule.
+    depend on the schedule. A launch that its first run certifies for all schedules runs once.
 
     KERNEL is listed by `tileproof kernels`, or is tutorial-01 to tutorial-05, NVIDIA's tutorials, with
     `--blocks` tiles along K. The values of the first schedule are compared stage by stage, tile by tile, as
@@ -145,6 +149,7 @@ def explore(
             seconds_limit=seconds_limit,
             strict=strict,
             skip=skip,
+            sample=sample,
             interrupts=INTERRUPTS,
         )
         first = _read(given[0]) if given else "early"
@@ -161,6 +166,7 @@ def explore(
         whole = {
             "verdict": verdict, "kernel": kernel, "problem": explored.text, "schedules": result.schedules,
             "policies": result.policies, "scheduling_points": result.points,
+            "certificate": summary([result.certificate]),
             "not_judged": list(explored.not_judged),
             "seconds": round(result.seconds, 3), "findings": rows,
             **({"interrupted": True, "resume": resume} if result.interrupted else {}),
@@ -269,15 +275,26 @@ def _value_row(found: Finding, schedule: str, command: Sequence[str]) -> dict[st
     }
 
 
+def _covered(result: Any) -> list[str]:
+    """Return what the certificate of the run under `early` says; nothing without race checking."""
+    if not result.certificate:
+        return in_words(summary([result.certificate]), True, result.schedules)
+    more = "; --sample runs the other schedules" if result.covered else ""
+    return [f"{result.certificate}{more}"]
+
+
 def _print(title: str, result: Any, rows: Sequence[dict[str, Any]], failed: bool) -> None:
     console = Console(highlight=False, soft_wrap=True)
     passed = "[bold yellow]INCOMPLETE[/]" if result.interrupted else "[bold green]PASS[/]"
     verdict = "[bold red]DEFECT[/]" if failed else passed
     of = ", ".join(f"{number} {policy}" for policy, number in result.policies.items())
+    schedules = "1 schedule" if result.schedules == 1 else f"{result.schedules} schedules"
     console.print(
-        f"{verdict} {title}: {result.schedules} schedules ({of}) of {result.points} scheduling points in "
+        f"{verdict} {title}: {schedules} ({of}) of {result.points} scheduling points in "
         f"{result.seconds:.1f} s"
     )
+    for line in [] if failed else _covered(result):
+        console.print(escape(line))
     for number, row in enumerate(rows, 1):
         seen = ", ".join(f"{count} {policy}" for policy, count in row["by_policy"].items())
         head, *more = str(row["text"]).split("\n")

@@ -24,6 +24,7 @@ from tileproof.emulator.judge import Outputs, differing_bits
 from tileproof.emulator.symbols import SharedNames
 from tileproof.emulator.trace import Trace
 from tileproof.kernels.launch.model import KernelLaunch, LaunchFile
+from tileproof.spec.machine.certificate import merged_certificate
 from tileproof.spec.machine.finding import Finding
 
 NO_REFERENCE = "values: no reference was given (--expect); outputs are compared between schedules only"
@@ -103,6 +104,7 @@ class ExploredLaunch:
             shown,
             findings=(*(f for result in results for f in result.findings), *done.placed.found),
             allowed=tuple(f for result in results for f in result.allowed),
+            certificate=merged_certificate((one.certificate for one in results), done.placed.found),
         )
         return whole, outputs
 

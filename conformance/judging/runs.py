@@ -14,7 +14,7 @@ from tileproof.conformance.launches.running import execute
 from tileproof.emulator import Allow, Finding, Schedule
 from tileproof.emulator.causes import divide
 from tileproof.kernels.launch.model import KernelLaunch, LaunchFile
-from tileproof.spec.machine.certificate import Certificate, from_findings, merged_certificate
+from tileproof.spec.machine.certificate import merged_certificate
 from tileproof.spec.machine.run_result import Counters, Output, RunResult
 
 
@@ -76,9 +76,7 @@ def run_once(
         printf="".join(result.printf for result in results),
         counters=Counters.total(result.counters for result in results),
         allowed=(*_numbered([result.allowed for result in results], len(results)), *accepted),
-        certificate=merged_certificate(
-            [*(result.certificate for result in results), Certificate(doubts=from_findings(placed.found))]
-        ),
+        certificate=merged_certificate((result.certificate for result in results), placed.found),
         launches=tuple(results),
         stages=captured(launch, modules, list(done.results.items())),
         stopped=done.stopped,

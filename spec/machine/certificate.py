@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 from tileproof.spec.machine.finding import Finding
@@ -14,6 +14,10 @@ from tileproof.spec.machine.finding_text import source_or_line
 # nothing fixes. "not-tracked": the race checker does not follow an access. "unsupported": the certificate
 # does not cover a form of synchronisation. "truncated": the run did not end.
 Reason = Literal["open", "order-decides", "not-tracked", "unsupported", "truncated"]
+
+SUMS_BEFORE = (
+    "a launch before the last adds floats in an order that nothing fixes; a later launch may read them"
+)
 
 
 @dataclass(frozen=True)
@@ -74,21 +78,24 @@ class Certificate:
         return f"certified for all schedules ({self.obligations.total} obligations{sums})"
 
 
-def merged_certificate(certificates: Iterable[Certificate | None]) -> Certificate | None:
-    """The certificate of several launches; None when a launch has none, or there is no launch."""
+def merged_certificate(
+    certificates: Iterable[Certificate | None], found: Iterable[Finding] = ()
+) -> Certificate | None:
+    """The certificate of launches that run in sequence; None when a launch has none, or there is no
+    launch. `found`: findings of no single launch, such as accesses of launches that overlap.
+    """
     each = tuple(certificates)
-    if not each or any(run is None for run in each):
-        return None
     known = [run for run in each if run is not None]
+    if not each or len(known) < len(each):
+        return None
+    doubts = [doubt for run in known for doubt in run.doubts]
+    if any(run.sums for run in known[:-1]):
+        doubts.append(Doubt("order-decides", SUMS_BEFORE))
+    counts = {
+        kind.name: sum(getattr(run.obligations, kind.name) for run in known) for kind in fields(Obligations)
+    }
     return Certificate(
-        Obligations(
-            *(
-                sum(getattr(run.obligations, name) for run in known)
-                for name in ("arrivals", "waits", "held", "announcements")
-            )
-        ),
-        tuple(doubt for run in known for doubt in run.doubts),
-        any(run.sums for run in known),
+        Obligations(**counts), (*doubts, *from_findings(found)), any(run.sums for run in known)
     )
 
 
@@ -102,20 +109,20 @@ def summary(certificates: Iterable[Certificate | None]) -> dict[str, Any]:
     return {"launches": len(known), "certified": certified, "reasons": dict(reasons.most_common(12))}
 
 
-def in_words(told: Mapping[str, Any], same: bool) -> list[str]:
+def in_words(told: Mapping[str, Any], same: bool, schedules: int = 0) -> list[str]:
     """A `summary` as lines; none without race checking. `same`: all runs are of one launch with the same
-    inputs, so that a single certificate covers them.
+    inputs, so that a single certificate covers them. `schedules`: that many ran, where it is not `launches`.
     """
     launches, certified = told["launches"], told["certified"]
     if not launches:
         return []
     if certified == launches or (same and certified):
         return ["certified for all schedules (docs/certificate.md)"]
-    head = f"sampled: {launches} schedules"
+    head = f"sampled: {schedules or launches} schedules"
     if not same:
         head = f"certified for all schedules: {certified} of {launches} launches"
     reasons = list(told["reasons"].items())[:3]
-    return [head, *(f"not certified: {text} ({count} runs)" for text, count in reasons)]
+    return [head, *(f"not certified: {text} ({count} run{'s'[: count - 1]})" for text, count in reasons)]
 
 
 # Warnings about order that docs/assumptions.md takes to hold on hardware.

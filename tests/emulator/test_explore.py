@@ -128,3 +128,16 @@ def test_findings_of_the_race_checker_are_explored_too() -> None:
     result = explore(programs.LAST_WINS, schedules=8, races=True)
     assert any(defect.signature.code.startswith("race") for defect in result.defects)
     assert not explore(programs.ADDED, schedules=8, races=True).failed
+
+
+def test_a_certified_launch_runs_once_and_any_other_as_often_as_planned() -> None:
+    once = explore(programs.EACH_WAITED, schedules=8, races=True)
+    assert once.covered and once.certificate and (once.schedules, once.planned) == (1, 1)
+    assert once.policies == {"early": 1} and once.points and once.executed
+    sampled = explore(programs.EACH_WAITED, schedules=8, races=True, sample=True)
+    assert sampled.certificate and not sampled.covered and sampled.schedules == 8
+    polling = explore(programs.POLLING, schedules=8, races=True)
+    assert polling.certificate is not None and not polling.certificate and polling.schedules == 8
+    assert explore(programs.EACH_WAITED, schedules=8).certificate is None
+    given = explore(programs.EACH_WAITED, schedules=[Schedule("late")], races=True)
+    assert given.schedules == 1 and given.policies == {"late": 1} and not given.covered

@@ -158,8 +158,8 @@ def test_a_wait_that_is_tried_once_is_found_by_the_schedules_of_mutate(d_qk: int
 
 def test_many_schedules_give_the_same_outputs() -> None:
     one = Explored.of(KERNEL, KERNEL.build(KERNEL.variant(d_qk=576)), one_token(576, 3))
-    report = explore(one, schedules=8, compare=one.compare, races=True)
-    assert not report.failed and report.defects == []
+    report = explore(one, schedules=8, compare=one.compare, races=True, sample=True)
+    assert report.certificate and not report.failed and report.defects == []
 
 
 @pytest.mark.parametrize(("planted", "moves"), ((None, True), ("cols-share-swapped", False)))

@@ -103,7 +103,7 @@ def planted(gated: GatedVariant, defect: PlantedDefect) -> PlantedControl:
         found, fired = _stage(gated, defect, defect.expected)
         check = "stage conformance"
     else:
-        outcome = run(defect, kernel=gated.kernel)
+        outcome = run(defect, kernel=gated.kernel, to_first=True)
         found = outcome.shown.finding.code if outcome.shown else ""
         fired, check = not outcome.wrong, "schedules and races"
     return PlantedControl(defect.id, defect.title, expected(defect), found, fired, check)

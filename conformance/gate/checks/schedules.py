@@ -11,23 +11,28 @@ from tileproof.conformance.explore.case import ExploredCase
 from tileproof.conformance.explore.explored import Explored
 from tileproof.conformance.gate.model import CheckReport, GatedVariant, gate_check
 from tileproof.emulator.explore import Defect, explore
+from tileproof.spec.machine.certificate import summary
 from tileproof.spec.machine.finding import Finding
 
 
 @gate_check("schedules and races")
 def schedules(gated: GatedVariant) -> CheckReport:
-    """Many schedules of a problem that uses each ring again: no finding, no output that depends on them."""
+    """A problem that uses each ring again: certified for all schedules, or many schedules of it without a
+    finding and without an output that depends on them.
+    """
     effort = gated.effort
     shrink = effort.shrink_seconds if gated.profile != "quick" else 0.0
     return explored_kernel(gated, effort.schedules, gated.seed, "schedules and races", shrink)
 
 
-def explored_kernel(gated: GatedVariant, number: int, seed: int, check: str, shrink: float) -> CheckReport:
+def explored_kernel(
+    gated: GatedVariant, number: int, seed: int, check: str, shrink: float, sample: bool = False
+) -> CheckReport:
     """`explored` of a small case of a kernel."""
     case = small(gated.plan)
     one = Explored.of(gated.kernel, gated.built, case)
     words = gated.replay("explore", f"--case={case.as_json()}")
-    return explored(one, words, number, seed, check, shrink, gated.strict)
+    return explored(one, words, number, seed, check, shrink, gated.strict, sample)
 
 
 def explored(
@@ -38,9 +43,10 @@ def explored(
     check: str,
     shrink: float,
     strict: bool = False,
+    sample: bool = False,
 ) -> CheckReport:
-    """`number` schedules of a case from `seed` on; `words` is the command that explores it, `check` names who
-    asks; `shrink`: CPU seconds per finding.
+    """`number` schedules of a case from `seed` on; of a certified case one, unless `sample`. `words` is the
+    command that explores it, `check` names who asks; `shrink`: CPU seconds per finding.
     """
     result = explore(
         case,
@@ -51,6 +57,7 @@ def explored(
         shrink_seconds=shrink,
         races=True,
         strict=strict,
+        sample=sample,
     )
     seeds: dict[str, list[int]] = {}
     for policy, launches in sorted(result.policies.items()):
@@ -62,6 +69,7 @@ def explored(
         schedules=seeds,
     )
     errors = [defect for defect in result.defects if defect.severity == "error"]
+    made.details["certificate"] = summary([result.certificate])
     made.details["remarks"] = {str(d.signature): d.runs for d in result.defects if d.severity != "error"}
     made.findings = [found(words, check, defect) for defect in errors]
     made.reason = made.findings[0].message if made.findings else ""

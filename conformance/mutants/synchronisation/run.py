@@ -274,9 +274,14 @@ def _stands_at(row: str, place: str, line: int, source: str, sources: Mapping[st
 
 
 def run(
-    row: PlantedDefect, schedules: Sequence[Schedule] = SCHEDULES, kernel: Kernel | None = None
+    row: PlantedDefect,
+    schedules: Sequence[Schedule] = SCHEDULES,
+    kernel: Kernel | None = None,
+    *,
+    to_first: bool = False,
 ) -> Outcome:
-    """Plants the row and judges the first schedule that shows any error or warning; runs the others too.
+    """Plants the row and judges the first schedule that shows any error or warning; runs the others too,
+    unless `to_first`.
 
     `kernel`: the row's, where the registry does not know it.
     """
@@ -290,6 +295,8 @@ def run(
         judged = judged or shown
         if any(not differs(row.id, expected, fault, planted.sources) for fault in shown):
             policies.append(schedule.policy)
+        if judged and to_first:
+            break
     said = [differs(row.id, expected, one, planted.sources) for one in judged]
     wrong = ("nothing is found" if not said else "") if "" in said or not said else said[-1]
     best = judged[said.index("") if "" in said else -1] if judged else None

@@ -29,7 +29,7 @@ def explored(*args: str) -> tuple[int, Any]:
 
 
 def test_a_clean_kernel_passes_under_every_policy() -> None:
-    code, result = explored("head64", "--blocks", "1", "--schedules", "20")
+    code, result = explored("head64", "--blocks", "1", "--schedules", "20", "--sample")
     assert code == 0 and result["verdict"] == "pass" and result["findings"] == []
     assert result["schedules"] == 20 and len(result["policies"]) == 7
 
@@ -112,8 +112,24 @@ def test_the_text_shows_verdict_findings_and_replay() -> None:
     assert done.return_value == 1 and done.stdout.startswith("DEFECT head128-part0 d_qk 576: 12 schedules")
     for text in ("1. error ", "seen under", "smallest schedule", "replay: tileproof explore head128-part0"):
         assert text in done.stdout
-    done = CliRunner().invoke(explore, ["head128-part0", "--schedules", "12"], standalone_mode=False)
-    assert done.return_value == 0 and done.stdout.startswith("PASS head128-part0 d_qk 576: 12 schedules")
+    args = ["head128-part0", "--schedules", "12"]
+    for more, begin in (["--sample"], "12 schedules"), ([], "1 schedule (1 early)"):
+        done = CliRunner().invoke(explore, [*args, *more], standalone_mode=False)
+        assert done.return_value == 0
+        assert done.stdout.startswith(f"PASS head128-part0 d_qk 576: {begin}")
+        assert "certified for all schedules (" in done.stdout
+        assert ("--sample runs the other schedules" in done.stdout) == (not more)
+
+
+def test_a_launch_that_its_first_run_certifies_runs_once() -> None:
+    code, result = explored("head64", "--blocks", "2", "--schedules", "12")
+    assert code == 0 and result["schedules"] == 1 and result["policies"] == {"early": 1}
+    assert result["certificate"] == {"launches": 1, "certified": 1, "reasons": {}}
+    # Without race checking there is no certificate, and a planted defect has an open obligation.
+    code, result = explored("head64", "--blocks", "2", "--schedules", "4", "--no-races")
+    assert code == 0 and result["schedules"] == 4 and result["certificate"]["launches"] == 0
+    code, result = explored("head128-part0", "--plant", "p0-p-not-free", "--schedules", "4", "--shrink", "0")
+    assert code == 1 and result["schedules"] == 4 and result["certificate"]["certified"] == 0
 
 
 def test_a_tutorial_of_nvidia_whose_slow_warp_is_lapped() -> None:

@@ -293,7 +293,7 @@ def test_an_unwritable_folder_is_exit_code_2(tmp_path: Path, capsys: pytest.Capt
 
 
 WAITS = ("gate", KERNEL.name, "--variant", "d_qk=576", "-j", "1", "--only", "operand constraints",
-         "--only", "schedules and races")  # fmt: skip
+         "--only", "stage conformance")  # fmt: skip
 
 
 def test_sigterm_and_closed_pipes_lose_nothing(tmp_path: Path) -> None:
@@ -314,7 +314,7 @@ def test_sigterm_and_closed_pipes_lose_nothing(tmp_path: Path) -> None:
     assert not made.complete and made.verdict == "incomplete"
     told = {check.name: (check.outcome, check.reason) for check in made.kernels[0].checks}
     assert told["operand constraints"][0] == "passed" and told["determinism"][1] == "it was left out (--only)"
-    assert told["schedules and races"] == ("not run", "the run was ended")
+    assert told["stage conformance"] == ("not run", "the run was ended")
     again = tileproof(*WAITS, "--out", str(out), "--resume", env={**os.environ})
     assert again.stderr.count("operand constraints: passed") == 0 and "[2/2]" in again.stderr
     assert read(out).complete

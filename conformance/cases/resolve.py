@@ -11,6 +11,7 @@ import json
 from difflib import get_close_matches
 from pathlib import Path
 
+from tileproof.conformance.tensors.files import is_tensors
 from tileproof.kernels import outside, registry
 from tileproof.kernels.called import HOST
 from tileproof.kernels.kernel import Kernel
@@ -79,6 +80,8 @@ def launch_file(path: Path) -> LaunchFile:
     if path.suffix == ".ptx":
         raise _wrong("PTX does not say how it is launched", path, "PTX", INIT.format(path))
     file = path / "launch.json" if path.is_dir() else path
+    if is_tensors(path):
+        raise _wrong("tensors have no launch", path, "a dump of tensors", f"tileproof tensors {path}")
     if file.suffix not in (".json", ".py"):
         raise _wrong("this file names no kernel and is no launch file", path, described(file))
     if file.suffix == ".json":

@@ -41,6 +41,7 @@ from tileproof.conformance.cli.mutate import mutate
 from tileproof.conformance.cli.record import record
 from tileproof.conformance.cli.stopping import closed_pipe_is_fine
 from tileproof.conformance.cli.synchronisation import synchronisation
+from tileproof.conformance.cli.tensors import tensors
 from tileproof.conformance.cli.time import time
 from tileproof.conformance.cli.trace import trace
 from tileproof.emulator.heap import keep_freed_memory
@@ -133,6 +134,7 @@ COMMANDS = (
     record,
     stages,
     synchronisation,
+    tensors,
     time,
     trace,
 )

@@ -169,12 +169,14 @@ def decided(
     coverage: ProgramCoverage | None = None,
     controls: Sequence[PlantedControl] = (),
     interrupted: bool = False,
+    runs_code: bool = True,
 ) -> tuple[Word, tuple[str, ...]]:
     """The verdict, and the reasons against "clean", those that weigh most first.
 
     A defect is one whatever else went wrong; then comes what the tool could not do; then what was not
     covered: a required check that did not run, an MMA, copy or output that no launch executed (all of them
-    without a coverage), a planted control that did not fire, no control at all.
+    without a coverage, unless `runs_code` is false: a dump of tensors has no instructions), a planted control
+    that did not fire, no control at all.
     """
     wrong = [f"{finding.check}: {headline(finding)}" for finding in findings]
     told = {finding.check for finding in findings}
@@ -191,9 +193,9 @@ def decided(
     ]
     if not checks:
         missing.append("nothing was checked")
-    if coverage is None:
+    if coverage is None and runs_code:
         missing.append("nothing is known of the instructions that ran")
-    else:
+    if coverage is not None:
         missing += [
             f"{missed.kind} at PTX line {missed.ptx_line} never ran: {missed.opcode}"
             + (f" ({missed.source})" if missed.source else "")

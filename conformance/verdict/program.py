@@ -80,10 +80,16 @@ def record(
     schedules: Sequence[SchedulesRun] = (),
     sections: Mapping[str, Any] | None = None,
     interrupted: bool = False,
+    runs_code: bool = True,
 ) -> VerdictRecord:
     """The record of what is known of a program, with the verdict that it makes (`decided`)."""
     word, why = decided(
-        checks=checks, findings=findings, coverage=coverage, controls=controls, interrupted=interrupted
+        checks=checks,
+        findings=findings,
+        coverage=coverage,
+        controls=controls,
+        interrupted=interrupted,
+        runs_code=runs_code,
     )
     return VerdictRecord(
         verdict=word,

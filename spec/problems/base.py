@@ -12,6 +12,7 @@ from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.plan import KernelPlan
 from tileproof.spec.problems.cases import Generator
 from tileproof.spec.problems.faults import FaultHypotheses
+from tileproof.spec.problems.tensors import TensorForms
 from tileproof.spec.stage import Stage
 
 
@@ -142,6 +143,11 @@ class ProblemType(ABC):
     def unselected(self) -> str:
         """What a row of an accumulated output is that no tile is added to, after "a row that"."""
         return "no tile is added to"
+
+    @property
+    def tensors(self) -> TensorForms | None:
+        """Its tensors by name, for dumps; None where dumps of it are not read."""
+        return None
 
     @property
     def faults(self) -> FaultHypotheses:

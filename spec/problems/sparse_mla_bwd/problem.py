@@ -14,6 +14,7 @@ from tileproof.spec.problems.cases import Generator
 from tileproof.spec.problems.faults import FaultHypotheses
 from tileproof.spec.problems.sparse_mla_bwd import stages, tiling
 from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs, key_mask
+from tileproof.spec.problems.tensors import TensorForms
 from tileproof.spec.stage import Stage
 
 
@@ -40,6 +41,12 @@ class SparseMlaBwd(ProblemType):
         from tileproof.spec.problems.sparse_mla_bwd.faults import SparseMlaFaultHypotheses
 
         return SparseMlaFaultHypotheses()
+
+    @property
+    def tensors(self) -> TensorForms:
+        from tileproof.spec.problems.sparse_mla_bwd.tensors import TENSORS
+
+        return TENSORS
 
     @property
     def unselected(self) -> str:

@@ -1,4 +1,4 @@
-"""docs/judging.md does what it says: its files go into an empty folder, and its commands run there."""
+"""Pages do what they say: their files go into an empty folder, and their commands run there."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from tests.kit.judging import plugin_is_installed
 from tests.kit.paths import ROOT
 
-PAGE = ROOT / "docs" / "judging.md"
+PAGES = {"judging.md": 9, "tensors.md": 2}  # and how many commands they have
 BLOCK = re.compile(r"^```(\w+)(?: (\w+)=(\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -43,13 +43,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-def test_every_command_of_the_page(folder: Path) -> None:
-    found = blocks(PAGE.read_text())
+@pytest.mark.parametrize("page", PAGES)
+def test_every_command_of_the_page(page: str, folder: Path) -> None:
+    found = blocks((ROOT / "docs" / page).read_text())
     plugin = {} if plugin_is_installed() else {"PYTEST_PLUGINS": "tileproof.conformance.api.plugin"}
     environment = {
         **os.environ,
         **plugin,
-        "PATH": f"{folder / 'bin'}:{os.environ['PATH']}",
+        "PATH": f"{folder / 'bin'}:{Path(sys.executable).parent}:{os.environ['PATH']}",
         "PYTHONDONTWRITEBYTECODE": "1",
     }
     ran = 0
@@ -72,7 +73,7 @@ def test_every_command_of_the_page(folder: Path) -> None:
             assert shown[0] == "text"
             assert holds(shown[3], done.stdout) == "", done.stdout
             ran += 1
-    assert ran == 9 and shutil.which("sed")
+    assert ran == PAGES[page] and shutil.which("sed")
 
 
 def test_what_is_not_printed_is_seen() -> None:

@@ -1,0 +1,117 @@
+"""`tileproof tensors`: tensors that a card or a program dumped, compared with the reference."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+from tileproof.conformance.cli.stopping import stoppable
+from tileproof.conformance.cli.views import view_options, write_views
+from tileproof.spec.machine.errors import TileproofError
+
+
+@click.command()
+@click.argument("dump", metavar="DUMP", type=click.Path(path_type=Path))
+@click.option("--problem", metavar="NAME", required=True, help="What was computed, such as sparse_mla_bwd.")
+@click.option(
+    "--convention", metavar="NAME",
+    help="The names and shapes of another project: flashmla, cudnn-frontend, tilelang (docs/tensors.md).",
+)  # fmt: skip
+@click.option(
+    "--map", "mapping", multiple=True, metavar="NAME=THEIRS",
+    help="The dump's name of a tensor, such as dq=grad_q (repeatable).",
+)  # fmt: skip
+@click.option(
+    "--set", "scalars", multiple=True, metavar="NAME=VALUE",
+    help="A number that the kernel was given, such as sm_scale=0.0417 (repeatable).",
+)  # fmt: skip
+@click.option(
+    "--lse-base", type=click.Choice(["2", "e"]), help="The base of lse, where no convention has it."
+)
+@click.option(
+    "--ignore", multiple=True, metavar="NAME", help="An entry of the dump that is not judged (repeatable)."
+)
+@click.option(
+    "--tokens", type=click.IntRange(1),
+    help="Compare so many query tokens: the first, the last, others drawn by --seed. By default all.",
+)  # fmt: skip
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="Of the drawn tokens.")
+@click.option(
+    "--json", "json_path", metavar="FILE|-", help="Write the verdict as JSON; - is standard output."
+)
+@view_options
+def tensors(
+    dump: Path,
+    problem: str,
+    convention: str | None,
+    mapping: tuple[str, ...],
+    scalars: tuple[str, ...],
+    lse_base: str | None,
+    ignore: tuple[str, ...],
+    tokens: int | None,
+    seed: int,
+    json_path: str | None,
+    sarif: str | None,
+    junit: str | None,
+) -> int:
+    """Compare dumped tensors with the float64 reference, stage by stage; no kernel is run.
+
+    DUMP is a .safetensors, .npz or .pt file, or a folder of .npy files: all inputs of the problem, and any
+    of its stages and outputs. Each stage is computed from the stages before it that the dump holds.
+
+    Exit code 0: clean; 1: a defect; 2: the dump could not be compared; 3: interrupted.
+    """
+    from tileproof.conformance.check.property import Stopped
+    from tileproof.conformance.cli.judge import told
+    from tileproof.conformance.report import terminal as text
+    from tileproof.conformance.tensors.files import read
+    from tileproof.conformance.tensors.judging import judge_tensors
+    from tileproof.conformance.tensors.named import named
+    from tileproof.spec.problems import problem_type
+
+    kind = problem_type(problem)
+    with stoppable(), text.Progress(0) as progress:
+        progress.start("reading the dump")
+        known = named(
+            kind,
+            read(dump),
+            convention=convention,
+            mapping=_pairs("--map", mapping),
+            scalars=_numbers(_pairs("--set", scalars)),
+            lse_base=lse_base,
+            ignore=ignore,
+        )
+        made = judge_tensors(
+            kind,
+            known,
+            dump.name,
+            groups=tokens,
+            seed=seed,
+            progress=progress.start,
+            interrupts=(KeyboardInterrupt, Stopped),
+        )
+    write_views([made], sarif, junit)
+    return told(made, json_path)
+
+
+def _pairs(option: str, given: tuple[str, ...]) -> dict[str, str]:
+    """NAME=VALUE options as a mapping."""
+    found: dict[str, str] = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not equals or not name or not value:
+            raise TileproofError("not NAME=VALUE", where=option, expected="such as dq=grad_q", found=text)
+        if name in found:
+            raise TileproofError("a name is given twice", where=option, found=name)
+        found[name] = value
+    return found
+
+
+def _numbers(given: dict[str, str]) -> dict[str, float]:
+    numbers = {}
+    for name, value in given.items():
+        try:
+            numbers[name] = float(value)
+        except ValueError:
+            raise TileproofError("not a number", where=f"--set {name}", found=value) from None
+    return numbers

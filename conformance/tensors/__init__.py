@@ -1,0 +1,1 @@
+"""Dumped tensors: read, named, and compared stage by stage, without the kernel that made them."""

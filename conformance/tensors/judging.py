@@ -1,0 +1,251 @@
+"""The verdict on a dump of tensors: group after group, then the sums over groups."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from tileproof.conformance.check.property import scores_as_dict
+from tileproof.conformance.compare.compare import StageScore
+from tileproof.conformance.tensors.groups import GroupComparer, given_before, summed
+from tileproof.conformance.tensors.hypotheses import explained, ranked_for_rows
+from tileproof.conformance.tensors.named import NamedDump
+from tileproof.conformance.tensors.sums import SummedOutput
+from tileproof.conformance.verdict import program as programs
+from tileproof.conformance.verdict.contract import CheckOutcome, JudgedProgram, VerdictRecord
+from tileproof.spec.machine.finding import Finding
+from tileproof.spec.problems.base import ProblemType
+
+ROWS = 256  # of one group, by which hypotheses are compared
+EXPLAINED = 2  # groups whose wrong tiles are asked for a cause, per stage
+Progress = Callable[[str], None]
+
+
+@dataclass
+class _Seen:
+    """What was found so far: the first finding of each stage, with the number of the others."""
+
+    findings: dict[tuple[str, str], Finding] = field(default_factory=dict)
+    scores: dict[str, StageScore] = field(default_factory=dict)
+    groups: list[int] = field(default_factory=list)
+
+    def needs_cause(self) -> bool:
+        return len(self.findings) == 0 or any(not one.cause for one in self.findings.values())
+
+    def note(self, findings: Sequence[Finding], scores: Mapping[str, StageScore]) -> None:
+        for one in findings:
+            key = (one.code, one.problem.stage)
+            before = self.findings.get(key)
+            if before is None:
+                self.findings[key] = one
+            else:
+                better = one if one.cause and not before.cause else before
+                count = before.others + one.others + 1
+                self.findings[key] = replace(better, others=count)
+        for name, one_score in scores.items():
+            self.scores.setdefault(name, StageScore()).add(one_score)
+
+
+def judge_tensors(
+    problem: ProblemType,
+    dump: NamedDump,
+    name: str,
+    *,
+    groups: int | None = None,
+    seed: int = 0,
+    progress: Progress = lambda line: None,
+    interrupts: tuple[type[BaseException], ...] = (KeyboardInterrupt,),
+) -> VerdictRecord:
+    """The verdict on a dump. `groups`: compare so many groups, drawn by `seed`; None compares all.
+
+    An exception of `interrupts` ends it with what is known.
+    """
+    total = dump.forms.groups(dump.inputs)
+    chosen = _chosen(total, groups, seed)
+    comparer = GroupComparer.of(problem, dump, name)
+    seen = _Seen()
+    outputs = _summed(problem, dump, comparer, chosen, total)
+    interrupted = False
+    try:
+        for number, group in enumerate(chosen):
+            progress(f"{problem.unit} {group} ({number + 1} of {len(chosen)})")
+            explain = len(seen.groups) < EXPLAINED or seen.needs_cause()
+            compared = comparer.compare(group, explain)
+            for output in outputs:
+                output.add(compared.chain)
+            seen.note(compared.findings, compared.scores)
+            seen.groups.append(group)
+    except interrupts:
+        interrupted = True
+    left_out = {}
+    if not interrupted:
+        for output in outputs:
+            score, findings, rows = output.compare(dump.observed[output.form])
+            findings = [_explained(comparer, dump, output, one, chosen) for one in findings]
+            seen.note(findings, {output.form.stage: score})
+            left_out[output.form.name] = rows
+    return _record(problem, dump, name, seed, seen, total, left_out, interrupted)
+
+
+def _explained(
+    comparer: GroupComparer, dump: NamedDump, output: SummedOutput, finding: Finding, chosen: Sequence[int]
+) -> Finding:
+    """The finding with hypotheses about earlier stages, by wrong rows that only one group adds to."""
+    stage = output.form.stage
+    if finding.kind != "value" or finding.cause or given_before(comparer.problem, dump, stage):
+        return finding
+    wrong = np.zeros(dump.observed[output.form].shape[0], bool)
+    wrong[output.wrong_rows] = True
+    for group in chosen:
+        inputs = dump.forms.group_inputs(dump.inputs, group)
+        index, live = comparer.problem.rows(inputs, comparer.tiling, 0, stage)
+        own = np.unique(index[live])
+        own = own[wrong[own] & (output.groups_of(own) == 1)][:ROWS]
+        if own.size:
+            found = np.asarray(dump.observed[output.form][own]).astype(np.float64)
+            chain = comparer.compare(group, False).chain
+            ranked = ranked_for_rows(chain, stage, found, output.is_wrong(own), own)
+            return explained(finding, ranked)
+    return replace(
+        finding, evidence=(*finding.evidence, f"no wrong row has a single {comparer.problem.unit}")
+    )
+
+
+def _chosen(total: int, groups: int | None, seed: int) -> list[int]:
+    """The groups to compare, ascending: the first, the last, and others drawn."""
+    if groups is None or groups >= total:
+        return list(range(total))
+    ends = [0, total - 1][:groups]
+    others = np.random.default_rng(seed).permutation(np.arange(1, total - 1))
+    return sorted({*ends, *(int(one) for one in others[: groups - len(ends)])})
+
+
+def _summed(
+    problem: ProblemType, dump: NamedDump, comparer: GroupComparer, chosen: Sequence[int], total: int
+) -> list[SummedOutput]:
+    """The outputs that groups add to, with the rows that the chosen groups reach."""
+    made = []
+    picked = set(chosen)
+    for form in dump.observed:
+        if not summed(problem, form):
+            continue
+        length = dump.observed[form].shape[0]
+        number, elsewhere = np.zeros(length, np.int64), np.zeros(length, bool)
+        for group in range(total):
+            inputs = dump.forms.group_inputs(dump.inputs, group)
+            index, live = problem.rows(inputs, comparer.tiling, 0, form.stage)
+            own = np.unique(index[live])
+            number[own] += 1
+            if group not in picked:
+                elsewhere[own] = True
+        rows = np.flatnonzero(number)
+        output = SummedOutput(problem, form, rows, elsewhere[rows], number[rows])
+        output.start(dump.observed[form].shape[1])
+        made.append(output)
+    return made
+
+
+def _record(
+    problem: ProblemType,
+    dump: NamedDump,
+    name: str,
+    seed: int,
+    seen: _Seen,
+    total: int,
+    left_out: Mapping[str, int],
+    interrupted: bool,
+) -> VerdictRecord:
+    order = list(problem.stages)
+    findings = sorted(
+        (
+            replace(one, check="outputs" if one.kind == "chain" else "stages")
+            for one in seen.findings.values()
+        ),
+        key=lambda one: (one.kind == "chain", order.index(one.problem.stage)),
+    )
+    judged_from = {stage: _from(problem, dump, stage) for stage in order if stage in _held(dump)}
+    checks = [
+        CheckOutcome(
+            "stages",
+            True,
+            "failed" if any(one.check == "stages" for one in findings) else "passed",
+            details={"outputs": _scores(seen.scores, judged_from), "stages": scores_as_dict(seen.scores)},
+        ),
+    ]
+    if any(one.check == "outputs" for one in findings):
+        checks.append(CheckOutcome("outputs", True, "failed"))
+    if absent := [stage for stage in order if stage not in _held(dump)]:
+        checks.append(CheckOutcome("not judged", False, "not run", f"not in the dump: {', '.join(absent)}"))
+    if len(seen.groups) < total:
+        checks.append(
+            CheckOutcome(
+                "not judged", False, "not run", f"{total - len(seen.groups)} of {total} {problem.unit}s"
+            )
+        )
+    for output, rows in left_out.items():
+        if rows:
+            checks.append(
+                CheckOutcome(
+                    "not judged", False, "not run",
+                    f"{rows} rows of {output}, to which {problem.unit}s that were not compared add",
+                )
+            )  # fmt: skip
+    return programs.record(
+        JudgedProgram(name, dict(problem.sizes(dump.inputs)), problem.name, ""),
+        seed,
+        checks,
+        findings=findings,
+        sections={
+            "tensors": {
+                "problem": problem.name,
+                "unit": problem.unit,
+                "groups": seen.groups,
+                "of": total,
+                "sha256": digest(dump),
+            }
+        },
+        interrupted=interrupted,
+        runs_code=False,
+    )
+
+
+def _scores(scores: Mapping[str, StageScore], judged_from: Mapping[str, str]) -> list[dict[str, Any]]:
+    """What was compared, with what each stage was compared with."""
+    return [
+        {
+            "name": f"{name}, {judged_from[name]}" if name in judged_from else name,
+            "elements": score.elements,
+            "wrong": score.wrong,
+            "worst": score.worst,
+            "stated": True,
+        }
+        for name, score in scores.items()
+    ]
+
+
+def _held(dump: NamedDump) -> set[str]:
+    return {form.stage for form in dump.observed}
+
+
+def _from(problem: ProblemType, dump: NamedDump, stage: str) -> str:
+    """What a stage was computed from for the comparison, in words."""
+    own = [name for name in problem.stages[stage].inputs if name in _held(dump)]
+    if own:
+        return f"from your {' and '.join(own)}"
+    before = given_before(problem, dump, stage)
+    if before:
+        return f"from your {' and '.join(before)} and the reference"
+    return "from the reference"
+
+
+def digest(dump: NamedDump) -> str:
+    """SHA-256 over the observed tensors, by name, dtype, shape and content."""
+    found = hashlib.sha256()
+    for form, tensor in dump.observed.items():
+        found.update(f"{form.name} {tensor.dtype.name} {tensor.shape}".encode())
+        for row in tensor:
+            found.update(np.ascontiguousarray(row).tobytes())
+    return found.hexdigest()

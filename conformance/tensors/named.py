@@ -1,0 +1,223 @@
+"""Names the tensors of a dump, and checks their shapes and dtypes. Nothing is guessed."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.problems.base import ProblemType
+from tileproof.spec.problems.tensors import Convention, TensorForm, TensorForms
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class NamedDump:
+    """A dump by the names of a problem: its inputs, and the stages and outputs that it holds."""
+
+    forms: TensorForms
+    inputs: Any
+    observed: Mapping[TensorForm, Array]
+
+
+def forms_of(problem: ProblemType) -> TensorForms:
+    """The problem's tensors; TileproofError where it names none."""
+    if problem.tensors is None:
+        raise TileproofError("dumps of this problem are not read", where="--problem", found=problem.name)
+    return problem.tensors
+
+
+def convention_of(forms: TensorForms, name: str | None) -> Convention:
+    """The convention of that name; without a name, this project's own."""
+    known = {one.name: one for one in forms.conventions}
+    if name is None:
+        return forms.conventions[0]
+    if name not in known:
+        close = difflib.get_close_matches(name, known, 1)
+        raise TileproofError(
+            "unknown convention",
+            where="--convention",
+            expected=", ".join(known),
+            found=name,
+            do=f"did you mean {close[0]}?" if close else "choose one of these, or use --map",
+        )
+    return known[name]
+
+
+def named(
+    problem: ProblemType,
+    tensors: Mapping[str, Array],
+    *,
+    convention: str | None = None,
+    mapping: Mapping[str, str] | None = None,
+    scalars: Mapping[str, float] | None = None,
+    lse_base: str | None = None,
+    ignore: Sequence[str] = (),
+) -> NamedDump:
+    """The dump's tensors by the problem's names.
+
+    `mapping`: this project's name to the dump's, over those of the convention. `scalars`: numbers such as
+    sm_scale; else entries of the dump with one element. `ignore`: entries of the dump that are not judged.
+    """
+    forms = forms_of(problem)
+    rules = convention_of(forms, convention)
+    names = dict(rules.names)
+    for name, theirs in (mapping or {}).items():
+        if name not in names:
+            raise TileproofError(
+                "no tensor of the problem has this name", where="--map", expected=", ".join(names), found=name
+            )
+        names[name] = theirs
+    given = {name: tensor for name, tensor in tensors.items() if name not in ignore}
+    numbers = _scalars(forms, given, scalars or {})
+    found = {form.name: given.pop(names[form.name]) for form in forms.forms if names[form.name] in given}
+    extra = [name for name in given if name not in forms.scalars]
+    missing = [f for f in forms.forms if f.role == "input" and not f.optional and f.name not in found]
+    if missing or extra:
+        raise _misnamed(names, missing, extra, list(tensors))
+    base = lse_base or rules.lse_base
+    if not base:
+        raise TileproofError(
+            "the base of lse is not known",
+            where=f"convention {rules.name}",
+            expected="2 or e",
+            do="give --lse-base: kernels of this project have used both",
+        )
+    shaped = {name: _without_unit(name, tensor, rules) for name, tensor in found.items()}
+    if rules.batched:
+        _batches(shaped)
+        shaped = forms.flattened(shaped)
+    _check(forms, shaped, names)
+    if not any(form.role != "input" and form.name in shaped for form in forms.forms):
+        wanted = [names[form.name] for form in forms.forms if form.role != "input"]
+        raise TileproofError(
+            "the dump has inputs only", expected=f"any of {', '.join(wanted)}", found=", ".join(tensors)
+        )
+    inputs = forms.inputs(shaped, numbers, base)
+    observed = {
+        form: forms.padded(form, shaped[form.name], inputs)
+        for form in forms.forms
+        if form.role != "input" and form.name in shaped
+    }
+    return NamedDump(forms, inputs, observed)
+
+
+def _scalars(
+    forms: TensorForms, given: Mapping[str, Array], scalars: Mapping[str, float]
+) -> dict[str, float]:
+    found = dict(scalars)
+    for name in forms.scalars:
+        if name in found:
+            continue
+        if name not in given or given[name].size != 1:
+            raise TileproofError(
+                f"{name} is not known",
+                where=f"--set {name}=VALUE",
+                expected="the number that the kernel was given",
+                found="nothing" if name not in given else f"shape {list(given[name].shape)}",
+                do=f"give it, or save {name} beside the tensors",
+            )
+        found[name] = float(given[name].reshape(()))
+    return found
+
+
+def _misnamed(
+    names: Mapping[str, str], missing: Sequence[TensorForm], extra: Sequence[str], present: Sequence[str]
+) -> TileproofError:
+    lines = []
+    for form in missing:
+        close = difflib.get_close_matches(names[form.name].lower(), [one.lower() for one in extra], 1, 0.5)
+        near = next((one for one in extra if close and one.lower() == close[0]), "")
+        lines.append(
+            f"{names[form.name]} {_shape_words(form)} is missing"
+            + (f": --map {form.name}={near}?" if near else "")
+        )
+    lines += [f"{name} is no tensor of the problem: --map NAME={name}, or --ignore {name}" for name in extra]
+    return TileproofError(
+        "the tensors of the dump are not those of the problem",
+        expected="; ".join(f"{theirs}" for theirs in names.values()),
+        found=", ".join(present),
+        do="; ".join(lines),
+    )
+
+
+def _shape_words(form: TensorForm) -> str:
+    return f"[{', '.join(form.axes)}] {' or '.join(form.dtypes)}"
+
+
+def _without_unit(name: str, tensor: Array, rules: Convention) -> Array:
+    """Without the convention's axis of length 1, where it has one more axis than here."""
+    at = rules.unit_axes.get(name)
+    if at is None:
+        return tensor
+    if tensor.ndim >= abs(at) and tensor.shape[at] == 1:
+        return np.squeeze(tensor, at)
+    return tensor
+
+
+def _batches(tensors: Mapping[str, Array]) -> None:
+    sizes = {name: tensor.shape[0] for name, tensor in tensors.items() if tensor.ndim}
+    if len(set(sizes.values())) > 1:
+        raise TileproofError(
+            "the batch axes differ",
+            expected="the same first axis everywhere",
+            found=", ".join(f"{name}: {size}" for name, size in sizes.items()),
+        )
+
+
+def _check(forms: TensorForms, tensors: Mapping[str, Array], names: Mapping[str, str]) -> None:
+    """Shapes and dtypes against the forms; sizes are those of the tensors that come first."""
+    sizes: dict[str, tuple[int, str]] = {}
+    for form in forms.forms:
+        if form.name not in tensors:
+            continue
+        tensor, theirs = tensors[form.name], names[form.name]
+        expected = [str(sizes[axis][0]) if axis in sizes else axis for axis in form.axes]
+        where = theirs if theirs == form.name else f"{theirs} ({form.name})"
+        fits = tensor.ndim == len(form.axes) and all(
+            axis not in sizes or sizes[axis][0] == length
+            for axis, length in zip(form.axes, tensor.shape, strict=True)
+        )
+        if not fits:
+            raise TileproofError(
+                "a tensor has another shape",
+                where=where,
+                expected=f"[{', '.join(form.axes)}] = [{', '.join(expected)}]",
+                found=str(list(tensor.shape)),
+                do=_shape_hint(form, tensor, sizes),
+            )
+        if tensor.dtype.name not in form.dtypes:
+            raise TileproofError(
+                "a tensor has a dtype that is not judged",
+                where=where,
+                expected=" or ".join(form.dtypes),
+                found=tensor.dtype.name,
+                do="bfloat16 saved as 16-bit integers must be saved as bfloat16"
+                if tensor.dtype.itemsize == 2 and tensor.dtype.kind in "iu"
+                else "dump the tensor in the dtype that the kernel used",
+            )
+        if 0 in tensor.shape:
+            raise TileproofError("a tensor is empty", where=where, found=str(list(tensor.shape)))
+        for axis, length in zip(form.axes, tensor.shape, strict=True):
+            sizes.setdefault(axis, (length, form.name))
+
+
+def _shape_hint(form: TensorForm, tensor: Array, sizes: Mapping[str, tuple[int, str]]) -> str:
+    """What would make the shape fit: axes in another order, or one too many."""
+    wanted = [sizes[axis][0] for axis in form.axes if axis in sizes]
+    if tensor.ndim == len(form.axes) == len(wanted) and sorted(tensor.shape) == sorted(wanted):
+        order = []
+        for size in wanted:
+            order.append(next(i for i, own in enumerate(tensor.shape) if own == size and i not in order))
+        return f"its axes are in another order: transpose it with ({', '.join(map(str, order))})"
+    if tensor.ndim == len(form.axes) + 1 and 1 in tensor.shape:
+        return "it has an axis of length 1 too many: see --convention"
+    taken = ", ".join(
+        f"{axis} = {size} by {name}" for axis, (size, name) in sizes.items() if axis in form.axes
+    )
+    return f"the sizes so far: {taken}" if taken else ""

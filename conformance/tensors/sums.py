@@ -1,0 +1,161 @@
+"""Outputs to whose rows the tiles of many groups are added: summed up group after group, then compared."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from tileproof.conformance.compare.compare import StageScore, score, within_bound
+from tileproof.conformance.compare.patterns import arrangement
+from tileproof.conformance.observe.tiles import F64, Chain
+from tileproof.spec import numerics
+from tileproof.spec.arithmetic.sums import RowSums
+from tileproof.spec.machine.finding import Finding, ProblemPlace
+from tileproof.spec.problems.base import ProblemType
+from tileproof.spec.problems.tensors import TensorForm
+
+SETTLE = 16  # groups between two additions of what waits
+
+
+@dataclass
+class SummedOutput:
+    """One such output. Rows that groups outside the comparison add to are not judged.
+
+    `rows`: row number of each sum, ascending; `open_rows`: whether a group that is not compared adds to it;
+    `groups`: how many groups add to it. After `compare`: `wrong_rows`, their numbers.
+    """
+
+    problem: ProblemType
+    form: TensorForm
+    rows: npt.NDArray[np.int64]
+    open_rows: npt.NDArray[np.bool_]
+    groups: npt.NDArray[np.int64]
+    sums: RowSums = field(init=False)
+    wrong_rows: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    _wrong: npt.NDArray[np.bool_] = field(default_factory=lambda: np.zeros((0, 0), bool))
+    _added: int = 0
+
+    def __post_init__(self) -> None:
+        self.sums = RowSums.of(0, 0)
+
+    def start(self, columns: int) -> None:
+        """Begin with sums of 0."""
+        self.sums = RowSums.of(len(self.rows), columns)
+
+    def add(self, chain: Chain) -> None:
+        """Add the tiles of the chain's only group."""
+        rows, live = self.problem.rows(chain.inputs, chain.tiling, 0, self.form.stage)
+        if live.any():
+            at = np.flatnonzero(live)
+            term = chain.whole(self.form.stage, 0).value
+            places = np.searchsorted(self.rows, rows[at])
+            self.sums.add(places, term.value[at], term.errors[at])
+        self._added += 1
+        if self._added % SETTLE == 0:
+            _ = self.sums.value
+
+    def compare(self, found: npt.NDArray[Any]) -> tuple[StageScore, list[Finding], int]:
+        """Score and findings of rows that only compared groups add to, and how many rows were left out."""
+        closed = np.flatnonzero(~self.open_rows)
+        here = np.asarray(found[self.rows[closed]])
+        value, bound = self.sums.value[closed], self.sums.bound()[closed]
+        value, bound = _stored(value, bound, here.dtype)
+        right = within_bound(here, value, bound)
+        findings = []
+        some = ~right.all(axis=1)
+        self.wrong_rows, self._wrong = self.rows[closed][some], ~right[some]
+        if not right.all():
+            findings.append(self._finding(here, value, bound, ~right, self.rows[closed]))
+        findings += self._untouched(found)
+        made = score(here, np.ones(here.shape, bool), value, bound)
+        made.wrong = int((~right).sum())
+        return made, findings, int(self.open_rows.sum())
+
+    def groups_of(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """How many groups add to each of the rows."""
+        found: npt.NDArray[np.int64] = self.groups[np.searchsorted(self.rows, rows)]
+        return found
+
+    def is_wrong(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """``bool [rows, columns]``: which elements of wrong rows are wrong."""
+        found: npt.NDArray[np.bool_] = self._wrong[np.searchsorted(self.wrong_rows, rows)]
+        return found
+
+    def _untouched(self, found: npt.NDArray[Any]) -> list[Finding]:
+        """A finding where a row that no group adds to is not 0."""
+        rest = np.ones(len(found), bool)
+        rest[self.rows] = False
+        if not rest.any():
+            return []
+        numbers = np.flatnonzero(rest)
+        dirty = np.zeros(len(numbers), bool)
+        for first in range(0, len(numbers), 4096):
+            some = slice(first, first + 4096)
+            dirty[some] = (np.asarray(found[numbers[some]]) != 0).any(axis=1)
+        if not dirty.any():
+            return []
+        row = int(numbers[dirty][0])
+        values = np.asarray(found[row])
+        column = int(np.flatnonzero(values != 0)[0])
+        return [
+            Finding(
+                "surplus",
+                f"a row of {self.form.name} that {self.problem.unselected} is not 0",
+                problem=self._place(row, column),
+                expected=0.0,
+                found=float(values[column]),
+                wrong=int(dirty.sum()),
+                elements=len(numbers),
+                pattern=f"{int(dirty.sum())} of {len(numbers)} such rows",
+            )
+        ]
+
+    def _place(self, row: int, column: int) -> ProblemPlace:
+        axes = (self.problem.words.get(self.form.axes[0], "row"), "column")
+        return ProblemPlace(self.form.stage, row=row, column=column, axes=axes, tile=self.form.name)
+
+    def _finding(
+        self,
+        found: npt.NDArray[Any],
+        value: F64,
+        bound: F64,
+        wrong: npt.NDArray[np.bool_],
+        rows: npt.NDArray[np.int64],
+    ) -> Finding:
+        row, column = (int(i) for i in np.argwhere(wrong)[0])
+        axes = (self.problem.words.get(self.form.axes[0], "row"), "column")
+        return Finding(
+            "value",
+            f"rows of {self.form.name} are not the sums over all groups",
+            problem=self._place(int(rows[row]), column),
+            expected=float(value[row, column]),
+            found=float(found[row, column]),
+            bound=float(bound[row, column]),
+            wrong=int(wrong.sum()),
+            elements=int(wrong.size),
+            pattern=arrangement(wrong, rows_first=0, cols_first=0, units=axes, part=self.problem.faults.part)
+            if len(rows) == len(found) == int(rows[-1]) + 1
+            else "",
+            cause=_cause(found.astype(np.float64), value, bound, wrong),
+        )
+
+
+def _stored(value: F64, bound: F64, dtype: np.dtype[Any]) -> tuple[F64, F64]:
+    """Value and bound after the sum is rounded to what the output is stored in."""
+    if dtype.itemsize != 2:
+        return value, bound
+    off = numerics.U_BF16 * (np.abs(value) + bound) + numerics.BF16_TINY
+    exact = bound == 0
+    return np.where(exact, numerics.round_bf16(value), value), np.where(exact, 0.0, bound + off)
+
+
+def _cause(found: F64, value: F64, bound: F64, wrong: npt.NDArray[np.bool_]) -> str:
+    """The simple mistakes of a sum."""
+    if not found[wrong].any():
+        return "nothing was added there"
+    for factor, words in ((2.0, "every contribution was added twice"), (-1.0, "the sign is wrong")):
+        if (np.abs(found - factor * value) <= 4 * bound + 1e-45)[wrong].all():
+            return words
+    return ""

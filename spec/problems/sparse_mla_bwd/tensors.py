@@ -1,0 +1,182 @@
+"""Sparse MLA's tensors by name: what a dump may hold, and the conventions of other projects."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import ml_dtypes
+import numpy as np
+from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.numerics import LN_2
+from tileproof.spec.problems.sparse_mla_bwd.forward import forward
+from tileproof.spec.problems.sparse_mla_bwd.inputs import B_TOPK, Array, Inputs, Problem, key_mask
+from tileproof.spec.problems.tensors import Convention, TensorForm, TensorForms
+
+FLOATS = ("bfloat16", "float32")
+INTS = ("int32", "int64")
+_KEYS = ("s_q", "h_q", "topk")
+FORMS = (
+    TensorForm("q", ("s_q", "h_q", "d_qk"), FLOATS, "input"),
+    TensorForm("kv", ("s_kv", "d_qk"), FLOATS, "input"),
+    TensorForm("o", ("s_q", "h_q", "d_v"), FLOATS, "input"),
+    TensorForm("dO", ("s_q", "h_q", "d_v"), FLOATS, "input"),
+    TensorForm("lse", ("s_q", "h_q"), ("float32",), "input"),
+    TensorForm("indices", ("s_q", "topk"), INTS, "input"),
+    TensorForm("topk_length", ("s_q",), INTS, "input", optional=True),
+    TensorForm("delta", ("s_q", "h_q"), ("float32",), "stage", "delta"),
+    TensorForm("P", _KEYS, ("float32",), "stage", "P"),
+    TensorForm("S", _KEYS, FLOATS, "stage", "S"),
+    TensorForm("dP", _KEYS, ("float32",), "stage", "dP"),
+    TensorForm("dS", _KEYS, FLOATS, "stage", "dS"),
+    TensorForm("dq", ("s_q", "h_q", "d_qk"), FLOATS, "output", "dQ"),
+    TensorForm("dkv", ("s_kv", "d_qk"), FLOATS, "output", "dKV"),
+)
+OWN = {form.name: form.name for form in FORMS}
+CONVENTIONS = (
+    Convention("tileproof", OWN, "docs/tensors.md", "2"),
+    # The base changed: log2 before the prefill kernels of 2026, natural since.
+    Convention(
+        "flashmla",
+        OWN | {"o": "out", "dO": "d_out", "dq": "d_q", "dkv": "d_kv"},
+        "deepseek-ai/FlashMLA, flash_mla/flash_mla_interface.py, and its pull request 198",
+        "",
+        {"kv": 1, "indices": 1, "dkv": 1},
+    ),
+    Convention(
+        "cudnn-frontend",
+        OWN | {"o": "out", "dO": "dout", "indices": "topk_idxs"},
+        "nvidia-cudnn-frontend 1.32.0, cudnn/deepseek_sparse_attention/sparse_attention_backward/api.py",
+        "e",
+    ),
+    Convention(
+        "tilelang",
+        OWN | {"dO": "do"},
+        "tile-ai/tilelang, examples/deepseek_v32/sparse_mla_bwd.py",
+        "2",
+        {"kv": -2, "indices": -2, "dkv": -2},
+        batched=True,
+    ),
+)
+LSE_DIFFERS = 2.0**-6  # far above the rounding of an lse of bf16 inputs, far below a change of base
+PROBED_TOKENS = 4  # that lse is compared with the forward on
+
+
+class SparseMlaTensors(TensorForms):
+    """Any numbers of heads, slots and rows; topk is padded with -1 to whole k-blocks."""
+
+    forms = FORMS
+    conventions = CONVENTIONS
+    block = B_TOPK
+    scalars = ("sm_scale",)
+
+    def inputs(self, tensors: Mapping[str, Array], scalars: Mapping[str, float], lse_base: str) -> Inputs:
+        """The inputs; lse is brought to base 2 and compared with the forward on a few tokens."""
+        (s_q, h_q, d_qk), (s_kv, _), (*_, d_v) = (tensors[name].shape for name in ("q", "kv", "o"))
+        indices = self.padded(FORMS[5], _int32("indices", tensors["indices"]), None)
+        problem = Problem(s_q, s_kv, h_q, d_qk, indices.shape[1], scalars["sm_scale"], d_v)
+        lengths = tensors.get("topk_length")
+        lse = tensors["lse"] if lse_base == "2" else (tensors["lse"] / np.float32(LN_2)).astype(np.float32)
+        q, kv, o, dO = (_bf16(name, tensors[name]) for name in ("q", "kv", "o", "dO"))
+        made = Inputs(
+            problem,
+            q,
+            kv,
+            o,
+            dO,
+            lse,
+            indices,
+            # Padded slots are beyond the length in any case.
+            None
+            if lengths is None
+            else np.minimum(_int32("topk_length", lengths), tensors["indices"].shape[1]),
+        )
+        _check_lse(self, made, lse_base)
+        return made
+
+    def flattened(self, tensors: Mapping[str, Array]) -> dict[str, Array]:
+        """Batches one after another; indices count rows of all batches' kv, and those of no key stay so."""
+        flat = super().flattened(tensors)
+        if "indices" in tensors and "kv" in tensors:
+            rows, index = tensors["kv"].shape[1], tensors["indices"].astype(np.int64)
+            first = np.arange(len(index)).reshape(-1, *[1] * (index.ndim - 1)) * rows
+            moved = np.where((index >= 0) & (index < rows), index + first, -1)
+            flat["indices"] = moved.reshape(-1, *index.shape[2:])
+        return flat
+
+    def groups(self, inputs: Inputs) -> int:
+        """Query tokens."""
+        return inputs.problem.s_q
+
+    def group_inputs(self, inputs: Inputs, group: int) -> Inputs:
+        """A problem of one token."""
+        p, at = inputs.problem, slice(group, group + 1)
+        one = Problem(1, p.s_kv, p.h_q, p.d_qk, p.topk, p.sm_scale, p.d_v)
+        o, dO, lse, indices = (getattr(inputs, name)[at] for name in ("o", "dO", "lse", "indices"))
+        length = None if inputs.topk_length is None else inputs.topk_length[at]
+        return Inputs(one, inputs.q[at], inputs.kv, o, dO, lse, indices, length)
+
+    def padded(self, form: TensorForm, tensor: Array, inputs: Inputs | None) -> Array:
+        """Slots up to whole k-blocks: indices -1, stages 0, which is what a slot without a key holds."""
+        if "topk" not in form.axes or not (short := -tensor.shape[-1] % B_TOPK):
+            return tensor
+        fill = -1 if form.name == "indices" else 0
+        widths = [(0, 0)] * (tensor.ndim - 1) + [(0, short)]
+        return np.pad(tensor, widths, constant_values=fill)
+
+
+def _bf16(name: str, tensor: Array) -> Array:
+    """The tensor in bf16, of which f32 values must be multiples already."""
+    if tensor.dtype == ml_dtypes.bfloat16:
+        return tensor
+    narrow = tensor.astype(ml_dtypes.bfloat16)
+    same = (narrow.astype(np.float32) == tensor) | np.isnan(tensor)
+    if not same.all():
+        raise TileproofError(
+            f"{name} has f32 values that are no bf16 values",
+            where=name,
+            expected="the bf16 tensor that the kernel read, as bf16 or as f32 of the same values",
+            found=f"{int((~same).sum())} of {same.size} elements would be rounded",
+            do="dump the tensor that was passed to the kernel",
+        )
+    return narrow
+
+
+def _int32(name: str, tensor: Array) -> Array:
+    """Indices in int32; values outside it are no keys, and become -1 (lengths: clipped)."""
+    if tensor.dtype == np.int32:
+        return tensor
+    low, high = np.iinfo(np.int32).min, np.iinfo(np.int32).max
+    if name != "indices":
+        return np.clip(tensor, low, high).astype(np.int32)
+    return np.where((tensor < 0) | (tensor > high), -1, tensor).astype(np.int32)
+
+
+def _check_lse(forms: SparseMlaTensors, inputs: Inputs, base: str) -> None:
+    """TileproofError where lse is not the forward's on the first tokens that have a key: another base,
+    another scale, or another tensor.
+    """
+    mask = key_mask(inputs)
+    for token in np.flatnonzero(mask.any(axis=1))[:PROBED_TOKENS]:
+        given = inputs.lse[token].astype(np.float64)
+        right = forward(forms.group_inputs(inputs, int(token)))[1][0]
+        # f32 sums of large logits are off in proportion.
+        slack = LSE_DIFFERS * np.maximum(1.0, np.abs(right) * 2.0**-6)
+        wrong = ~(np.abs(given - right) <= slack)
+        if not wrong.any():
+            continue
+        head = int(np.flatnonzero(wrong)[0])
+        factor = LN_2 if base == "2" else 1 / LN_2
+        other = np.abs(given / factor - right) <= slack
+        do = "check sm_scale, kv and indices: they may belong to another call, or lse includes a sink"
+        if other.all():
+            do = "it is in the other base: --lse-base " + ("e" if base == "2" else "2")
+        raise TileproofError(
+            "lse is not that of q, kv, indices and sm_scale",
+            where=f"lse[{token}, {head}], base {base}",
+            expected=f"{right[head]:.6g} (base 2), by the float64 forward",
+            found=f"{given[head]:.6g} (base 2)",
+            do=do,
+        )
+
+
+TENSORS = SparseMlaTensors()

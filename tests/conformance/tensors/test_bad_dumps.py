@@ -114,7 +114,7 @@ def test_batches_keep_their_own_rows() -> None:
 @pytest.mark.parametrize("ending", ["safetensors", "npz", "pt", "folder"])
 def test_each_format_gives_the_same_tensors(ending: str, tmp_path: Path) -> None:
     path = tmp_path / f"dump.{ending}"
-    arrays = {key: np.ascontiguousarray(one) for key, one in RIGHT.items()}
+    arrays: dict[str, Any] = {key: np.ascontiguousarray(one) for key, one in RIGHT.items()}
     if ending == "safetensors":
         safetensors.numpy.save_file(arrays, path)
     elif ending == "npz":
@@ -142,7 +142,8 @@ def test_each_format_gives_the_same_tensors(ending: str, tmp_path: Path) -> None
 
 def test_damaged_and_pickled_files_are_refused(tmp_path: Path) -> None:
     whole = tmp_path / "whole.npz"
-    np.savez(whole, **{key: np.asarray(one) for key, one in RIGHT.items()})
+    arrays: dict[str, Any] = {key: np.asarray(one) for key, one in RIGHT.items()}
+    np.savez(whole, **arrays)
     cut = tmp_path / "cut.npz"
     cut.write_bytes(whole.read_bytes()[:1000])
     objects = tmp_path / "objects.npz"

@@ -15,7 +15,7 @@ from tileproof.spec.problems import problem_type
 
 from tests.kit.dumps import BF16, dump, inputs, outputs_only
 
-torch = pytest.importorskip("torch")
+torch: Any = pytest.importorskip("torch")
 PROBLEM = problem_type("sparse_mla_bwd")
 
 
@@ -30,7 +30,7 @@ def test_the_first_backward_of_a_function_is_saved(tmp_path: Path) -> None:
     given = {name: tensor(one) for name, one in right.items() if name != "sm_scale"}
     calls = []
 
-    class Attention(torch.autograd.Function):
+    class Attention(torch.autograd.Function):  # type: ignore[misc]
         @staticmethod
         def forward(ctx: Any, q: Any, kv: Any) -> Any:
             ctx.save_for_backward(q, kv, given["o"], given["lse"], given["indices"])

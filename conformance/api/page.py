@@ -97,7 +97,8 @@ def _ran(verdict: VerdictRecord) -> Iterator[str]:
     for form in verdict.order_only[:MAX_LINES]:
         yield f"  only as order: {form.form} ({form.instructions}), PTX ISA {form.isa_section}"
     if tensors := verdict.sections.get("tensors"):
-        yield f"  compared: {len(tensors['groups'])} of {tensors['of']} {tensors['unit']}s, seed {verdict.seed}"
+        count = f"{len(tensors['groups'])} of {tensors['of']} {tensors['unit']}s"
+        yield f"  compared: {count}, seed {verdict.seed}"
         yield f"  tensors sha256 {tensors['sha256']}"
     if verdict.program.ptx_sha256:
         yield f"  PTX sha256 {verdict.program.ptx_sha256}"

@@ -11,7 +11,6 @@ import json
 from difflib import get_close_matches
 from pathlib import Path
 
-from tileproof.conformance.tensors.files import is_tensors
 from tileproof.kernels import outside, registry
 from tileproof.kernels.called import HOST
 from tileproof.kernels.kernel import Kernel
@@ -34,6 +33,7 @@ _OTHER_SCHEMAS = {
     "tileproof-verdict": "a verdict, which `tileproof judge --json` writes",
     "tileproof-gate-run": "the results of an unfinished `tileproof gate`, which `--resume` continues",
 }
+TENSORS = (".safetensors", ".npz", ".pt", ".pth")
 
 
 def resolve(argument: str) -> Kernel | LaunchFile:
@@ -80,7 +80,7 @@ def launch_file(path: Path) -> LaunchFile:
     if path.suffix == ".ptx":
         raise _wrong("PTX does not say how it is launched", path, "PTX", INIT.format(path))
     file = path / "launch.json" if path.is_dir() else path
-    if is_tensors(path):
+    if file.suffix in TENSORS or (path.is_dir() and any(path.glob("*.npy"))):
         raise _wrong("tensors have no launch", path, "a dump of tensors", f"tileproof tensors {path}")
     if file.suffix not in (".json", ".py"):
         raise _wrong("this file names no kernel and is no launch file", path, described(file))

@@ -12,14 +12,14 @@ from tileproof.spec.machine.errors import TileproofError
 
 @click.command()
 @click.argument("dump", metavar="DUMP", type=click.Path(path_type=Path))
-@click.option("--problem", metavar="NAME", required=True, help="What was computed, such as sparse_mla_bwd.")
+@click.option("--problem", metavar="NAME", required=True, help="The problem type (docs/tensors.md).")
 @click.option(
     "--convention", metavar="NAME",
     help="The names and shapes of another project: flashmla, cudnn-frontend, tilelang (docs/tensors.md).",
 )  # fmt: skip
 @click.option(
     "--map", "mapping", multiple=True, metavar="NAME=THEIRS",
-    help="The dump's name of a tensor, such as dq=grad_q (repeatable).",
+    help="The dump's name of a tensor, such as kv=keys (repeatable).",
 )  # fmt: skip
 @click.option(
     "--set", "scalars", multiple=True, metavar="NAME=VALUE",
@@ -100,7 +100,7 @@ def _pairs(option: str, given: tuple[str, ...]) -> dict[str, str]:
     for text in given:
         name, equals, value = text.partition("=")
         if not equals or not name or not value:
-            raise TileproofError("not NAME=VALUE", where=option, expected="such as dq=grad_q", found=text)
+            raise TileproofError("not NAME=VALUE", where=option, expected="such as kv=keys", found=text)
         if name in found:
             raise TileproofError("a name is given twice", where=option, found=name)
         found[name] = value

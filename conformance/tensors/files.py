@@ -13,13 +13,7 @@ import numpy.typing as npt
 from tileproof.spec.machine.errors import TileproofError
 
 Array = npt.NDArray[Any]
-SUFFIXES = (".safetensors", ".npz", ".pt", ".pth")
 FORMATS = "a .safetensors, .npz or .pt file, or a folder of .npy files"
-
-
-def is_tensors(path: Path) -> bool:
-    """Whether the path looks like a dump: by its ending, or as a folder that holds .npy files."""
-    return path.suffix in SUFFIXES or (path.is_dir() and any(path.glob("*.npy")))
 
 
 def read(path: Path) -> dict[str, Array]:

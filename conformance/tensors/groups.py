@@ -44,7 +44,7 @@ class GroupComparer:
 
     @staticmethod
     def of(problem: ProblemType, dump: NamedDump, name: str) -> GroupComparer:
-        """A comparer whose tiles are whole k-blocks of all rows, as one CTA would have them."""
+        """A comparer whose tiles are whole k-blocks of all rows, as a single CTA would have them."""
         forms = tiled(problem, dump)
         observations = tuple(
             OutputObservation(form.stage, form.name, f"[{', '.join(form.axes)}]") for form in forms
@@ -70,7 +70,7 @@ class GroupComparer:
         inputs = self.dump.forms.group_inputs(self.dump.inputs, group)
         outputs = {}
         for form in tiled(self.problem, self.dump):
-            values = np.asarray(self.dump.forms.of_group(form, self.dump.observed[form], group))
+            values = np.asarray(self.dump.forms.of_group(form, self.dump.tensors[form], group))
             outputs[form.name] = Output(values, np.ones(values.shape, bool))
         shared: Shared = {}
         tiles: list[StageTile] = []
@@ -95,12 +95,12 @@ class GroupComparer:
             chained, off = whole.judge(self.plan, RunResult(outputs=outputs), "", list(self.plan.stages))
             scores |= chained
             findings += off
-        return GroupComparison(tuple(_placed(one, group) for one in findings), scores, chain)
+        return GroupComparison(tuple(_placed(finding, group) for finding in findings), scores, chain)
 
 
 def tiled(problem: ProblemType, dump: NamedDump) -> list[TensorForm]:
-    """The observed tensors whose elements belong to a single group each."""
-    return [form for form in dump.observed if not summed(problem, form)]
+    """The dumped tensors whose elements belong to a single group each."""
+    return [form for form in dump.tensors if not summed(problem, form)]
 
 
 def summed(problem: ProblemType, form: TensorForm) -> bool:
@@ -110,12 +110,12 @@ def summed(problem: ProblemType, form: TensorForm) -> bool:
 
 def given_before(problem: ProblemType, dump: NamedDump, stage: str) -> list[str]:
     """The stages before `stage` that the dump holds, in the order of the graph."""
-    held = {form.stage for form in dump.observed}
+    held = {form.stage for form in dump.tensors}
     return [name for name in upstream(problem, stage) if name in held]
 
 
 def _placed(finding: Finding, group: int) -> Finding:
-    """The finding with the number of its group, which was compared as the only one."""
+    """The finding with the number of its group, which was compared alone."""
     at = finding.problem
     alone = f"{at.unit} 0"
     return replace(

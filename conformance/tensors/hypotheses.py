@@ -38,8 +38,8 @@ def explained(finding: Finding, ranked: list[Hypothesis]) -> Finding:
     if not ranked:
         return finding
     first, *others = ranked
-    evidence = [f"also possible: {one.words} ({one.share:.0%} of the wrong elements)" for one in others]
-    stages = list(dict.fromkeys(one.stage for one in ranked))
+    evidence = [f"also possible: {item.words} ({item.share:.0%} of the wrong elements)" for item in others]
+    stages = list(dict.fromkeys(item.stage for item in ranked))
     evidence.append(f"to confirm it, dump {' and '.join(stages)} too")
     return replace(finding, cause=f"as if {first.words}", evidence=(*finding.evidence, *evidence))
 
@@ -66,11 +66,11 @@ def ranked_for_rows(
     ``[rows, columns]``, `rows` their numbers, ascending.
     """
 
-    def sums(one: Chain) -> tuple[F64, F64]:
+    def sums(of: Chain) -> tuple[F64, F64]:
         made = RowSums.of(len(rows), found.shape[1])
-        index, live = one.problem.rows(one.inputs, one.tiling, 0, stage)
+        index, live = of.problem.rows(of.inputs, of.tiling, 0, stage)
         at = np.flatnonzero(live & np.isin(index, rows))
-        term = one.whole(stage, 0).value
+        term = of.whole(stage, 0).value
         made.add(np.searchsorted(rows, index[at]), term.value[at], term.errors[at])
         return made.value, made.bound()
 
@@ -95,7 +95,7 @@ def _ranked(
     ranked = []
     for name in upstream(chain.problem, stage):
         for words, tiles, own_to_problem in _alternatives(chain, name, group):
-            own = {key: one for key, one in chain.own_tiles.items() if key[0] != stage} | tiles
+            own = {key: item for key, item in chain.own_tiles.items() if key[0] != stage} | tiles
             if tile is not None:
                 own[tile.key] = tile  # whether its rounded copy is what was seen
             other = Chain(chain.inputs, own, problem=chain.problem, tiling=chain.tiling)
@@ -109,7 +109,7 @@ def _ranked(
                     (-round(share, 2), not own_to_problem, Hypothesis(name, f"in {name} {words}", share))
                 )
     # Of two that give the same, a mistake that the problem knows is likelier than a factor.
-    return [one for *_, one in sorted(ranked, key=lambda one: one[:2])[:SHOWN]]
+    return [item for *_, item in sorted(ranked, key=lambda item: item[:2])[:SHOWN]]
 
 
 def _alternatives(chain: Chain, name: str, group: int) -> Iterator[tuple[str, dict[Key, StageTile], bool]]:
@@ -135,7 +135,7 @@ def _alternatives(chain: Chain, name: str, group: int) -> Iterator[tuple[str, di
             name, coord, reference.operands, False, cols, reference.value,
             np.ones(reference.value.shape, bool),
         )  # fmt: skip
-        made = [(one.cause, one.value) for one in chain.problem.faults.alternatives(chain, seen)]
+        made = [(item.cause, item.value) for item in chain.problem.faults.alternatives(chain, seen)]
         known |= {words for words, _ in made}
         scales = {**FACTORS, **chain.problem.faults.scales(chain.inputs)}
         made += [

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from tileproof.conformance.check.property import scores_as_dict
 from tileproof.conformance.compare.compare import StageScore
 from tileproof.conformance.tensors.groups import GroupComparer, given_before, summed
 from tileproof.conformance.tensors.hypotheses import explained, ranked_for_rows
@@ -33,17 +32,17 @@ class _Seen:
     groups: list[int] = field(default_factory=list)
 
     def needs_cause(self) -> bool:
-        return len(self.findings) == 0 or any(not one.cause for one in self.findings.values())
+        return len(self.findings) == 0 or any(not finding.cause for finding in self.findings.values())
 
     def note(self, findings: Sequence[Finding], scores: Mapping[str, StageScore]) -> None:
-        for one in findings:
-            key = (one.code, one.problem.stage)
+        for finding in findings:
+            key = (finding.code, finding.problem.stage)
             before = self.findings.get(key)
             if before is None:
-                self.findings[key] = one
+                self.findings[key] = finding
             else:
-                better = one if one.cause and not before.cause else before
-                count = before.others + one.others + 1
+                better = finding if finding.cause and not before.cause else before
+                count = before.others + finding.others + 1
                 self.findings[key] = replace(better, others=count)
         for name, one_score in scores.items():
             self.scores.setdefault(name, StageScore()).add(one_score)
@@ -80,14 +79,14 @@ def judge_tensors(
             seen.groups.append(group)
     except interrupts:
         interrupted = True
-    left_out = {}
+    unjudged_rows = {}
     if not interrupted:
         for output in outputs:
-            score, findings, rows = output.compare(dump.observed[output.form])
-            findings = [_explained(comparer, dump, output, one, chosen) for one in findings]
+            score, findings, rows = output.compare(dump.tensors[output.form])
+            findings = [_explained(comparer, dump, output, finding, chosen) for finding in findings]
             seen.note(findings, {output.form.stage: score})
-            left_out[output.form.name] = rows
-    return _record(problem, dump, name, seed, seen, total, left_out, interrupted)
+            unjudged_rows[output.form.name] = rows
+    return _record(problem, dump, name, seed, seen, total, unjudged_rows, interrupted)
 
 
 def _explained(
@@ -97,7 +96,7 @@ def _explained(
     stage = output.form.stage
     if finding.kind != "value" or finding.cause or given_before(comparer.problem, dump, stage):
         return finding
-    wrong = np.zeros(dump.observed[output.form].shape[0], bool)
+    wrong = np.zeros(dump.tensors[output.form].shape[0], bool)
     wrong[output.wrong_rows] = True
     for group in chosen:
         inputs = dump.forms.group_inputs(dump.inputs, group)
@@ -105,7 +104,7 @@ def _explained(
         own = np.unique(index[live])
         own = own[wrong[own] & (output.groups_of(own) == 1)][:ROWS]
         if own.size:
-            found = np.asarray(dump.observed[output.form][own]).astype(np.float64)
+            found = np.asarray(dump.tensors[output.form][own]).astype(np.float64)
             chain = comparer.compare(group, False).chain
             ranked = ranked_for_rows(chain, stage, found, output.is_wrong(own), own)
             return explained(finding, ranked)
@@ -120,7 +119,7 @@ def _chosen(total: int, groups: int | None, seed: int) -> list[int]:
         return list(range(total))
     ends = [0, total - 1][:groups]
     others = np.random.default_rng(seed).permutation(np.arange(1, total - 1))
-    return sorted({*ends, *(int(one) for one in others[: groups - len(ends)])})
+    return sorted({*ends, *(int(finding) for finding in others[: groups - len(ends)])})
 
 
 def _summed(
@@ -129,10 +128,10 @@ def _summed(
     """The outputs that groups add to, with the rows that the chosen groups reach."""
     made = []
     picked = set(chosen)
-    for form in dump.observed:
+    for form in dump.tensors:
         if not summed(problem, form):
             continue
-        length = dump.observed[form].shape[0]
+        length = dump.tensors[form].shape[0]
         number, elsewhere = np.zeros(length, np.int64), np.zeros(length, bool)
         for group in range(total):
             inputs = dump.forms.group_inputs(dump.inputs, group)
@@ -143,7 +142,7 @@ def _summed(
                 elsewhere[own] = True
         rows = np.flatnonzero(number)
         output = SummedOutput(problem, form, rows, elsewhere[rows], number[rows])
-        output.start(dump.observed[form].shape[1])
+        output.start(dump.tensors[form].shape[1])
         made.append(output)
     return made
 
@@ -155,27 +154,27 @@ def _record(
     seed: int,
     seen: _Seen,
     total: int,
-    left_out: Mapping[str, int],
+    unjudged_rows: Mapping[str, int],
     interrupted: bool,
 ) -> VerdictRecord:
     order = list(problem.stages)
     findings = sorted(
         (
-            replace(one, check="outputs" if one.kind == "chain" else "stages")
-            for one in seen.findings.values()
+            replace(finding, check="outputs" if finding.kind == "chain" else "stages")
+            for finding in seen.findings.values()
         ),
-        key=lambda one: (one.kind == "chain", order.index(one.problem.stage)),
+        key=lambda finding: (finding.kind == "chain", order.index(finding.problem.stage)),
     )
     judged_from = {stage: _from(problem, dump, stage) for stage in order if stage in _held(dump)}
     checks = [
         CheckOutcome(
             "stages",
             True,
-            "failed" if any(one.check == "stages" for one in findings) else "passed",
-            details={"outputs": _scores(seen.scores, judged_from), "stages": scores_as_dict(seen.scores)},
+            "failed" if any(finding.check == "stages" for finding in findings) else "passed",
+            details={"outputs": _scores(seen.scores, judged_from)},
         ),
     ]
-    if any(one.check == "outputs" for one in findings):
+    if any(finding.check == "outputs" for finding in findings):
         checks.append(CheckOutcome("outputs", True, "failed"))
     if absent := [stage for stage in order if stage not in _held(dump)]:
         checks.append(CheckOutcome("not judged", False, "not run", f"not in the dump: {', '.join(absent)}"))
@@ -185,7 +184,7 @@ def _record(
                 "not judged", False, "not run", f"{total - len(seen.groups)} of {total} {problem.unit}s"
             )
         )
-    for output, rows in left_out.items():
+    for output, rows in unjudged_rows.items():
         if rows:
             checks.append(
                 CheckOutcome(
@@ -227,7 +226,7 @@ def _scores(scores: Mapping[str, StageScore], judged_from: Mapping[str, str]) ->
 
 
 def _held(dump: NamedDump) -> set[str]:
-    return {form.stage for form in dump.observed}
+    return {form.stage for form in dump.tensors}
 
 
 def _from(problem: ProblemType, dump: NamedDump, stage: str) -> str:
@@ -242,9 +241,9 @@ def _from(problem: ProblemType, dump: NamedDump, stage: str) -> str:
 
 
 def digest(dump: NamedDump) -> str:
-    """SHA-256 over the observed tensors, by name, dtype, shape and content."""
+    """SHA-256 over the stages and outputs, by name, dtype, shape and content."""
     found = hashlib.sha256()
-    for form, tensor in dump.observed.items():
+    for form, tensor in dump.tensors.items():
         found.update(f"{form.name} {tensor.dtype.name} {tensor.shape}".encode())
         for row in tensor:
             found.update(np.ascontiguousarray(row).tobytes())

@@ -22,7 +22,7 @@ class NamedDump:
 
     forms: TensorForms
     inputs: Any
-    observed: Mapping[TensorForm, Array]
+    tensors: Mapping[TensorForm, Array]
 
 
 def forms_of(problem: ProblemType) -> TensorForms:
@@ -34,7 +34,7 @@ def forms_of(problem: ProblemType) -> TensorForms:
 
 def convention_of(forms: TensorForms, name: str | None) -> Convention:
     """The convention of that name; without a name, this project's own."""
-    known = {one.name: one for one in forms.conventions}
+    known = {convention.name: convention for convention in forms.conventions}
     if name is None:
         return forms.conventions[0]
     if name not in known:
@@ -62,7 +62,7 @@ def named(
     """The dump's tensors by the problem's names.
 
     `mapping`: this project's name to the dump's, over those of the convention. `scalars`: numbers such as
-    sm_scale; else entries of the dump with one element. `ignore`: entries of the dump that are not judged.
+    sm_scale; else entries of the dump with a single element. `ignore`: entries that are not judged.
     """
     forms = forms_of(problem)
     rules = convention_of(forms, convention)
@@ -99,12 +99,12 @@ def named(
             "the dump has inputs only", expected=f"any of {', '.join(wanted)}", found=", ".join(tensors)
         )
     inputs = forms.inputs(shaped, numbers, base)
-    observed = {
+    held = {
         form: forms.padded(form, shaped[form.name], inputs)
         for form in forms.forms
         if form.role != "input" and form.name in shaped
     }
-    return NamedDump(forms, inputs, observed)
+    return NamedDump(forms, inputs, held)
 
 
 def _scalars(
@@ -131,8 +131,10 @@ def _misnamed(
 ) -> TileproofError:
     lines = []
     for form in missing:
-        close = difflib.get_close_matches(names[form.name].lower(), [one.lower() for one in extra], 1, 0.5)
-        near = next((one for one in extra if close and one.lower() == close[0]), "")
+        close = difflib.get_close_matches(
+            names[form.name].lower(), [extra_name.lower() for extra_name in extra], 1, 0.5
+        )
+        near = next((extra_name for extra_name in extra if close and extra_name.lower() == close[0]), "")
         lines.append(
             f"{names[form.name]} {_shape_words(form)} is missing"
             + (f": --map {form.name}={near}?" if near else "")
@@ -151,7 +153,7 @@ def _shape_words(form: TensorForm) -> str:
 
 
 def _without_unit(name: str, tensor: Array, rules: Convention) -> Array:
-    """Without the convention's axis of length 1, where it has one more axis than here."""
+    """Without the convention's axis of length 1, where it has an axis more than here."""
     at = rules.unit_axes.get(name)
     if at is None:
         return tensor
@@ -208,7 +210,7 @@ def _check(forms: TensorForms, tensors: Mapping[str, Array], names: Mapping[str,
 
 
 def _shape_hint(form: TensorForm, tensor: Array, sizes: Mapping[str, tuple[int, str]]) -> str:
-    """What would make the shape fit: axes in another order, or one too many."""
+    """What would make the shape fit: axes in another order, or an axis too many."""
     wanted = [sizes[axis][0] for axis in form.axes if axis in sizes]
     if tensor.ndim == len(form.axes) == len(wanted) and sorted(tensor.shape) == sorted(wanted):
         order = []

@@ -15,13 +15,13 @@ def save(path: str | Path, **tensors: Any) -> None:
     import torch
     from safetensors.torch import save_file
 
-    given = {name: one for name, one in tensors.items() if one is not None}
+    given = {name: value for name, value in tensors.items() if value is not None}
     save_file(
         {
-            name: one.detach().cpu().contiguous().clone()
-            if isinstance(one, torch.Tensor)
-            else torch.tensor(one, dtype=torch.float64)
-            for name, one in given.items()
+            name: value.detach().cpu().contiguous().clone()
+            if isinstance(value, torch.Tensor)
+            else torch.tensor(value, dtype=torch.float64)
+            for name, value in given.items()
         },
         str(path),
     )
@@ -50,7 +50,7 @@ def backward(
         found = made if isinstance(made, tuple) else (made,)
         names = [*saved, *gradients, *returns]
         values = [*ctx.saved_tensors[: len(saved)], *given[: len(gradients)], *found[: len(returns)]]
-        entries = {name: one for name, one in zip(names, values, strict=True) if name}
+        entries = {name: value for name, value in zip(names, values, strict=True) if name}
         save(path, **entries, **numbers)
         return made
 

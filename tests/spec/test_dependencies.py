@@ -45,6 +45,13 @@ ROOMS = {
         "conformance.verdict",
         "emulator",
     ),
+    "tensors": (
+        "conformance.observe",
+        "conformance.compare",
+        "conformance.diagnose",
+        "conformance.verdict",
+        "reference",
+    ),
     "mutants": (
         "conformance.cases",
         "conformance.drivers",

@@ -110,10 +110,10 @@ class SparseMlaTensors(TensorForms):
     def group_inputs(self, inputs: Inputs, group: int) -> Inputs:
         """A problem of one token."""
         p, at = inputs.problem, slice(group, group + 1)
-        one = Problem(1, p.s_kv, p.h_q, p.d_qk, p.topk, p.sm_scale, p.d_v)
+        problem = Problem(1, p.s_kv, p.h_q, p.d_qk, p.topk, p.sm_scale, p.d_v)
         o, dO, lse, indices = (getattr(inputs, name)[at] for name in ("o", "dO", "lse", "indices"))
         length = None if inputs.topk_length is None else inputs.topk_length[at]
-        return Inputs(one, inputs.q[at], inputs.kv, o, dO, lse, indices, length)
+        return Inputs(problem, inputs.q[at], inputs.kv, o, dO, lse, indices, length)
 
     def padded(self, form: TensorForm, tensor: Array, inputs: Inputs | None) -> Array:
         """Slots up to whole k-blocks: indices -1, stages 0, which is what a slot without a key holds."""

@@ -27,17 +27,17 @@ def refused(tensors: dict[str, Any], *words: str, **options: Any) -> None:
     """The dump is refused, with these words."""
     with pytest.raises(TileproofError) as error:
         named(PROBLEM, tensors, **options)
-    for one in words:
-        assert one in str(error.value), str(error.value)
+    for value in words:
+        assert value in str(error.value), str(error.value)
 
 
 def test_the_right_dump_is_read() -> None:
-    assert {form.name for form in named(PROBLEM, RIGHT).observed} == {"dq", "dkv"}
+    assert {form.name for form in named(PROBLEM, RIGHT).tensors} == {"dq", "dkv"}
 
 
 @pytest.mark.parametrize("name", ["q", "kv", "o", "dO", "lse", "indices"])
 def test_a_missing_input_is_named(name: str) -> None:
-    refused({key: one for key, one in RIGHT.items() if key != name}, f"{name} [", "is missing")
+    refused({key: value for key, value in RIGHT.items() if key != name}, f"{name} [", "is missing")
 
 
 def test_an_extra_tensor_is_named_and_can_be_ignored() -> None:
@@ -46,13 +46,13 @@ def test_an_extra_tensor_is_named_and_can_be_ignored() -> None:
 
 
 def test_a_mapping_gives_the_dump_s_names() -> None:
-    renamed = {("grad_q" if key == "dq" else key): one for key, one in RIGHT.items()}
-    assert {form.name for form in named(PROBLEM, renamed, mapping={"dq": "grad_q"}).observed} == {"dq", "dkv"}
+    renamed = {("grad_q" if key == "dq" else key): value for key, value in RIGHT.items()}
+    assert {form.name for form in named(PROBLEM, renamed, mapping={"dq": "grad_q"}).tensors} == {"dq", "dkv"}
     refused(RIGHT, "no tensor of the problem has this name", mapping={"dqq": "x"})
 
 
 def test_inputs_alone_are_refused() -> None:
-    refused({key: one for key, one in RIGHT.items() if key not in ("dq", "dkv")}, "inputs only")
+    refused({key: value for key, value in RIGHT.items() if key not in ("dq", "dkv")}, "inputs only")
 
 
 def test_transposed_tensors_are_recognised() -> None:
@@ -77,36 +77,36 @@ def test_lse_of_the_other_base_is_recognised() -> None:
 
 
 def test_numbers_are_not_guessed() -> None:
-    refused({key: one for key, one in RIGHT.items() if key != "sm_scale"}, "--set sm_scale=VALUE")
+    refused({key: value for key, value in RIGHT.items() if key != "sm_scale"}, "--set sm_scale=VALUE")
 
 
 def test_conventions_of_other_projects() -> None:
     flash = {"o": "out", "dO": "d_out", "dq": "d_q", "dkv": "d_kv"}
-    tensors = {flash.get(key, key): one for key, one in RIGHT.items()}
+    tensors = {flash.get(key, key): value for key, value in RIGHT.items()}
     for name in ("kv", "d_kv"):
         tensors[name] = tensors[name][:, None]
     tensors["indices"] = tensors["indices"][:, None].astype(np.int64)
     refused(tensors, "the base of lse", convention="flashmla")
     named(PROBLEM, tensors, convention="flashmla", lse_base="2")
     refused(RIGHT, "did you mean flashmla?", convention="flash-mla")
-    batched = {key: one if key == "sm_scale" else one[None] for key, one in RIGHT.items()}
+    batched = {key: value if key == "sm_scale" else value[None] for key, value in RIGHT.items()}
     batched["do"] = batched.pop("dO")
     for name in ("kv", "dkv", "indices"):
         batched[name] = batched[name][..., None, :]
-    one = named(PROBLEM, batched, convention="tilelang")
+    value = named(PROBLEM, batched, convention="tilelang")
     other = named(PROBLEM, RIGHT).inputs
-    assert np.array_equal(key_mask(one.inputs), key_mask(other))
-    assert np.array_equal(one.inputs.indices[key_mask(other)], other.indices[key_mask(other)])
+    assert np.array_equal(key_mask(value.inputs), key_mask(other))
+    assert np.array_equal(value.inputs.indices[key_mask(other)], other.indices[key_mask(other)])
 
 
 def test_batches_keep_their_own_rows() -> None:
-    one, two = (outputs_only(dump(inputs(s_q=2, h_q=4, topk=64, s_kv=80, seed=seed))) for seed in (0, 5))
-    both = {key: np.stack([one[key], two[key]]) for key in one if key != "sm_scale"}
+    value, two = (outputs_only(dump(inputs(s_q=2, h_q=4, topk=64, s_kv=80, seed=seed))) for seed in (0, 5))
+    both = {key: np.stack([value[key], two[key]]) for key in value if key != "sm_scale"}
     both["do"] = both.pop("dO")
     for name in ("kv", "dkv", "indices"):
         both[name] = both[name][..., None, :]
     made = judge_tensors(
-        PROBLEM, named(PROBLEM, both | {"sm_scale": one["sm_scale"]}, convention="tilelang"), "batches"
+        PROBLEM, named(PROBLEM, both | {"sm_scale": value["sm_scale"]}, convention="tilelang"), "batches"
     )
     assert made.verdict == "clean", made.why
 
@@ -114,7 +114,7 @@ def test_batches_keep_their_own_rows() -> None:
 @pytest.mark.parametrize("ending", ["safetensors", "npz", "pt", "folder"])
 def test_each_format_gives_the_same_tensors(ending: str, tmp_path: Path) -> None:
     path = tmp_path / f"dump.{ending}"
-    arrays: dict[str, Any] = {key: np.ascontiguousarray(one) for key, one in RIGHT.items()}
+    arrays: dict[str, Any] = {key: np.ascontiguousarray(value) for key, value in RIGHT.items()}
     if ending == "safetensors":
         safetensors.numpy.save_file(arrays, path)
     elif ending == "npz":
@@ -122,27 +122,28 @@ def test_each_format_gives_the_same_tensors(ending: str, tmp_path: Path) -> None
     elif ending == "pt":
         torch = pytest.importorskip("torch")
         bits = {
-            key: torch.from_numpy(one.view(np.int16).copy()).view(torch.bfloat16)
-            if one.dtype == ml_dtypes.bfloat16
-            else torch.from_numpy(one.copy())
-            for key, one in arrays.items()
+            key: torch.from_numpy(value.view(np.int16).copy()).view(torch.bfloat16)
+            if value.dtype == ml_dtypes.bfloat16
+            else torch.from_numpy(value.copy())
+            for key, value in arrays.items()
         }
         torch.save(bits, path)
     else:
         path.mkdir()
-        for key, one in arrays.items():
-            np.save(path / f"{key}.npy", one)
+        for key, value in arrays.items():
+            np.save(path / f"{key}.npy", value)
     found = read(path)
     assert set(found) == set(arrays)
-    for key, one in arrays.items():
-        assert found[key].dtype == one.dtype and np.array_equal(
-            np.asarray(found[key]).view(np.uint8), one.view(np.uint8).reshape(found[key].view(np.uint8).shape)
+    for key, value in arrays.items():
+        assert found[key].dtype == value.dtype and np.array_equal(
+            np.asarray(found[key]).view(np.uint8),
+            value.view(np.uint8).reshape(found[key].view(np.uint8).shape),
         )
 
 
 def test_damaged_and_pickled_files_are_refused(tmp_path: Path) -> None:
     whole = tmp_path / "whole.npz"
-    arrays: dict[str, Any] = {key: np.asarray(one) for key, one in RIGHT.items()}
+    arrays: dict[str, Any] = {key: np.asarray(value) for key, value in RIGHT.items()}
     np.savez(whole, **arrays)
     cut = tmp_path / "cut.npz"
     cut.write_bytes(whole.read_bytes()[:1000])

@@ -27,7 +27,7 @@ def tensor(array: Any) -> Any:
 
 def test_the_first_backward_of_a_function_is_saved(tmp_path: Path) -> None:
     right = outputs_only(dump(inputs(s_q=1, h_q=4, topk=64, lengths=False)))
-    given = {name: tensor(one) for name, one in right.items() if name != "sm_scale"}
+    given = {name: tensor(value) for name, value in right.items() if name != "sm_scale"}
     calls = []
 
     class Attention(torch.autograd.Function):  # type: ignore[misc]

@@ -70,9 +70,9 @@ def test_planted_mistakes_are_found_at_their_stage(name: str) -> None:
     stage, mistake = (MISTAKES.get(name) or INVISIBLE[name])[:2]
     made = judged(dump(inputs(), {stage: mistake}))
     assert made.verdict == "defect"
-    assert made.findings[0].problem.stage == stage, [one.problem.stage for one in made.findings]
+    assert made.findings[0].problem.stage == stage, [finding.problem.stage for finding in made.findings]
     # Later stages are right on what the kernel had.
-    assert {one.problem.stage for one in made.findings if one.check == "stages"} == {stage}
+    assert {finding.problem.stage for finding in made.findings if finding.check == "stages"} == {stage}
 
 
 @pytest.mark.parametrize("name", MISTAKES)
@@ -80,7 +80,7 @@ def test_planted_mistakes_are_named_from_outputs_alone(name: str) -> None:
     stage, mistake, cause = MISTAKES[name]
     made = judged(outputs_only(dump(inputs(s_q=1, lengths=False), {stage: mistake})))
     assert made.verdict == "defect"
-    assert {one.problem.stage for one in made.findings} <= {"dQ", "dKV"}
+    assert {finding.problem.stage for finding in made.findings} <= {"dQ", "dKV"}
     first = made.findings[0]
     assert cause in first.cause, (first.cause, first.evidence)
     assert "to confirm it, dump" in " ".join(first.evidence)
@@ -101,7 +101,7 @@ def test_planted_mistakes_are_named_from_outputs_alone(name: str) -> None:
 def test_wrong_outputs_are_found(output: str, mistake: Any, words: str) -> None:
     made = judged(dump(inputs(), {output: mistake}))
     assert made.verdict == "defect"
-    assert any(words in f"{one.message} {one.cause}" for one in made.findings), made.findings
+    assert any(words in f"{finding.message} {finding.cause}" for finding in made.findings), made.findings
 
 
 def test_a_row_that_no_key_selects_must_be_zero() -> None:
@@ -115,9 +115,9 @@ def test_a_sample_of_tokens_says_what_was_not_judged() -> None:
     right = dump(inputs(s_q=5, s_kv=5000))
     made = judged(right, groups=2, seed=3)
     assert made.verdict == "clean" and made.sections["tensors"]["groups"] == [0, 4]
-    reasons = [one.reason for one in made.checks if one.name == "not judged"]
+    reasons = [finding.reason for finding in made.checks if finding.name == "not judged"]
     assert "3 of 5 tokens" in reasons
-    assert any("rows of dkv" in one for one in reasons)
+    assert any("rows of dkv" in finding for finding in reasons)
     wrong = dict(right, dq=right["dq"] * np.array([1, 1, 2, 1, 1])[:, None, None].astype(BF16))
     assert judged(wrong, groups=2).verdict == "clean"
     found = judged(wrong)

@@ -3,6 +3,9 @@ tileproof.tools.labelled_gluon test_consan.py`.
 
 The user gives `test_consan.py` of Triton's Gluon tests. Each of its tests, with each value
 of its parameters, launches a small Gluon program and expects an error or none. Nothing of it is kept here.
+
+The labels are about order and synchronisation. Some programs labelled correct store values that nobody wrote:
+their outputs are arbitrary, which is an error of `emulate()` too. The table counts such errors apart.
 """
 
 from __future__ import annotations
@@ -27,6 +30,10 @@ from typing import Any
 from tileproof.spec.machine.errors import TileproofError
 
 SECONDS = 300.0  # a program that takes longer is reported as "no verdict"
+
+
+# Errors about values; the labels are about none.
+VALUES = frozenset({"shared-uninitialised", "tmem-uninitialised", "global-uninitialised"})
 
 
 class _Ran(Exception):
@@ -76,8 +83,13 @@ class LabelledVerdict:
     refused: str = ""  # why there is no verdict
 
     @property
+    def ordering(self) -> list[str]:
+        """Errors about order and synchronisation."""
+        return [code for code in self.errors if code not in VALUES]
+
+    @property
     def right(self) -> bool:
-        return not self.refused and bool(self.errors) == self.faulty
+        return not self.refused and bool(self.ordering) == self.faulty
 
 
 class _Monkeypatch:
@@ -89,6 +101,12 @@ class _Monkeypatch:
     delenv = setattr = setenv
 
 
+def _leaves_out(mark: Any) -> bool:
+    """Whether a mark of pytest keeps the test from running on an SM100."""
+    runs = mark.name == "xfail" and mark.kwargs.get("run", True)
+    return mark.name in ("skipif", "xfail") and not runs and any(mark.args)
+
+
 def programs(module: types.ModuleType) -> Iterator[LabelledProgram]:
     """The tests of the file for sm_100a, with each combination of their parameters."""
     fixture: dict[str, list[Any]] = {"device": ["cpu"], "run_wrapper": [True]}
@@ -97,7 +115,7 @@ def programs(module: types.ModuleType) -> Iterator[LabelledProgram]:
         if not name.startswith("test_"):
             continue
         marks = getattr(function, "pytestmark", [])
-        if any(mark.name == "skipif" and any(mark.args) for mark in marks):
+        if any(_leaves_out(mark) for mark in marks):
             continue
         choices: dict[str, list[Any]] = {}
         for mark in marks:
@@ -223,9 +241,13 @@ def loaded(path: Path) -> types.ModuleType:
 def table(rows: list[LabelledVerdict]) -> str:
     """The figures, and each program on which label and verdict differ."""
     lines = []
-    for faulty, what in ((True, "faulty programs, found"), (False, "correct programs, without an error")):
-        of = [row for row in rows if row.faulty == faulty]
-        lines.append(f"{what}: {sum(row.right for row in of)} of {len(of)}")
+    faulty = [row for row in rows if row.faulty]
+    correct = [row for row in rows if not row.faulty]
+    quiet = sum(row.right for row in correct)
+    lines.append(f"faulty programs, found: {sum(row.right for row in faulty)} of {len(faulty)}")
+    lines.append(f"correct programs, without an error of order or synchronisation: {quiet} of {len(correct)}")
+    values = sum(row.right and bool(row.errors) for row in correct)
+    lines.append(f"  of these, with an error about values that nobody wrote: {values}")
     wrong = [row for row in rows if not row.right]
     for row in wrong:
         lines.append(

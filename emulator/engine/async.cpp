@@ -302,9 +302,14 @@ bool Engine::async_read_shared(Cta& cta, uint32_t offset, uint32_t size, uint8_t
 
 bool Engine::read_shared(Cta& cta, uint32_t offset, uint32_t size, uint8_t* out, const Origin& at,
                          const char* who) {
-  tell(&Listener::async_shared, cta, offset, size, false);
   const uint8_t* state = &cta.shared.state[offset];
-  if (all_valid(state, size)) {
+  const bool valid = all_valid(state, size);
+  unseen = !valid && std::any_of(state, state + size, [](uint8_t s) {
+    return !(s & (kPendingMask | kMbarrier | kValid));
+  });
+  tell(&Listener::async_shared, cta, offset, size, false);
+  unseen = false;
+  if (valid) {
     std::memcpy(out, &cta.shared.data[offset], size);
     return true;
   }

@@ -6,6 +6,7 @@
 #include "path_trace.hpp"
 #include "grids.hpp"
 #include "race.hpp"
+#include "race_dependence.hpp"
 #include "schedule.hpp"
 #include "specials.hpp"
 
@@ -187,7 +188,7 @@ void Engine::start_warp(Cta& cta, Warp& w, int index) {
   w.open_loads = 0;
   w.poison.clear();
   w.local_poison.clear();
-  w.slow = false;
+  w.slow = races_ && races_->follows();
   w.exits.clear();
   w.passes.clear();
   w.cluster_arrived = 0;
@@ -233,8 +234,10 @@ Engine::Ran Engine::run_split(Warp& w, size_t index, uint32_t most, bool consult
     if (i.pred >= 0) {
       const uint32_t p = *reinterpret_cast<const uint32_t*>(x.regs + i.pred);
       mask &= i.pred_neg ? ~p : p;
-      if (w.slow && w.poison.any()) [[unlikely]]
-        poison_guard(w, *s, i, mask);
+      if (w.slow) [[unlikely]] {
+        if (w.poison.any()) poison_guard(w, *s, i, mask);
+        if (races_ && races_->follows() && i.fn != branch) races_->follows()->skipped(w, i, s->mask & ~mask);
+      }
     }
     if (i.visible && mask) {
       if (ran.steps == most || (consult && (progress != before || __builtin_ctz(s->mask) != leader))) {
@@ -252,6 +255,8 @@ Engine::Ran Engine::run_split(Warp& w, size_t index, uint32_t most, bool consult
       ran_ever[s->pc] |=
           static_cast<uint8_t>(kRan | (mask ? kTaken : 0) | (mask != s->mask ? kFellThrough : 0));
       if (config.path) tell(&Listener::branch, w, s->mask, &i, mask);
+      if (races_ && races_->follows()) [[unlikely]]
+        races_->follows()->branch(w, i, s->mask);
       if (mask == s->mask) {
         s->pc = i.target;
       } else if (!mask) {

@@ -1,6 +1,7 @@
 // Control flow, warp-level operations, the cluster barrier.
 #include "machine.hpp"
 #include "enumerations/sync.hpp"
+#include "flow.hpp"
 #include "slots/sync.hpp"
 #include "slots/control.hpp"
 
@@ -109,17 +110,11 @@ Step elect(Exec& x, const Instr& i) {
   return Step::Next;
 }
 
-// shfl.sync d|p, a, b, c, mask: `mode` a Shuffle (PTX ISA 9.7.9.6).
-Step shfl(Exec& x, const Instr& i) {
-  TP_MEMBERS(i.o[slot::shfl::mask]);
-  uint32_t a[32];
-  std::memcpy(a, x.src<uint32_t>(i.o[slot::shfl::a]), sizeof a);
+// The lane that each lane's shfl reads, itself where none is in range, and whether one is. Lane by lane without
+// a branch; of lanes that do not take part nothing is used.
+void aim(const Exec& x, const Instr& i, uint32_t* source, uint32_t* there) {
   const uint32_t *b = x.src<uint32_t>(i.o[slot::shfl::b]), *c = x.src<uint32_t>(i.o[slot::shfl::c]);
-  uint32_t* d = x.dst<uint32_t>(i.o[slot::shfl::dst]);
-  const uint32_t* members = x.src<uint32_t>(i.o[slot::shfl::mask]);
-  // Lane by lane without a branch; of lanes that do not take part nothing is used.
-  uint32_t source[32], there[32];
-  const auto aim = [&](auto lane_and_ok) {
+  const auto each = [&](auto lane_and_ok) {
     for (uint32_t l = 0; l < 32; ++l) {
       const uint32_t clamp = c[l] & 31, seg = c[l] >> 8 & 31;
       const auto [j, ok] = lane_and_ok(static_cast<int>(l), static_cast<int>(b[l] & 31),
@@ -131,20 +126,31 @@ Step shfl(Exec& x, const Instr& i) {
   };
   switch (static_cast<Shuffle>(i.m[slot::shfl::mode])) {
     case Shuffle::Up:
-      aim([](int l, int by, int most, int, int) { return std::pair(l - by, l - by >= most); });
+      each([](int l, int by, int most, int, int) { return std::pair(l - by, l - by >= most); });
       break;
     case Shuffle::Down:
-      aim([](int l, int by, int most, int, int) { return std::pair(l + by, l + by <= most); });
+      each([](int l, int by, int most, int, int) { return std::pair(l + by, l + by <= most); });
       break;
     case Shuffle::Bfly:
-      aim([](int l, int by, int most, int, int) { return std::pair(l ^ by, (l ^ by) <= most); });
+      each([](int l, int by, int most, int, int) { return std::pair(l ^ by, (l ^ by) <= most); });
       break;
     case Shuffle::Idx:
-      aim([](int, int by, int most, int least, int free) {
+      each([](int, int by, int most, int least, int free) {
         return std::pair(least | (by & free), (least | (by & free)) <= most);
       });
       break;
   }
+}
+
+// shfl.sync d|p, a, b, c, mask: `mode` a Shuffle (PTX ISA 9.7.9.6).
+Step shfl(Exec& x, const Instr& i) {
+  TP_MEMBERS(i.o[slot::shfl::mask]);
+  uint32_t a[32];
+  std::memcpy(a, x.src<uint32_t>(i.o[slot::shfl::a]), sizeof a);
+  uint32_t* d = x.dst<uint32_t>(i.o[slot::shfl::dst]);
+  const uint32_t* members = x.src<uint32_t>(i.o[slot::shfl::mask]);
+  uint32_t source[32], there[32];
+  aim(x, i, source, there);
   uint32_t p = 0, outside = 0;
   for (uint32_t l = 0; l < 32; ++l) {
     p |= there[l] << l;
@@ -289,4 +295,12 @@ const Registrar sync({
 });
 
 }  // namespace
+
+std::array<uint32_t, 32> shuffle_sources(const Exec& x, const Instr& i) {
+  std::array<uint32_t, 32> source{};
+  uint32_t there[32];
+  aim(x, i, source.data(), there);
+  return source;
+}
+
 }  // namespace tileproof

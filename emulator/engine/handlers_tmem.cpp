@@ -2,6 +2,7 @@
 #include "mma.hpp"
 #include "queues.hpp"
 #include "poison_memory.hpp"
+#include "race.hpp"
 #include "slots/tcgen05.hpp"
 #include "tmem_map.hpp"
 #include "tmem_reduce.hpp"
@@ -299,7 +300,7 @@ void Engine::release_tmem_load(Warp& w, PendingTmemLoad& load) {
   }
   if (--w.open_loads == 0) {
     w.tmem_loads.clear();
-    w.slow = w.poison.any();
+    w.slow = (races_ && races_->follows()) || w.poison.any();
   }
 }
 

@@ -1,14 +1,17 @@
-// What each instruction does with values that nobody wrote: it moves them, computes with them (the result is
-// such a value too), stores them in shared or local memory (which then holds nothing), or it depends on them:
-// addresses, branches, what other threads and engines see. An instruction that is not named here depends on
-// its operands, so that no use is lost where a rule is missing.
+// What each instruction does with values that nobody wrote (flow.cpp): it moves them, computes with them (the
+// result is such a value too), stores them in shared or local memory (which then holds nothing), or it depends
+// on them: addresses, branches, what other threads and engines see. An instruction that is not named there
+// depends on its operands, so that no use is lost where a rule is missing.
 #include <algorithm>
 #include <cstring>
 
 #include "address.hpp"
 #include "enumerations/sync.hpp"
+#include "flow.hpp"
 #include "machine.hpp"
 #include "poison_memory.hpp"
+#include "race.hpp"
+#include "race_dependence.hpp"
 #include "mma_sync_shape.hpp"
 #include "slots/alu.hpp"
 #include "slots/arithmetic.hpp"
@@ -21,128 +24,6 @@
 namespace tileproof {
 
 namespace {
-
-enum class Flow : uint8_t {
-  Depends,   // on every operand
-  Load,      // ld: on its address; the handler itself marks what it loads
-  Matrix,    // ldmatrix, stmatrix, tcgen05.st: the same, and the handler says what becomes of the values
-  Store,     // st: on its address
-  Move,      // each bit of the result is a bit of a source, or the function is monotone in each bit
-  MoveOne,   // the same while a single source is poison
-  Compute,   // a poison source makes the whole result poison
-  Pieces,    // the same for each piece of a packed register
-  Compare,   // setp
-  Carry,     // Compute, with a condition code
-  WarpMove,  // Move and Compute across the lanes of a warp
-  WarpCompute,
-  Products,  // mma.sync: rows of A and columns of B
-};
-
-struct Rule {
-  Flow flow = Flow::Depends;
-  uint8_t controls = 0;  // operands that choose, of a Move: a poison operand here makes it Compute
-  uint8_t piece = 0;     // bytes
-};
-
-bool across_lanes(Flow f) {
-  return f == Flow::WarpMove || f == Flow::WarpCompute || f == Flow::Products || f == Flow::Matrix;
-}
-bool depends(Flow f) { return f == Flow::Depends || f == Flow::Store || across_lanes(f); }
-
-constexpr uint8_t bit(int operand) { return static_cast<uint8_t>(1u << operand); }
-
-Rule rule_named(const std::string& name) {
-  namespace a = slot::alu;
-  static const std::map<std::string, Rule> rules{
-      {"ld", {Flow::Load}},
-      {"st", {Flow::Store}},
-      {"ldmatrix", {Flow::Matrix}},
-      {"stmatrix", {Flow::Matrix}},
-      {"tcgen05.st", {Flow::Matrix}},
-      {"mov", {Flow::Move}},
-      {"mov.pack", {Flow::Move}},
-      {"mov.unpack", {Flow::Move}},
-      {"and", {Flow::Move}},
-      {"or", {Flow::Move}},
-      {"not", {Flow::Move}},
-      {"brev", {Flow::Move}},
-      {"xor", {Flow::MoveOne}},
-      {"lop3", {Flow::MoveOne}},
-      {"selp", {Flow::Move, bit(a::c)}},
-      {"shl", {Flow::Move, bit(a::b)}},
-      {"shr", {Flow::Move, bit(a::b)}},
-      {"shf", {Flow::Move, bit(a::c)}},
-      {"bfe", {Flow::Move, bit(a::b) | bit(a::c)}},
-      {"bfi", {Flow::Move, bit(a::c) | bit(a::d)}},
-      {"prmt.b32", {Flow::Move, bit(a::c)}},
-      {"prmt.mode", {Flow::Move, bit(slot::prmt_mode::c)}},
-      {"setp", {Flow::Compare}},
-      {"half", {Flow::Pieces}},
-      {"dp", {Flow::Compute}},
-      {"convert", {Flow::Compute}},
-      {"cvt.pack", {Flow::Compute}},
-      {"brx.case", {Flow::Compute}},
-      {"space.test", {Flow::Compute}},
-      {"carry", {Flow::Carry}},
-      {"shfl", {Flow::WarpMove, bit(slot::shfl::b) | bit(slot::shfl::c) | bit(slot::shfl::mask)}},
-      {"vote", {Flow::WarpMove, bit(slot::vote::mask)}},
-      {"movmatrix", {Flow::WarpMove}},
-      {"redux", {Flow::WarpCompute}},
-      {"match", {Flow::WarpCompute}},
-      {"mma.sync", {Flow::Products}},
-      {"bra", {}},
-      {"ret", {}},
-      {"trap", {}},
-      {"nop", {}},
-      {"activemask", {}},
-  };
-  const std::string first = name.substr(0, name.find('.'));
-  if (name.starts_with("cvt.") && std::count(name.begin(), name.end(), '.') == 2 && name != "cvt.pack") {
-    const std::string to = name.substr(4, name.rfind('.') - 4), from = name.substr(name.rfind('.') + 1);
-    if ((to[0] == 's' || to[0] == 'u') && (from[0] == 's' || from[0] == 'u')) return {Flow::Move};
-    return {Flow::Compute};
-  }
-  for (const std::string& key : {name, first})
-    if (const auto it = rules.find(key); it != rules.end()) {
-      return it->second;
-    }
-  if (name.ends_with(".f32x2")) return {Flow::Pieces, 0, 4};
-  if (name.ends_with("16x2")) return {Flow::Pieces, 0, 2};
-  for (const slot::Declared& d : slot::kDeclared)
-    if (d.handler == name || d.handler == first) return {first == "cvt" ? Flow::Compute : Flow::Depends};
-  return {Flow::Compute};  // the layout of arithmetic
-}
-
-Rule rule_of(Handler fn) {
-  static const auto known = [] {
-    std::unordered_map<Handler, Rule> m;
-    for (const auto& [name, id] : handler_ids()) {
-      const Rule rule = rule_named(name);
-      const auto [it, fresh] = m.try_emplace(handler_table()[static_cast<size_t>(id)], rule);
-      if (!fresh && it->second.flow != rule.flow) it->second = {Flow::Compute};  // a function with two names
-    }
-    return m;
-  }();
-  return known.at(fn);
-}
-
-// The operands of an instruction.
-template <class F>
-void each_source(const Program& p, const Instr& i, F&& f) {
-  for (int k = 0; k < static_cast<int>(std::size(i.o)); ++k)
-    if (!(i.written >> k & 1) && i.o[k] >= 0) f(i.o[k], k);
-  for (int32_t k = 0; k < i.nvec; ++k)
-    if (const int32_t off = p.vec[static_cast<size_t>(i.vec + k)];
-        off >= 0 && (k < i.vec_from || k >= i.vec_end))
-      f(off, -1);
-}
-template <class F>
-void each_result(const Program& p, const Instr& i, F&& f) {
-  for (size_t k = 0; k < std::size(i.o); ++k)
-    if ((i.written >> k & 1) && i.o[k] >= 0) f(i.o[k]);
-  for (int32_t k = i.vec_from; k < i.vec_end; ++k)
-    if (const int32_t off = p.vec[static_cast<size_t>(i.vec + k)]; off >= 0) f(off);
-}
 
 bool any_bit(const uint8_t* bits, int n) {
   return std::any_of(bits, bits + n, [](uint8_t b) { return b != 0; });
@@ -229,15 +110,18 @@ bool follow_shared(Engine& e, Cta& cta, uint32_t offset, uint32_t size, uint8_t*
   const uint8_t* state = &cta.shared.state[offset];
   if (std::any_of(state, state + size, [](uint8_t s) { return s & (kPendingMask | kMbarrier); }))
     return e.read_shared(cta, offset, size, out, at, who);
-  e.tell(&Listener::async_shared, cta, offset, size, false);
   bool fresh = false;
-  poison = e.poisons.both(poison, e.poison_in(cta, offset, size, fresh));
+  const PoisonId stored = e.poison_in(cta, offset, size, fresh);
+  poison = e.poisons.both(poison, stored);
   if (fresh)
     poison = e.poisons.both(
         poison, e.poisons.read("shared-uninitialised",
                                std::string(who) + " reads shared bytes at " + hex(offset) + " of CTA rank " +
                                    std::to_string(cta.rank) + " that were never written",
                                at, offset, false));
+  e.unseen = fresh || stored;
+  e.tell(&Listener::async_shared, cta, offset, size, false);
+  e.unseen = false;
   for (uint32_t k = 0; k < size; ++k) out[k] = state[k] == kValid ? cta.shared.data[offset + k] : kPoisonByte;
   return true;
 }
@@ -599,14 +483,18 @@ Step Engine::run_poisoned(Exec& x, const Instr& i) {
     default:
       step = Pure(x, i, rule).run();
   }
-  w.slow = w.open_loads > 0 || w.poison.any();
+  w.slow = (races_ && races_->follows()) || w.open_loads > 0 || w.poison.any();
   return step;
 }
 
 Step Engine::run_slowly(Exec& x, const Instr& i) {
   if (x.w.open_loads)
     check_tmem_load_use(x.w, i, Origin{&i, x.cta.id, x.cta.rank, x.w.index, __builtin_ctz(x.mask)});
-  return x.w.poison.any() ? run_poisoned(x, i) : i.fn(x, i);
+  if (!races_ || !races_->follows()) return x.w.poison.any() ? run_poisoned(x, i) : i.fn(x, i);
+  races_->follows()->before(x);
+  const Step step = x.w.poison.any() ? run_poisoned(x, i) : i.fn(x, i);
+  if (step == Step::Next || step == Step::Yield) races_->follows()->after(x);
+  return step;
 }
 
 }  // namespace tileproof

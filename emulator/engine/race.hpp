@@ -24,6 +24,7 @@
 
 namespace tileproof {
 
+class Dependences;
 class Engine;
 
 // Through what an access goes (PTX ISA 8.6, 9.7.16.6.5).
@@ -54,6 +55,7 @@ struct Access {
   uint32_t lanes = 0;
   uint32_t nth = 0;    // execution of this instruction by this warp, from 1
   uint32_t shape = 0;  // of an MMA: what two pipelined ones must share
+  uint32_t read = 0;   // of a load whose value is followed: its number
   uint32_t cluster = 0;
   Tick used = 0;                    // of a tcgen05.ld not waited for: when its registers were first used
   const Instr* released = nullptr;  // the warp's first release after that
@@ -61,7 +63,8 @@ struct Access {
   Origin at;
   Path path = Path::Generic;
   bool strong = false;  // atomic, relaxed, volatile or stronger
-  uint8_t scope = 0;    // then
+  bool unwritten = false;  // of a copy: of bytes that nobody wrote
+  uint8_t scope = 0;       // of a strong one
   uint8_t adds = 0;     // of a reduction without a result, what it may be exchanged with: commutes_
 };
 
@@ -100,6 +103,10 @@ struct CopyParts {
 class Races : public Listener {
  public:
   explicit Races(Engine& engine);
+  ~Races() override;
+
+  // Dependencies, where the interpreter tells them of every instruction; null elsewhere.
+  Dependences* follows() const { return follows_.get(); }
 
   void start_cluster(Cluster& cluster) override;
   void finish_cluster(Cluster& cluster) override;
@@ -229,6 +236,15 @@ class Races : public Listener {
     Tick tick = 0;
   };
   struct ClusterState;
+  struct Overrun {  // an event that may be counted in the phase before
+    PhaseEvent before, event;
+    std::string text;
+  };
+  struct LateRead {  // a read that a later write is not ordered after: an error if its value is used
+    uint32_t first, second, lanes;
+    int rank;
+    uint64_t address;
+  };
   struct Tried {  // a wait whose result nothing asks for
     const Instr* at;
     uint32_t offset;
@@ -285,6 +301,7 @@ class Races : public Listener {
     std::vector<std::pair<uint32_t, Tick>> asked;  // who has waited here, and when last
     std::vector<size_t> unheard;  // arrivals since, as bytes of `executed`: after all that was asked
     Phases events;
+    std::vector<Overrun> unasked;  // the first, while nobody has waited: it matters to who waits later
   };
   struct Meeting {  // a named or cluster barrier
     Knowledge gather;
@@ -415,6 +432,8 @@ class Races : public Listener {
   const View& running(const Exec& x, int lane);
   void finish(uint32_t id, uint32_t agent, Tick tick, uint32_t lanes);
   void remote(Cta& cta, uint32_t id, int8_t lane);
+  void follow(const Exec& x, uint32_t id, int lane, bool write);
+  void settle_reads();
   void forget_view() {
     view_stamp_ = ~0ull;
     view_.know.reset();
@@ -456,6 +475,10 @@ class Races : public Listener {
   std::string describe(Place place, int rank, uint64_t address) const;
 
   Engine& e_;
+  std::unique_ptr<Dependences> follows_;
+  const Exec* writer_ = nullptr;  // the store that runs, and its lane, where dependencies are followed
+  int writer_lane_ = 0;
+  std::vector<LateRead> late_;
   std::vector<std::unique_ptr<ClusterState>> clusters_;  // by slot
   const Cta* state_of_ = nullptr;                        // last asked for
   CtaState* state_ = nullptr;
@@ -481,6 +504,7 @@ class Races : public Listener {
   // Pairs of unordered writes, the smaller record first, that left the same bytes wherever they met: true;
   // false where some bytes differ.
   std::map<std::pair<uint32_t, uint32_t>, bool> alike_;
+  bool unknown_ = false;        // of what a copy or an MMA reads nobody wrote a part
   bool uniform_ = false;        // both accesses touch the same bytes of the granule
   bool asks_of_reads_ = false;  // what is written was written by another that nothing orders, perhaps alike
   // Of races that were reported: where their finding is. By the address of the code's text, which may stand

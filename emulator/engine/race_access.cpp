@@ -1,6 +1,7 @@
 // Who touched what: records of accesses, and the shadow of each memory that holds the latest of them.
 #include "machine.hpp"
 #include "race.hpp"
+#include "race_dependence.hpp"
 #include "slots/atomics.hpp"
 
 namespace tileproof {
@@ -97,6 +98,8 @@ const View& Races::running(const Exec& x, int lane) {
 
 void Races::generic_shared(const Exec& x, Cta& cta, uint32_t offset, uint32_t size, int lane, bool write) {
   if (!questions_.empty()) answer();
+  if (follows_) [[unlikely]]
+    follows_->shared(x, cta, offset, size, lane, write);
   if (!write && (x.order & kAtomic)) return;  // its write counts for both
   const View& v = running(x, lane);
   const uint32_t id = v.writes;
@@ -112,14 +115,37 @@ void Races::generic_shared(const Exec& x, Cta& cta, uint32_t offset, uint32_t si
 void Races::generic_global(const Exec& x, const GlobalBuffer& b, uint64_t address, uint32_t size, int lane,
                            bool write) {
   if (!questions_.empty()) answer();
+  if (follows_ && (x.order & kStrong)) [[unlikely]] {
+    if (!write)
+      follows_->strong_read(x, lane, address, size);
+    else if (!(x.order & kFails))
+      follows_->strong_write(x, lane, address, size);
+  }
   if (!b.writable || (!write && (x.order & kAtomic)) || (x.order & kForCopy)) return;
   const View& v = running(x, lane);
   const uint32_t id = v.writes;
+  if (follows_) [[unlikely]]
+    follow(x, id, lane, write);
   const int8_t by = x.order & kCollective ? kWholeWarp : static_cast<int8_t>(lane);
   granules(address, size, [&](uint64_t a, uint16_t units) {
     visit(global_, global_.at(a >> 4), units, id, by, write, v, Place::Global, x.cta.rank, a);
   });
   if (x.order & kStrong) flag(x, kGlobalFlag | address, lane, write);
+  writer_ = nullptr;
+}
+
+// A chain of dependencies and relaxed communication begins at a weak read, and ends at a weak write.
+void Races::follow(const Exec& x, uint32_t id, int lane, bool write) {
+  if (x.order & kStrong) {
+    if (write) released_.insert(accesses_[id].cluster);  // its accesses are kept
+    return;
+  }
+  if (!write) {
+    accesses_[id].read = follows_->weak_read(x, lane, accesses_[id].read);
+    return;
+  }
+  writer_ = &x;
+  writer_lane_ = lane;
 }
 
 // Where every access that overlaps is atomic too, with scopes that include each other, no pair of lanes can
@@ -188,10 +214,21 @@ void Races::async_shared(Cta& cta, uint32_t offset, uint32_t size, bool write) {
   const uint32_t id = write ? v.writes : v.reads;
   if (!id) return;
   const int8_t lane = lane_of(v);
+  if (follows_) [[unlikely]] {
+    if (write)
+      follows_->overwritten(cta, offset, size);
+    else
+      follows_->taken(cta, offset, size);
+  }
+  if (!write && e_.unseen) [[unlikely]] {
+    if (v.path == Path::Copy) accesses_[v.reads].unwritten = accesses_[v.writes].unwritten = true;
+    unknown_ = size <= 16;
+  }
   Shadow& shadow = state(cta).shared;
   granules(offset, size, [&](uint64_t a, uint16_t units) {
     visit(shadow, shadow.at(a >> 4), units, id, lane, write, v, Place::Shared, cta.rank, a);
   });
+  unknown_ = false;
   if (!write && cta.rank != v.at.rank) remote(cta, id, lane);
 }
 
@@ -316,6 +353,11 @@ void Races::visit(S& shadow, Cell& cell, uint16_t units, uint32_t id, int8_t lan
     check(both, first_writes, id, write, v, place, rank, address);
     return questions_.size() != asked;
   };
+  // A read whose value is unknown whatever those writes left (poison_flow.cpp) has to come after none.
+  if (!write && unknown_) [[unlikely]] {
+    add_read(shadow, cell, Slot{id, units, lane}, v, place);
+    return;
+  }
   const bool both_stay = look(cell.write, true);
   asks_of_reads_ = write && both_stay;
   const uint16_t others = static_cast<uint16_t>(~units);
@@ -425,7 +467,7 @@ bool Races::replaces(const Slot& old, Slot& fresh, const View& v, Place place) c
   if (!old.units) return true;
   if (old.units & ~fresh.units) return false;
   const Access &a = accesses_[old.record], &b = accesses_[fresh.record];
-  if (a.tick == kUnfinished) return false;
+  if (a.tick == kUnfinished || a.read != b.read) return false;
   const bool own = a.agent == b.agent;
   if (own && old.lane == fresh.lane && old.stride == fresh.stride) return true;
   if (covered(v, place == Place::Tmem ? kAfterSync : kHappens, a, old.stride ? kSeveralLanes : old.lane))
@@ -476,6 +518,7 @@ void Races::add_read(S& shadow, Cell& cell, Slot fresh, const View& v, Place pla
 // instruction.
 void Races::finish_cluster(Cluster& cluster) {
   answer();
+  if (e_.live.size() <= 1) settle_reads();
   std::erase_if(flags_, [&](const auto& f) { return f.first >> 36 == shared_flag(*cluster.ctas[0]) >> 36; });
   if (e_.live.size() > 1) return;
   alike_.clear();

@@ -92,11 +92,16 @@ void Races::counts(Barrier& b, const Cta& cta, uint32_t offset, const Actor& who
     if (!open && !before.empty()) open = &before.back();
     const PhaseEvent& other = open ? *open : event;
     const std::string phase = std::to_string(b.phases - 1);
-    open_phase(Severity::Error, "phase-overrun", cta, offset, other, event,
-               named(event) + " is counted in phase " + std::to_string(b.phases) +
-                   ", and nothing orders it after the end of phase " + phase + ", in which " + named(other) +
-                   " is counted: under another schedule it is counted in phase " + phase,
-               kWaitMissing);
+    const std::string text = named(event) + " is counted in phase " + std::to_string(b.phases) +
+                             ", and nothing orders it after the end of phase " + phase + ", in which " +
+                             named(other) + " is counted: under another schedule it is counted in phase " +
+                             phase;
+    if (b.asked.empty()) {
+      doubt("order-decides", event.at, other.at, text);
+      if (b.unasked.empty()) b.unasked.push_back({other, event, text});
+    } else {
+      open_phase(Severity::Error, "phase-overrun", cta, offset, other, event, text, kWaitMissing);
+    }
   }
   if (arrives) std::erase_if(b.events.announced, [&](const PhaseEvent& e) { return follows(who, e); });
   if (event.kind == PhaseEvent::Delivery)
@@ -144,6 +149,9 @@ void Races::wait_counts(const Exec& x, Thread& t, Barrier& b, const Cta& cta, ui
                         uint32_t lanes) {
   ++e_.obligations.waits;
   t.counted = t.now;
+  for (const Overrun& o : b.unasked)
+    open_phase(Severity::Error, "phase-overrun", cta, offset, o.before, o.event, o.text, kWaitMissing);
+  b.unasked.clear();
   const PhaseEvent event{t.agent, t.now, lanes, x.origin(__builtin_ctz(lanes))};
   for (const Group& g : t.groups) {
     if (!(g.lanes & lanes) || b.phases < 2) continue;
@@ -239,6 +247,7 @@ void Races::begins_again(const Exec& x, Barrier& b, const Cta& cta, uint32_t off
   b.done.reset();
   for (auto& far : b.far_done) far.reset();
   b.events = Phases{};
+  b.unasked.clear();
 }
 
 // What depends on the schedule although nothing races.

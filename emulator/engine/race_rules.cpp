@@ -5,6 +5,7 @@
 
 #include "machine.hpp"
 #include "race.hpp"
+#include "race_dependence.hpp"
 
 namespace tileproof {
 
@@ -26,9 +27,26 @@ namespace {
 constexpr const char* kCopyUnwaited = "race-copy-unwaited";
 constexpr const char* kCopyMissing =
     "the completion of the copy (its mbarrier phase, or its bulk group and a barrier), seen by the second";
+constexpr const char* kClusters =
+    "clusters run in any order and at once: only a release and an acquire at gpu scope order them, or "
+    "atomics on both sides";
+constexpr const char* kBarrier = "a barrier (mbarrier, named or cluster) from the first to the second";
+constexpr size_t kMostLate = 1 << 16;
 constexpr const char* kCommitFence =
     "tcgen05.fence::after_thread_sync between the wait on the commit and the second (PTX ISA 9.7.16.6.4)";
 }  // namespace
+
+// No thread runs that could still use a value.
+void Races::settle_reads() {
+  for (const LateRead& late : late_) {
+    const Access &a = accesses_[late.first], &b = accesses_[late.second];
+    if (!follows_->used(*a.at.instr, a.read, late.lanes)) continue;
+    const bool far = a.cluster != b.cluster;
+    report(Severity::Error, far ? "race-clusters" : "race-unordered", late.first, false, late.second, true,
+           Place::Global, late.rank, late.address, far ? kClusters : kBarrier);
+  }
+  late_.clear();
+}
 
 // Lane by lane where the units of the granule are of several.
 void Races::check(const Slot& first, bool first_writes, uint32_t second, bool second_writes, const View& v,
@@ -56,6 +74,8 @@ void Races::compare(const Slot& first, int8_t lane, bool first_writes, uint32_t 
     if (!a.adds || a.adds != b.adds) strong_pair(a, b, lane, v, place, rank, address);
     return;
   }
+  if (a.unwritten && b.unwritten && second_writes && place == Place::Global)
+    return;  // either way the bytes are those that nobody wrote
   auto say = [&](Severity severity, const char* code, std::string_view missing) {
     report(severity, code, first.record, first_writes, second, second_writes, place, rank, address, missing);
   };
@@ -74,6 +94,15 @@ void Races::compare(const Slot& first, int8_t lane, bool first_writes, uint32_t 
       return;
     }
   }
+  // A write that depends on the read, through other threads: no read sees what depends on it (PTX ISA 8.10.4).
+  // Else the read matters if its value is used, also later.
+  if (writer_ && generics && !first_writes && !a.strong && a.read && place == Place::Global &&
+      !asks_of_reads_ && !covered(v, kHappens, a, lane)) {
+    const uint32_t apart = follows_->apart(*writer_, writer_lane_, *a.at.instr, a.read,
+                                           lane < 32 ? 1u << lane : a.lanes);
+    if (apart && late_.size() < kMostLate) late_.push_back({first.record, second, apart, rank, address});
+    if (late_.size() < kMostLate) return;
+  }
   if (a.strong && b.strong && !covered(v, kHappens, a, lane)) {
     say(Severity::Error, "race-scope",
         "a scope of both accesses that includes the other's thread: .cluster within a cluster, .gpu beyond "
@@ -81,11 +110,8 @@ void Races::compare(const Slot& first, int8_t lane, bool first_writes, uint32_t 
     return;
   }
   if (a.cluster != b.cluster && !covered(v, kHappens, a, lane)) {
-    const char* missing =
-        "clusters run in any order and at once: only a release and an acquire at gpu scope order them, or "
-        "atomics on both sides";
-    if (!writes || !ask("race-clusters", first, second, place, rank, address, missing))
-      say(Severity::Error, "race-clusters", missing);
+    if (!writes || !ask("race-clusters", first, second, place, rank, address, kClusters))
+      say(Severity::Error, "race-clusters", kClusters);
     else
       questions_.back().first_writes = first_writes;
     return;

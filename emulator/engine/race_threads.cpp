@@ -1,13 +1,18 @@
 // What each thread knows to have happened: lanes that know alike, releases and acquires, fences, flags.
 #include "machine.hpp"
 #include "race.hpp"
+#include "race_dependence.hpp"
 #include "slots/atomics.hpp"
 #include "slots/mbarrier.hpp"
 #include "slots/sync.hpp"
 
 namespace tileproof {
 
-Races::Races(Engine& engine) : e_(engine) { accesses_.resize(1); }
+Races::Races(Engine& engine) : e_(engine) {
+  accesses_.resize(1);
+  if (Dependences::wanted(engine.program)) follows_ = std::make_unique<Dependences>(engine.program);
+}
+Races::~Races() = default;
 
 void Races::start_cluster(Cluster& cluster) {
   state_of_ = nullptr;
@@ -33,6 +38,7 @@ void Races::start_cluster(Cluster& cluster) {
   for (size_t r = 0; r < c.ctas.size(); ++r) {
     Cta& cta = *cluster.ctas[r];
     CtaState& s = c.ctas[r];
+    if (follows_) follows_->start(cta);
     s.barriers.clear();
     s.named.fill(Meeting{});
     s.shared.resize(cta.shared.data.size() / 16 + 1);

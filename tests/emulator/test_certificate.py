@@ -70,9 +70,10 @@ def test_arrivals_that_do_not_wait_may_be_counted_in_the_phase_before() -> None:
     assert launched(text).certified
     # Two arrivals for one phase: a count of 1, by two warps that nothing orders.
     text = body(arrive(FULL, "@%p0"), arrive(FULL, "@%p2"))
-    result = launched(text)
-    assert codes(result) == {"phase-overrun"} and not result.certified
-    (found,) = result.errors
+    assert not launched(text).errors and not launched(text).certified
+    result = launched(f"{text}\n{wait(FULL, 1)}")
+    assert codes(result) == {"phase-overrun", "phase-lapped"} and not result.certified
+    found = next(f for f in result.errors if f.code == "phase-overrun")
     assert found.machine.race is not None and found.machine.race.space == "mbarrier"
     assert "a wait for the end of the phase before" in found.cause
     # One thread's own arrivals are in order, and so are those with a barrier between them.
@@ -209,3 +210,14 @@ def test_a_result_that_is_not_true_yet() -> None:
 def test_a_run_that_did_not_end() -> None:
     result = run("LOOP: bra LOOP;", races=True, instruction_limit=1000)
     assert [doubt.reason for doubt in result.certificate.doubts] == ["truncated"]  # type: ignore[union-attr]
+
+
+def test_phases_that_nobody_waits_for_matter_to_nobody() -> None:
+    """Arrivals that fall into any phase are an error as soon as some thread waits, before or after them."""
+    arrives = f"{init_barrier(FULL)}\nbar.sync 0;\nmbarrier.arrive.shared::cta.b64 _, [{FULL}];\n{MEET}"
+    for schedule in POLICIES:
+        unasked = launched(arrives, schedule)
+        assert codes(unasked) == set() and not unasked.certified
+        assert [doubt.reason for doubt in unasked.certificate.doubts] == ["order-decides"]  # type: ignore[union-attr]
+        late = launched(f"{arrives}\nbar.sync 0;\n{wait(FULL, 1)}", schedule)
+        assert codes(late) == {"phase-overrun"} and not late.certified

@@ -22,8 +22,10 @@ PLACES = {"cta": NEAR, "cluster": PAIR, "gpu": FAR}
 BARRIER, DATA = 1024, 2048  # in shared memory: an mbarrier, and the words that a bulk copy reads
 
 
-def write(where: str, value: int = 1, order: str = "weak", scope: str = "gpu") -> Op:
-    return Op("write", where, value, order, scope)
+def write(
+    where: str, value: int = 1, order: str = "weak", scope: str = "gpu", uses: tuple[int, ...] = ()
+) -> Op:
+    return Op("write", where, value, order, scope, uses=uses)
 
 
 def read(where: str, order: str = "weak", scope: str = "gpu") -> Op:
@@ -47,14 +49,27 @@ def _qualifiers(op: Op) -> str:
     return ".volatile" if op.order == "volatile" else f".{op.order}.{op.scope}"
 
 
-def instructions(op: Op, label: str, words: dict[str, int], result: int) -> str:
+KEPT = 8  # from this register on, what the operations of a thread have read
+
+
+def instructions(op: Op, index: int, label: str, words: dict[str, int], result: int) -> str:
     """PTX of an operation by lane 0 of its warp (%p0)."""
+    text = _instructions(op, label, words, result)
+    if op.kind in ("read", "await"):
+        return f"{text}\n@%p0 mov.u32 %r{KEPT + index}, %r2;"
+    return text
+
+
+def _instructions(op: Op, label: str, words: dict[str, int], result: int) -> str:
     at = f"[%a0+{4 * words[op.where]}]" if op.where in words else ""
     keep = f"@%p0 st.global.u32 [%a1+{4 * result}], %r2;"
     shared = f"[{DATA}]" if op.where == "s" else ""
     match op.kind:
         case "write" if shared:
             return f"@%p0 st.shared.u32 {shared}, {op.value};"
+        case "write" if op.uses:
+            none = "\n".join(f"and.b32 %r2, %r{KEPT + k}, 0;\nadd.u32 %r3, %r3, %r2;" for k in op.uses)
+            return f"mov.u32 %r3, {op.value};\n{none}\n@%p0 st{_qualifiers(op)}.global.u32 {at}, %r3;"
         case "write":
             return f"@%p0 st{_qualifiers(op)}.global.u32 {at}, {op.value};"
         case "read":
@@ -110,7 +125,7 @@ def launched(program: Program, schedule: Schedule) -> tuple[tuple[int, ...], Run
         body.append(f"@%p3 bra T{t};")
         used[cluster, rank] += 1
         for k, op in enumerate(thread):
-            body.append(instructions(op, f"{t}_{k}", words, result))
+            body.append(instructions(op, k, f"{t}_{k}", words, result))
             result += op.kind in ("read", "swap", "cas", "copy")
         body.append(f"T{t}:")
     # Nobody leaves while another CTA may still arrive here: no part of the program, and it orders only what follows.
@@ -216,6 +231,36 @@ def programs() -> Iterator[Program]:
                     yield named(
                         f"lock-early-{kind}", *owner, taker[0], (fence(kind, scope), BAR, read("x")), at=four
                     )
+            # Look-back: a word passes on what depends on a read, before another thread writes what was read.
+            flag, ready = write("f", 1, "relaxed", scope, uses=(0,)), until("f", 1, "relaxed", scope)
+            yield named("look-back", (read("x"), flag), (ready, write("x", 2)))
+            yield named(
+                "look-back-constant",
+                (read("x"), write("f", 1, "relaxed", scope)),
+                (ready, write("x", 2)),
+            )
+            yield named("look-back-once", (read("x"), flag), (read("f", "relaxed", scope), write("x", 2)))
+            if scope == "gpu":
+                yield named(
+                    "look-back-other",
+                    (read("y"), read("x"), write("f", 1, "relaxed", uses=(0,))),
+                    (ready, write("x", 2)),
+                )
+                yield named(
+                    "look-back-late",
+                    (read("y"), write("f", 1, "relaxed", uses=(0,)), read("x")),
+                    (ready, write("x", 2)),
+                )
+                three = ((0, 0), (0, 0), places[1])
+                relayed = (until("g"), write("x", 2))
+                for name, uses, kind in (
+                    ("look-back-relay", (), "await"),
+                    ("look-back-relay-value", (0,), "read"),
+                    ("look-back-relay-constant", (), "read"),
+                ):
+                    seen = Op(kind, "f", 1, "relaxed", "gpu")
+                    hop = (seen, write("g", 1, "relaxed", uses=uses))
+                    yield named(name, (read("x"), flag), hop, relayed, at=three)
             # Through a third thread that only relays: Fence-SC order spans one observation.
             if place == "gpu":
                 relay = (until("l"), write("k", 1, "relaxed"))

@@ -22,7 +22,8 @@ class Op:
     `kind` is write, read, await (a loop of reads until the value is `value`), swap (atom.exch), cas (from
     `old`), fence, bar (bar.sync of the CTA), arrive and wait (of an mbarrier with one arrival), copy (a bulk
     copy reads `where`) or proxy (fence.proxy.async). `order` is weak, relaxed, volatile, acquire, release,
-    acq_rel or sc.
+    acq_rel or sc. What a write stores depends on what the operations `uses` of its thread have read, though
+    its value is `value`.
     """
 
     kind: str
@@ -31,6 +32,7 @@ class Op:
     order: str = "weak"
     scope: str = "sys"
     old: int = 0
+    uses: tuple[int, ...] = ()
 
     @property
     def reads(self) -> bool:
@@ -244,24 +246,41 @@ class Execution:
         return not any((a, a) in closure(com, n) for a in range(n))
 
     def _out_of_thin_air(self) -> bool:
-        """A loop's exit decides what follows it: reads from, and what depends on a wait, form no cycle."""
+        """Reads from and dependencies form no cycle (8.10.4). A loop's exit decides what follows it."""
         steps: Pairs = {(e.seen, e.number) for e in self.events if e.seen is not None}
         steps |= {(a, b) for a, b in self.po if self.events[a].op.kind in ("await", "wait", "bar", "cas")}
+        steps |= {
+            (a, b)
+            for a, b in self.po
+            if self.events[a].thread != INITIAL and self.events[a].index in self.events[b].op.uses
+        }
         steps |= {
             (a, c) for a, b in self._barriers() for c in range(len(self.events)) if (b, c) in self.po
         } | {(c, b) for a, b in self._barriers() for c in range(len(self.events)) if (c, a) in self.po}
         n = len(self.events)
         return any((a, a) in closure(steps, n) for a in range(n))
 
-    def races(self) -> set[str]:
-        """Locations with two conflicting accesses, not morally strong, that causality does not order (8.7.1)."""
+    def observed(self) -> Pairs:
+        """Reads with the writes that they take their values from."""
+        return {(e.number, e.seen) for e in self.events if e.seen is not None}
+
+    def races(self, possible: Pairs) -> set[str]:
+        """Locations with two conflicting accesses, not morally strong, that causality does not order (8.7.1).
+
+        A read and a write of equal size matter only where the read may see the write (8.7.2): `possible` has
+        such pairs.
+        """
         found = set()
         for a, b in combinations(self.events, 2):
             if a.op.where != b.op.where or not a.op.where or a.wrote is None is b.wrote:
                 continue
             if a.op.kind in ("arrive", "wait") or self.morally_strong(a, b):
                 continue
-            if not {(a.number, b.number), (b.number, a.number)} & self.cause:
+            ordered = {(a.number, b.number), (b.number, a.number)} & self.cause
+            unseen = (a.wrote is None) != (b.wrote is None) and not (
+                {(a.number, b.number), (b.number, a.number)} & possible
+            )
+            if not ordered and not unseen:
                 found.add(a.op.where)
         return found
 
@@ -337,4 +356,6 @@ def outcomes(program: Program) -> set[tuple[int, ...]]:
 
 def racy(program: Program) -> set[str]:
     """The locations that race in some execution."""
-    return {where for execution in executions(program) for where in execution.races()}
+    every = list(executions(program))
+    possible = {pair for execution in every for pair in execution.observed()}
+    return {where for execution in every for where in execution.races(possible)}

@@ -495,3 +495,43 @@ def test_unrolled_copies_of_a_finding_are_told_once() -> None:
         ("kernel.cu:7",),
         sum(f.count for f in result.findings),
     )
+
+
+@pytest.mark.parametrize("schedule", POLICIES, ids=str)
+def test_an_operand_that_nobody_wrote_over_the_word_of_alloc(schedule: Schedule) -> None:
+    """What 16 bytes hold is unknown where nobody wrote some of them: their read needs no order after the others."""
+
+    def at(body: str) -> set[str]:
+        text = (
+            f"{init_barrier(BAR)} {alloc(32, slot=0x1000)} {QUARTER} {ISSUER}\n{body}\n{SYNC}\n{dealloc(32)}"
+        )
+        found = run(text, threads=128, shared_bytes=0x4000, schedule=schedule, races=True)
+        return {f.code for f in found.errors}
+
+    word = "@%p0 st.shared.b32 [0x1004], 0;"
+    use = f"{LD} {WAIT_LD}\n@%p0 st.shared.b32 [0x3000], %r60;\nsetp.eq.u32 %p6, %r60, 1;\n@%p6 trap;"
+    for before in ("", word):
+        assert at(f"{before}\n{MMA}\n{DONE}") == set()
+        assert at(f"{before}\n{MMA}\n{DONE}\n{use}") == {"shared-uninitialised"}
+    assert at(f"{MMA}\n{SYNC}\n{ZERO}\n{COMMIT}\n{wait(BAR)}") == {"race-mma-unwaited"}
+    whole = "@%p0 st.shared.b32 [0x1004], 0; @%p0 st.shared.b32 [0x1008], 0; @%p0 st.shared.b32 [0x100c], 0;"
+    assert at(f"{whole}\n{MMA}\n{DONE}") == {"race-proxy-fence"}
+
+
+@pytest.mark.parametrize("schedule", POLICIES, ids=str)
+def test_two_stores_of_what_nobody_wrote(schedule: Schedule) -> None:
+    """Their order decides nothing; that they reach an output is the error."""
+    store = "cp.async.bulk.global.shared::cta.bulk_group [%a0], [{0}], 64; cp.async.bulk.commit_group;"
+    both = f"{store.format(2048)} {store.format(3072)} cp.async.bulk.wait_group 0;"
+    write = "st.shared.v4.b32 [{0}], {{{0}, 0, 0, 0}}; fence.proxy.async.shared::cta;"
+
+    def at(before: str) -> set[str]:
+        memory = Memory()
+        out = memory.empty(16, np.uint32)
+        found = run(f"{before} {both}", [out], memory=memory, threads=1, shared_bytes=4096, schedule=schedule, races=True)  # fmt: skip
+        return {f.code for f in found.errors}
+
+    assert at("") == {"shared-uninitialised"}
+    written = " ".join(write.format(2048 + 1024 * k + 16 * i) for k in (0, 1) for i in range(4))
+    assert at(written) == {"race-copy-unwaited"}
+    assert at(" ".join(write.format(2048 + 16 * i) for i in range(4))) == {"shared-uninitialised", "race-copy-unwaited"}  # fmt: skip

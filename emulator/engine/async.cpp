@@ -304,9 +304,8 @@ bool Engine::read_shared(Cta& cta, uint32_t offset, uint32_t size, uint8_t* out,
                          const char* who) {
   const uint8_t* state = &cta.shared.state[offset];
   const bool valid = all_valid(state, size);
-  unseen = !valid && std::any_of(state, state + size, [](uint8_t s) {
-    return !(s & (kPendingMask | kMbarrier | kValid));
-  });
+  unseen = !valid && std::any_of(state, state + size,
+                                 [](uint8_t s) { return !(s & (kPendingMask | kMbarrier | kValid)); });
   tell(&Listener::async_shared, cta, offset, size, false);
   unseen = false;
   if (valid) {

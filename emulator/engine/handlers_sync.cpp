@@ -110,8 +110,8 @@ Step elect(Exec& x, const Instr& i) {
   return Step::Next;
 }
 
-// The lane that each lane's shfl reads, itself where none is in range, and whether one is. Lane by lane without
-// a branch; of lanes that do not take part nothing is used.
+// The lane that each lane's shfl reads, itself where none is in range, and whether one is. Lane by lane
+// without a branch; of lanes that do not take part nothing is used.
 void aim(const Exec& x, const Instr& i, uint32_t* source, uint32_t* there) {
   const uint32_t *b = x.src<uint32_t>(i.o[slot::shfl::b]), *c = x.src<uint32_t>(i.o[slot::shfl::c]);
   const auto each = [&](auto lane_and_ok) {

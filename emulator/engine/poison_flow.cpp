@@ -1,7 +1,7 @@
 // What each instruction does with values that nobody wrote (flow.cpp): it moves them, computes with them (the
-// result is such a value too), stores them in shared or local memory (which then holds nothing), or it depends
-// on them: addresses, branches, what other threads and engines see. An instruction that is not named there
-// depends on its operands, so that no use is lost where a rule is missing.
+// result is such a value too), stores them in shared or local memory (which then holds nothing), or it
+// depends on them: addresses, branches, what other threads and engines see. An instruction that is not named
+// there depends on its operands, so that no use is lost where a rule is missing.
 #include <algorithm>
 #include <cstring>
 

@@ -62,10 +62,10 @@ struct Access {
   int32_t barrier = -1, phase = 0;  // the last mbarrier wait of its warp
   Origin at;
   Path path = Path::Generic;
-  bool strong = false;  // atomic, relaxed, volatile or stronger
+  bool strong = false;     // atomic, relaxed, volatile or stronger
   bool unwritten = false;  // of a copy: of bytes that nobody wrote
   uint8_t scope = 0;       // of a strong one
-  uint8_t adds = 0;     // of a reduction without a result, what it may be exchanged with: commutes_
+  uint8_t adds = 0;        // of a reduction without a result, what it may be exchanged with: commutes_
 };
 
 struct CopyParts;

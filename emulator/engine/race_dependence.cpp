@@ -254,9 +254,8 @@ DependencyId Dependences::stored(const Exec& x, size_t lane, uint32_t k) {
 template <class F>
 void Dependences::each_element(const Exec& x, uint64_t first, uint32_t size, F&& f) {
   const Flow flow = rule_of(x.instr->fn).flow;
-  const uint32_t bytes = flow == Flow::Load || flow == Flow::Store
-                             ? static_cast<uint32_t>(x.instr->m[slot::ld::bytes])
-                             : size;
+  const uint32_t bytes =
+      flow == Flow::Load || flow == Flow::Store ? static_cast<uint32_t>(x.instr->m[slot::ld::bytes]) : size;
   for (uint32_t k = 0; k * bytes < size; ++k) f(k, first + k * bytes, bytes);
 }
 
@@ -273,8 +272,8 @@ void Dependences::strong_read(const Exec& x, int lane, uint64_t address, uint32_
 
 void Dependences::strong_write(const Exec& x, int lane, uint64_t address, uint32_t size) {
   static const Handler atom = handler("atom");
-  const bool adds = x.instr->fn == atom &&
-                    static_cast<Reduction>(x.instr->m[slot::atom::operation]) != Reduction::Exch;
+  const bool adds =
+      x.instr->fn == atom && static_cast<Reduction>(x.instr->m[slot::atom::operation]) != Reduction::Exch;
   each_element(x, address, size, [&](uint32_t k, uint64_t first, uint32_t bytes) {
     DependencyId& flag = flags_[{first, bytes}];
     flag = both(adds ? flag : 0, stored(x, static_cast<size_t>(lane), k));

@@ -49,8 +49,8 @@ class Dependences {
   void overwritten(const Cta& cta, uint32_t offset, uint32_t size);
   // An asynchronous operation reads these bytes.
   void taken(const Cta& cta, uint32_t offset, uint32_t size);
-  // Of these lanes of a read (by the number of its first element) those on which neither what this lane of the
-  // running store stores, nor where, nor whether at all depends.
+  // Of these lanes of a read (by the number of its first element) those on which neither what this lane of
+  // the running store stores, nor where, nor whether at all depends.
   uint32_t apart(const Exec& x, int lane, const Instr& load, uint32_t read, uint32_t lanes);
   bool used(const Instr& load, uint32_t read, uint32_t lanes) const;
 

@@ -94,12 +94,12 @@ void Races::compare(const Slot& first, int8_t lane, bool first_writes, uint32_t 
       return;
     }
   }
-  // A write that depends on the read, through other threads: no read sees what depends on it (PTX ISA 8.10.4).
-  // Else the read matters if its value is used, also later.
+  // A write that depends on the read, through other threads: no read sees what depends on it (PTX
+  // ISA 8.10.4). Else the read matters if its value is used, also later.
   if (writer_ && generics && !first_writes && !a.strong && a.read && place == Place::Global &&
       !asks_of_reads_ && !covered(v, kHappens, a, lane)) {
-    const uint32_t apart = follows_->apart(*writer_, writer_lane_, *a.at.instr, a.read,
-                                           lane < 32 ? 1u << lane : a.lanes);
+    const uint32_t apart =
+        follows_->apart(*writer_, writer_lane_, *a.at.instr, a.read, lane < 32 ? 1u << lane : a.lanes);
     if (apart && late_.size() < kMostLate) late_.push_back({first.record, second, apart, rank, address});
     if (late_.size() < kMostLate) return;
   }

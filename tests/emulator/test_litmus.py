@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 
 import numpy as np
@@ -144,6 +144,41 @@ def launched(program: Program, schedule: Schedule) -> tuple[tuple[int, ...], Run
     return tuple(int(v) for v in values), done
 
 
+def look_backs(
+    named: Callable[..., Program], places: tuple[tuple[int, int], ...], scope: str
+) -> Iterator[Program]:
+    """A word passes on what depends on a read, before another thread writes what was read."""
+    flag, ready = write("f", 1, "relaxed", scope, uses=(0,)), until("f", 1, "relaxed", scope)
+    yield named("look-back", (read("x"), flag), (ready, write("x", 2)))
+    yield named(
+        "look-back-constant",
+        (read("x"), write("f", 1, "relaxed", scope)),
+        (ready, write("x", 2)),
+    )
+    yield named("look-back-once", (read("x"), flag), (read("f", "relaxed", scope), write("x", 2)))
+    if scope == "gpu":
+        yield named(
+            "look-back-other",
+            (read("y"), read("x"), write("f", 1, "relaxed", uses=(0,))),
+            (ready, write("x", 2)),
+        )
+        yield named(
+            "look-back-late",
+            (read("y"), write("f", 1, "relaxed", uses=(0,)), read("x")),
+            (ready, write("x", 2)),
+        )
+        three = ((0, 0), (0, 0), places[1])
+        relayed = (until("g"), write("x", 2))
+        for name, uses, kind in (
+            ("look-back-relay", (), "await"),
+            ("look-back-relay-value", (0,), "read"),
+            ("look-back-relay-constant", (), "read"),
+        ):
+            seen = Op(kind, "f", 1, "relaxed", "gpu")
+            hop = (seen, write("g", 1, "relaxed", uses=uses))
+            yield named(name, (read("x"), flag), hop, relayed, at=three)
+
+
 def programs() -> Iterator[Program]:
     """Every shape with the orders, scopes and places that change its result."""
     for place, places in PLACES.items():
@@ -231,36 +266,7 @@ def programs() -> Iterator[Program]:
                     yield named(
                         f"lock-early-{kind}", *owner, taker[0], (fence(kind, scope), BAR, read("x")), at=four
                     )
-            # Look-back: a word passes on what depends on a read, before another thread writes what was read.
-            flag, ready = write("f", 1, "relaxed", scope, uses=(0,)), until("f", 1, "relaxed", scope)
-            yield named("look-back", (read("x"), flag), (ready, write("x", 2)))
-            yield named(
-                "look-back-constant",
-                (read("x"), write("f", 1, "relaxed", scope)),
-                (ready, write("x", 2)),
-            )
-            yield named("look-back-once", (read("x"), flag), (read("f", "relaxed", scope), write("x", 2)))
-            if scope == "gpu":
-                yield named(
-                    "look-back-other",
-                    (read("y"), read("x"), write("f", 1, "relaxed", uses=(0,))),
-                    (ready, write("x", 2)),
-                )
-                yield named(
-                    "look-back-late",
-                    (read("y"), write("f", 1, "relaxed", uses=(0,)), read("x")),
-                    (ready, write("x", 2)),
-                )
-                three = ((0, 0), (0, 0), places[1])
-                relayed = (until("g"), write("x", 2))
-                for name, uses, kind in (
-                    ("look-back-relay", (), "await"),
-                    ("look-back-relay-value", (0,), "read"),
-                    ("look-back-relay-constant", (), "read"),
-                ):
-                    seen = Op(kind, "f", 1, "relaxed", "gpu")
-                    hop = (seen, write("g", 1, "relaxed", uses=uses))
-                    yield named(name, (read("x"), flag), hop, relayed, at=three)
+            yield from look_backs(named, places, scope)
             # Through a third thread that only relays: Fence-SC order spans one observation.
             if place == "gpu":
                 relay = (until("l"), write("k", 1, "relaxed"))

@@ -29,7 +29,9 @@ BLOCK = """
 @%p1 st.shared.u32 [%r6], %r1; bar.sync 0; ld.shared.v2.u32 {%r3, %r4}, [1024]; add.u32 %r3, %r3, %r4;"""
 PUBLISH = "or.b32 %r3, %r3, 0x1000; @%p0 st.relaxed.gpu.global.u32 [%rd2], %r3;"
 POLL = "P: ld.relaxed.gpu.global.u32 %r3, [%rd2]; setp.eq.u32 %p3, %r3, 0; @%p3 bra P;"
-POLL_ATOM = POLL.replace("ld.relaxed.gpu.global.u32 %r3, [%rd2]", "atom.relaxed.gpu.global.add.u32 %r3, [%rd2], 0")
+POLL_ATOM = POLL.replace(
+    "ld.relaxed.gpu.global.u32 %r3, [%rd2]", "atom.relaxed.gpu.global.add.u32 %r3, [%rd2], 0"
+)
 PREFIX = f"@!%p0 bra Q; {POLL} st.shared.u32 [1040], %r3; Q: bar.sync 0; ld.shared.u32 %r3, [1040];"
 SCATTER = "sub.u32 %r3, %r3, 0x1000; mad.wide.u32 %rd1, %r3, 4, %rd1; st.global.u32 [%rd1], 7;"
 

@@ -19,7 +19,7 @@ CHECKS = {  # what each program compares
     "functions": 1,
     "groups": 5,
     "pipelines": 3,
-    "reductions": 7,
+    "reductions": 8,
     "sorts": 4,
     "mem_eff_backward": 3,
 }

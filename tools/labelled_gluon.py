@@ -40,15 +40,17 @@ class _Ran(Exception):
     """The program of a test has run; the rest of the test only reads the race checker's report."""
 
 
-def _on_the_cpu() -> AbstractContextManager[Any]:
+def on_the_cpu() -> AbstractContextManager[Any]:
     """Tensors that a program asks for on a GPU are made on the CPU."""
     import torch
 
     class Cpu(torch.overrides.TorchFunctionMode):  # type: ignore[misc]
-        """`device="cuda"` as `device="cpu"`."""
+        """`device="cuda"` as `device="cpu"`; tensors are said to be on the GPU."""
 
         def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             kwargs = dict(kwargs or {})
+            if func == torch.Tensor.is_cuda.__get__:  # type: ignore[attr-defined]
+                return True
             if str(kwargs.get("device", "")).startswith("cuda"):
                 kwargs["device"] = "cpu"
             return func(*args, **kwargs)
@@ -172,7 +174,7 @@ def run(module: types.ModuleType, program: LabelledProgram, faulty: bool) -> Lab
     module.run_in_process = in_this_process  # type: ignore[attr-defined]
     refused, block = "", None
     try:
-        with _on_the_cpu(), tileproof.triton.emulate(raises=False) as block:
+        with on_the_cpu(), tileproof.triton.emulate(raises=False) as block:
             program.function(**program.arguments)
     except _Ran:
         pass

@@ -18,6 +18,7 @@ from triton.backends.driver import GPUDriver
 
 # Triton caches kernels by device number: a number of its own keeps real devices' kernels apart.
 DEVICE = 0x5100
+THREAD_REGISTERS = 255  # the most that a thread may have
 _STAGE = "tileproof-ptx-2"  # in the key of Triton's cache: another number for another text
 PROPERTIES = {
     "max_shared_mem": limits.MAX_SHARED_BYTES, "max_num_regs": limits.REGISTERS,
@@ -58,10 +59,14 @@ class _Utils:
         return dict(PROPERTIES)
 
     def load_binary(self, name: str, image: bytes, shared: int, device: int) -> tuple[Any, ...]:
-        """(module, function, registers, spills, maximum threads); modules are parsed once."""
+        """(module, function, registers, spills, maximum threads); modules are parsed once.
+
+        PTX has no number of registers: the most that a thread may have, as host code divides by it.
+        """
         if image not in self.modules:
             self.modules[image] = Module.from_ptx(image.decode())
-        return None, (self.modules[image], image.decode(), name), 0, 0, limits.MAX_THREADS
+        function = (self.modules[image], image.decode(), name)
+        return None, function, THREAD_REGISTERS, 0, limits.MAX_THREADS
 
     def unload_module(self, module: Any) -> None:
         """No-op: no resource is held."""

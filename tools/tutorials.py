@@ -1,6 +1,6 @@
 """Tutorials of Triton and Gluon in an `emulate()` block: `python -m tileproof.tools.tutorials FILE...`.
 
-A tutorial runs as a program, unmodified but for `--replace OLD=NEW` (its sizes are a card's) and without its
+A tutorial runs as a program, unmodified but for `--replace OLD NEW` (its sizes are a card's) and without its
 benchmarks. It compares its values itself. Tensors that it asks for on a GPU are made on the CPU. Nothing of the
 tutorials is kept here.
 """
@@ -72,7 +72,9 @@ def run(file: Path, replacements: list[tuple[str, str]], arguments: list[str]) -
         finally:
             sys.argv = argv
     launches, errors = (len(block.launches), block.errors) if block else (0, ())
-    lines = [f"{file.name}: {ended}, {launches} launches, {len(errors)} errors, {time.monotonic() - began:.0f} s"]
+    lines = [
+        f"{file.name}: {ended}, {launches} launches, {len(errors)} errors, {time.monotonic() - began:.0f} s"
+    ]
     return "\n".join([*lines, block.text(errors)] if block and errors else lines)
 
 
@@ -81,14 +83,13 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("file", type=Path, nargs="+", help="tutorials")
-    parser.add_argument("--replace", action="append", default=[], metavar="OLD=NEW", help="text, as a size")
+    parser.add_argument(
+        "--replace", action="append", nargs=2, default=[], metavar=("OLD", "NEW"), help="text, as a size"
+    )
     parser.add_argument("--argument", action="append", default=[], help="of the tutorial's command line")
     given = parser.parse_args()
-    replacements = [tuple(one.split("=", 1)) for one in given.replace]
-    if any(len(pair) != 2 for pair in replacements):
-        parser.error("--replace needs OLD=NEW")
     for file in given.file:
-        print(run(file, [(old, new) for old, new in replacements], given.argument), flush=True)
+        print(run(file, [(old, new) for old, new in given.replace], given.argument), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """Tutorials of Triton and Gluon in an `emulate()` block: `python -m tileproof.tools.tutorials FILE...`.
 
 A tutorial runs as a program, unmodified but for `--replace OLD NEW` (its sizes are a card's) and without its
-benchmarks. It compares its values itself. Tensors that it asks for on a GPU are made on the CPU. Nothing of the
-tutorials is kept here.
+benchmarks. It compares its values itself. Tensors that it asks for on a GPU are made on the CPU. Nothing of
+the tutorials is kept here.
 """
 
 from __future__ import annotations

@@ -260,7 +260,7 @@ class Execution:
         n = len(self.events)
         return any((a, a) in closure(steps, n) for a in range(n))
 
-    def observed(self) -> Pairs:
+    def reads_from(self) -> Pairs:
         """Reads with the writes that they take their values from."""
         return {(e.number, e.seen) for e in self.events if e.seen is not None}
 
@@ -357,5 +357,5 @@ def outcomes(program: Program) -> set[tuple[int, ...]]:
 def racy(program: Program) -> set[str]:
     """The locations that race in some execution."""
     every = list(executions(program))
-    possible = {pair for execution in every for pair in execution.observed()}
+    possible = {pair for execution in every for pair in execution.reads_from()}
     return {where for execution in every for where in execution.races(possible)}

@@ -15,7 +15,7 @@
 namespace tileproof {
 
 namespace {
-constexpr size_t kMostKept = 1 << 23;  // reads in all sets; a larger union keeps one of its parts
+constexpr size_t kMostKept = 1 << 23;  // reads in all sets; a larger union keeps a part only
 
 Handler handler(const char* name) { return handler_table()[static_cast<size_t>(handler_ids().at(name))]; }
 
@@ -120,7 +120,7 @@ void Dependences::before(const Exec& x) {
   uses_.fill(0);
   gives_.fill(0);
   if (flow == Flow::Load)
-    for (Lanes& one : elements_) one.fill(0);
+    for (Lanes& element : elements_) element.fill(0);
   if (i.fn == shfl) from_ = shuffle_sources(x, i);
   const bool followed = flow == Flow::WarpCompute || i.fn == shfl || i.fn == vote;
   const bool carried = flow == Flow::Carry;  // into the condition code

@@ -4,7 +4,7 @@
 //
 // A set may lack reads, and then an ordered pair is reported; it never has a read that the value does not
 // depend on by the program's text. A read counts as used as soon as something follows from it that is not
-// followed further: then a read that does not is one whose value nothing depends on.
+// followed further. Nothing depends on the value of a read that is not used.
 #pragma once
 
 #include <array>
@@ -40,8 +40,8 @@ class Dependences {
   void skipped(const Warp& w, const Instr& i, uint32_t lanes);
   void branch(const Warp& w, const Instr& i, uint32_t lanes);
 
-  // A lane of the running instruction loads, by a weak load (whose number, 0 for the first lane, is returned)
-  // or a strong one, or stores.
+  // A lane of the running instruction loads weakly (`read`: the load's number, 0 for its first lane; returns
+  // it), loads strongly, or stores strongly.
   uint32_t weak_read(const Exec& x, int lane, uint32_t read);
   void strong_read(const Exec& x, int lane, uint64_t address, uint32_t size);
   void strong_write(const Exec& x, int lane, uint64_t address, uint32_t size);

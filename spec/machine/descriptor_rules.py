@@ -134,7 +134,7 @@ MATRIX = (
     _reserved(30, 2),
     Field("stride byte offset", 32, 14, ()),
     Field("constant 0b001", 46, 3, (1,)),
-    Field("base offset", 49, 3, _any(3)),
+    Field("base offset", 49, 3, _any(3)),  # not read without a swizzle
     Field("absolute leading address, sm_103a only", 52, 1, (0,)),
     _reserved(53, 8),
 )
@@ -142,10 +142,6 @@ SWIZZLE = {
     False: Field("swizzle", 61, 3, _SWIZZLES),
     True: Field("swizzle", 61, 3, (1,)),
 }
-
-MATRIX_CONFLICTS = (
-    Conflict("swizzle", (0,), "base offset", _any(3)[1:], "without a swizzle there is no pattern to offset"),
-)
 
 
 def wrong_instruction(
@@ -164,12 +160,11 @@ def wrong_instruction(
 
 def wrong_matrix(word: int, *, transposed_tf32: bool = False) -> str:
     """What is wrong with a shared-memory matrix descriptor; empty: nothing."""
-    fields = (*MATRIX, SWIZZLE[transposed_tf32])
-    for field in fields:
+    for field in (*MATRIX, SWIZZLE[transposed_tf32]):
         wrong = _wrong(word, field, True, "shared-memory descriptor")
         if wrong:
             return wrong
-    return _clash(word, MATRIX_CONFLICTS, fields, "shared-memory descriptor")
+    return ""
 
 
 def _clash(word: int, rules: tuple[Conflict, ...], fields: tuple[Field, ...], what: str) -> str:
@@ -215,7 +210,7 @@ def handed_over() -> tuple[list[object], list[object], list[object]]:
         for f in FORMATS.values()
     ]
     matrix: list[object] = [
-        ([plain(field) for field in (*MATRIX, swizzle)], rules(MATRIX_CONFLICTS))
+        ([plain(field) for field in (*MATRIX, swizzle)], rules(()))
         for swizzle in (SWIZZLE[False], SWIZZLE[True])
     ]
     shapes: list[object] = [

@@ -101,8 +101,9 @@ def test_every_bit_of_the_matrix_descriptor() -> None:
         assert _engine.wrong_matrix(flipped, transposed_tf32=True) == transposed and transposed
     atoms = SmemDescriptor(0x4000, 2048, 512, "128B_ATOM_32B").encode()
     assert rules.wrong_matrix(atoms) and not rules.wrong_matrix(atoms, transposed_tf32=True)
+    # A base offset is not read without a swizzle; Triton's copies of scale factors have one.
     unswizzled = SmemDescriptor(0x4000, 128, 256, "none").encode() | 1 << 49
-    assert "no pattern" in rules.wrong_matrix(unswizzled) == _engine.wrong_matrix(unswizzled)
+    assert not rules.wrong_matrix(unswizzled) and not _engine.wrong_matrix(unswizzled)
 
 
 def test_the_descriptors_that_libraries_write_pass() -> None:

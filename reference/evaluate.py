@@ -72,7 +72,7 @@ class Evaluation:
 
     def _over(self, name: str, group: int, cta: int | None) -> StageValue[Any]:
         """The stage over the group's terms, found once for the same ones in all that share."""
-        stage, terms = self.stage(name), self._terms(name, group, cta)
+        stage, terms = self.stage(name), self.terms(name, group, cta)
         key = (name, group, cta, tuple(id(term) for term in terms))
         if key not in self.shared:
             with np.errstate(invalid="ignore", over="ignore"):
@@ -83,7 +83,7 @@ class Evaluation:
         kept: StageValue[Any] = self.shared[key][1]
         return kept
 
-    def _terms(self, name: str, group: int, cta: int | None) -> tuple[Any, ...]:
+    def terms(self, name: str, group: int, cta: int | None) -> tuple[Any, ...]:
         """The inputs of a stage over a group, in the forms that the stage reads."""
         reads = self.stage(name).reads
         return tuple(
@@ -92,6 +92,16 @@ class Evaluation:
             else self.term(source, group, reads[source])
             for source in self.stage(name).inputs
         )
+
+    def block_slices(self, group: int, cta: int | None) -> list[slice]:
+        """Each k-block of the group as a slice of the walked axis of its arrays."""
+        walked = self.problem.walked
+        return [
+            self._within(
+                group, walked, self.problem.region(self.inputs, self.tiling, TileCoord(group, cta, block), walked)
+            )
+            for block in range(self.problem.k_blocks(self.inputs, self.tiling, group))
+        ]
 
     def over_blocks(self, name: str, group: int, cta: int | None, first: int, end: int) -> StageValue[Any]:
         """A stage that sums over the walked axis, over k-blocks `first` .. `end` - 1 alone."""
@@ -107,7 +117,7 @@ class Evaluation:
             )
             if walked in self.axes(source)
             else term
-            for source, term in zip(stage.inputs, self._terms(name, group, cta), strict=True)
+            for source, term in zip(stage.inputs, self.terms(name, group, cta), strict=True)
         }
         with np.errstate(invalid="ignore", over="ignore"):
             result = stage.over(self.m, terms)

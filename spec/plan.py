@@ -199,6 +199,21 @@ class FinishedObservation:
 
 
 @dataclass(frozen=True)
+class ProductOrder:
+    """In which order the products of MMA stage `stage` are added in its accumulator: 16 at a time as k
+    ascends, one k-block after the other.
+
+    `operands`: of a stage with several products, inputs that tell them apart, in order of issue. `runs`: where
+    k does not simply ascend, its ranges (first, end) in order of issue, for each accumulator; what several
+    accumulators hold is added in f32.
+    """
+
+    stage: str
+    operands: tuple[str, ...] = ()
+    runs: tuple[tuple[tuple[int, int], ...], ...] = ()
+
+
+@dataclass(frozen=True)
 class KernelPlan:
     """Everything a kernel and its checks must agree on, for one variant.
 
@@ -225,6 +240,7 @@ class KernelPlan:
     tmem: tuple[TmemTile, ...] = ()
     tmem_columns: int = 0
     mmas: tuple[Mma, ...] = ()
+    ordered: tuple[ProductOrder, ...] = ()  # of other stages any order of the products is right
     # CTAs' parts of the shared axes, where they are the plan's affair: (axis, elements, CTAs along it).
     shape: tuple[tuple[str, int, int], ...] = ()
     cluster_shape: tuple[int, int, int] | None = None  # None: all CTAs of a cluster along x

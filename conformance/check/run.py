@@ -13,13 +13,14 @@ from tileproof.conformance.compare import rows
 from tileproof.conformance.compare.compare import Comparison, Divergence, compare, index, order
 from tileproof.conformance.compare.endtoend import EndToEnd
 from tileproof.conformance.compare.finished import finished_findings
+from tileproof.conformance.compare.held import Ordered
 from tileproof.conformance.compare.machine import machine_findings
 from tileproof.conformance.compare.repeat import outputs_differ
 from tileproof.conformance.compare.rows import Rows, judge_rows, plant_canaries
 from tileproof.conformance.diagnose import partial
 from tileproof.conformance.diagnose.arrays import WEAK
 from tileproof.conformance.diagnose.cause import cause, diagnose
-from tileproof.conformance.drivers.driver import ALL, Capabilities, Driver
+from tileproof.conformance.drivers.driver import ALL, Capabilities, Driver, Products
 from tileproof.conformance.judging.judged_run import JudgedRun
 from tileproof.conformance.observe.observation import BF16, Observation, axis_words, observe
 from tileproof.conformance.observe.tiles import Chain, StageTile
@@ -114,6 +115,7 @@ def run_case(
             again=repeat,
             explain=explain,
             capabilities=can,
+            products=under_test.driver.products,
         )
 
     if "schedules" not in can:  # the same launch again, in whatever order comes this time
@@ -141,14 +143,16 @@ def judge_run(
     again: Callable[[], RunResult] | None = None,
     explain: bool = True,
     capabilities: Capabilities = ALL,
+    products: Products | None = None,
 ) -> JudgedRun:
     """Everything wrong with two launches on the same inputs; the probe build (None: there is none) runs when
     production is clean.
 
     `stages` restricts the stages that are compared. `again` launches the production build again, under
     another schedule where the driver chooses; it runs when both builds are clean and production is not
-    certified for all schedules, and its outputs must be the same (`disagree`). What a driver without some of
-    `capabilities` hands back in their place is not looked at.
+    certified for all schedules, and its outputs must be the same (`disagree`). `products`: the arithmetic of
+    the driver's tensor cores. What a driver without some of `capabilities` hands back in their place is not
+    looked at.
     """
     marks = "written" in capabilities
     run = JudgedRun(
@@ -163,6 +167,7 @@ def judge_run(
     views: dict[str, Observation] = {}
     sums: dict[str, list[Rows]] = {}
     shared: Shared = {}
+    ordered = None if products is None else Ordered(plan, products)
     whole = EndToEnd(problem, inputs, tiling, shared)
     for build in ("production", "probe"):
         if faults or (build == "probe" and probe is None):
@@ -176,10 +181,10 @@ def judge_run(
         tiles = tuple(tile for tile in view.tiles if tile.stage in wanted)
         views[build] = replace(view, tiles=tiles)
         chain = Chain(inputs, index(view.tiles), shared, problem=problem, tiling=tiling)
-        result = compare(chain, tiles)
+        result = compare(chain, tiles, ordered)
         run.count(result.scores)
         parts = tuple(tile for tile in view.partials if tile.stage in wanted)
-        compared = compare(chain, parts)
+        compared = compare(chain, parts, ordered)
         run.count({partial.SCORE.format(stage=name): one for name, one in compared.scores.items()})
         sums_wrong = partial.WrongSums(chain, parts, compared, result)
         faults += sums_wrong.findings(result, build, coded=coded, explain=explain)

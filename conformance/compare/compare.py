@@ -10,17 +10,25 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from tileproof.conformance.observe.tiles import F64, Chain, Key, Reference, StageTile
+from tileproof.conformance.compare.collective import collective
+from tileproof.conformance.compare.held import ORDERED, ROUNDED, Ordered, in_order, part
+from tileproof.conformance.observe.tiles import F64, Chain, Key, Reference, StageTile, columns
+from tileproof.spec.arithmetic.terms import Bounded
 from tileproof.spec.problems.base import TileCoord
 
 
 @dataclass(frozen=True)
 class Divergence:
-    """One wrong tile: the observation, its reference, and which elements are outside the bound or missing."""
+    """One wrong tile: the observation, its reference, and which elements are outside the bound or missing.
+
+    `why`: all are within the bound, but more is known of what the kernel must hold (`compare.held`), or all
+    together are further off than roundings bring them (`compare.collective`).
+    """
 
     tile: StageTile
     reference: Reference
     wrong: npt.NDArray[np.bool_]
+    why: str = ""
 
 
 @dataclass
@@ -61,43 +69,66 @@ class Comparison:
     scores: dict[str, StageScore] = field(default_factory=dict)
 
 
-def compare(chain: Chain, tiles: Iterable[StageTile]) -> Comparison:
-    """Judges each tile alone, on the inputs that the kernel had for it.
+def compare(chain: Chain, tiles: Iterable[StageTile], ordered: Ordered | None = None) -> Comparison:
+    """Judges each tile alone, on the inputs that the kernel had for it; `ordered` knows bits of MMA stages.
 
     Tiles that were evaluated together are looked at together first, and one by one where something is wrong.
     """
     result = Comparison()
     places = {name: number for number, name in enumerate(chain.problem.stages)}
-    ordered = sorted(tiles, key=lambda t: (places[t.stage], *_in_walk(t.coord)))
-    bunches: dict[tuple[str, int, int | None], list[StageTile]] = {}
-    for tile in ordered:
+    ordered_tiles = sorted(tiles, key=lambda t: (places[t.stage], *_in_walk(t.coord)))
+    bunches: dict[Any, list[StageTile]] = {}
+    for tile in ordered_tiles:
         result.scores.setdefault(tile.stage, StageScore())
-        bunches.setdefault(chain.whole_of(tile.stage, tile.coord), []).append(tile)
+        block = tile.coord.k_block if chain.is_partial_sum(tile.stage, tile.coord) else None
+        bunches.setdefault((*chain.whole_of(tile.stage, tile.coord), block), []).append(tile)
     right = set()
     for whole, some in bunches.items():
-        right_score = _all_within_bounds(chain, some)
+        right_score = _all_right(chain, some, ordered)
         if right_score is not None:
             result.scores[whole[0]].add(right_score)
-            right.add(whole)
-    for tile in ordered:
-        if chain.whole_of(tile.stage, tile.coord) in right:
-            continue
-        reference = chain.reference(tile.stage, tile.coord, tile.rows, tile.cols)
-        found, apart = _apart(tile.value, reference.value)
-        within = _within(found, apart, reference.value, reference.bound, reference.may_be_nan)
-        if tile.written.all() and within.all():
-            result.scores[tile.stage].add(_scored(apart, reference.value, reference.bound))
-            continue
-        wrong = ~(tile.written & within)
-        found_score = score(tile.value, tile.written, reference.value, reference.bound)
-        result.scores[tile.stage].add(replace(found_score, wrong=int(wrong.sum())))
-        result.divergences.append(Divergence(tile, reference, wrong))
+            right |= {id(tile) for tile in some}
+    for tile in ordered_tiles:
+        if id(tile) not in right:
+            divergence = _judged(chain, tile, ordered, result.scores[tile.stage])
+            result.divergences += [] if divergence is None else [divergence]
     return result
 
 
-def _all_within_bounds(chain: Chain, tiles: list[StageTile]) -> StageScore | None:
-    """The score of tiles that are all of one evaluation, all written and within their bounds; None where
-    they are not, or not all of them are there.
+def _judged(chain: Chain, tile: StageTile, ordered: Ordered | None, scores: StageScore) -> Divergence | None:
+    """What is wrong with a tile, if anything; counts it in."""
+    at = chain.span(tile.stage, tile.coord.group, tile.rows, tile.cols)
+    term, bits = chain.judged(tile.stage, tile.coord), in_order(chain, tile, ordered)
+    held = part(term.held, at)
+    found, apart = _apart(tile.value, held.value)
+    may_be_nan = False if held.may_be_nan is None else held.may_be_nan
+    wrong, why = ~(tile.written & _within(found, apart, held.value, held.errors, may_be_nan)), ""
+    if not wrong.any() and bits is not None:
+        held = Bounded(columns(bits.value[at]), np.where(np.isfinite(held.errors), 0.0, np.inf))
+        wrong, why = _other_bits(found, held), ORDERED
+    if not wrong.any():
+        why = "" if bits is not None else collective(tile.value, term, at)
+        wrong = (apart > 0) if why else wrong
+    if not wrong.any():
+        scores.add(_scored(apart, held.value, held.errors))
+        return None
+    found_score = score(tile.value, tile.written, held.value, held.errors)
+    scores.add(replace(found_score, wrong=int(wrong.sum())))
+    reference = replace(chain.reference(tile.stage, tile.coord, tile.rows, tile.cols), held=held)
+    if not why and not wrong_elements(tile, reference).any():
+        why = ROUNDED
+    return Divergence(tile, reference, wrong, why)
+
+
+def _other_bits(found: F64, held: Bounded) -> npt.NDArray[np.bool_]:
+    """Elements with a finite bound that are not the bits that are held."""
+    same = (found == held.value) | (np.isnan(found) & np.isnan(held.value))
+    return np.asarray(~same & np.isfinite(held.errors))
+
+
+def _all_right(chain: Chain, tiles: list[StageTile], ordered: Ordered | None) -> StageScore | None:
+    """The score of tiles that are all of one evaluation, all written and right; None where they are not, or
+    not all of them are there.
     """
     first = tiles[0]
     if any(
@@ -106,20 +137,31 @@ def _all_within_bounds(chain: Chain, tiles: list[StageTile]) -> StageScore | Non
     ):
         return None
     term = chain.judged(first.stage, first.coord)
-    if len(tiles) == 1 or len({tile.coord for tile in tiles}) != len(tiles):
+    if len({tile.coord for tile in tiles}) != len(tiles):
         return None
     if sum(tile.value.size for tile in tiles) != term.value.size:
         return None
     value = np.empty(term.value.shape, first.value.dtype)
-    for tile in tiles:
-        at = chain.span(tile.stage, tile.coord.group, tile.rows, tile.cols)
+    places = [chain.span(tile.stage, tile.coord.group, tile.rows, tile.cols) for tile in tiles]
+    for tile, at in zip(tiles, places, strict=True):
         value[at] = tile.value.reshape(value[at].shape)
-    found, apart = _apart(value, term.value)
-    if not _within(
-        found, apart, term.value, term.errors, False if term.may_be_nan is None else term.may_be_nan
-    ).all():
+    bits = in_order(chain, first, ordered)
+    if bits is not None and bits.sound:
+        with np.errstate(invalid="ignore"):  # signalling NaNs
+            same = bool((value.astype(np.float64) == bits.value).all())
+        return StageScore(len(tiles), value.size, value.size) if same else None
+    held = term.held
+    found, apart = _apart(value, held.value)
+    may_be_nan = False if held.may_be_nan is None else held.may_be_nan
+    if not _within(found, apart, held.value, held.errors, may_be_nan).all():
         return None
-    score = _scored(apart, term.value, term.errors)
+    if bits is not None:
+        held = Bounded(bits.value, np.where(np.isfinite(held.errors), 0.0, np.inf))
+        if _other_bits(found, held).any():
+            return None
+    elif any(collective(tile.value, term, at) for tile, at in zip(tiles, places, strict=True)):
+        return None
+    score = _scored(apart, held.value, held.errors)
     score.tiles = len(tiles)
     return score
 

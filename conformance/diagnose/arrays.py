@@ -6,11 +6,13 @@ Nothing here knows a stage or a problem.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from tileproof.conformance.compare.patterns import permutation_words
 from tileproof.conformance.observe.words import plural
+from tileproof.spec import numerics
 
 F64 = npt.NDArray[np.float64]
 # What explains little: whatever else is known of the launch says more.
@@ -20,6 +22,7 @@ WEAK = ("", ALL_NAN, SOME_NAN)
 MIN_ROWS = 4  # rows of one number that must be in another order
 STEPS = (1, 2, 4, 8, 16, 32, 64)  # rows or columns by which a tile may be off
 SIDED = 8  # wrong elements on the same side of the right value, below which that may be chance
+COARSE = 16  # elements that show the number of their bits
 NEAR = 8.0  # times the bound: further off is no matter of rounding
 Region = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
 
@@ -100,6 +103,18 @@ def zeros(found: F64, wrong: npt.NDArray[np.bool_]) -> str:
     if np.isnan(found[wrong]).any():
         return SOME_NAN
     return ""
+
+
+def coarse(value: npt.NDArray[Any], wrong: npt.NDArray[np.bool_]) -> str:
+    """Of how few significant bits all elements of a tile are, where f32 would have more."""
+    seen = np.abs(value[wrong & np.isfinite(value)].astype(np.float64))
+    seen = seen[seen > 0]
+    if seen.size < COARSE:
+        return ""
+    bits = np.frexp(seen)[1] - numerics.lowest_bit(seen)
+    most = int(bits.max())
+    kept = 24 if value.dtype.itemsize == 4 else 8
+    return f"no value has more than {most} significant bits" if most < kept else ""
 
 
 def imprecise(found: F64, value: F64, bound: F64, wrong: npt.NDArray[np.bool_]) -> str:

@@ -13,6 +13,7 @@ from tileproof.conformance.compare.patterns import arrangement
 from tileproof.conformance.diagnose.arrays import (
     ALL_NAN,
     Region,
+    coarse,
     holds,
     imprecise,
     permuted,
@@ -78,13 +79,16 @@ def diagnose(
         axes=axes,
     )
     differs = bool((tile.written & wrong).any())
+    expected, bound = reference.value, reference.bound
+    if reference.held is not None:
+        expected, bound = reference.held.value, reference.held.errors
     return Finding(
         "value" if differs else "missing",
         f"{tile.stage} differs from the spec" if differs else f"{tile.stage} was never written",
         problem=place,
-        expected=float(reference.value[row, col]),
+        expected=float(expected[row, col]),
         found=found,
-        bound=float(reference.bound[row, col]),
+        bound=float(bound[row, col]),
         wrong=int(wrong.sum()),
         elements=int(wrong.size),
         pattern=arrangement(
@@ -106,6 +110,8 @@ def cause(chain: Chain, divergence: Divergence) -> str:
     tile, reference, wrong = divergence.tile, divergence.reference, divergence.wrong
     if not (tile.written & wrong).any():
         return UNWRITTEN
+    if divergence.why:
+        return "; ".join(filter(None, (divergence.why, coarse(tile.value, wrong))))
     found = np.where(tile.written, tile.value.astype(np.float64), np.nan)
     if not found.any() and reference.value.any():
         return "the tile is all zeros"

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 from tileproof.conformance.drivers.card import CardFacts, Ran
-from tileproof.conformance.drivers.driver import Capabilities
+from tileproof.conformance.drivers.driver import Capabilities, Products
 from tileproof.kernels.launch.contents import dtype_of
 from tileproof.kernels.launch.model import LaunchFile
 from tileproof.spec.machine.errors import TileproofError
@@ -39,6 +39,7 @@ class CudaDriver:
     """
 
     capabilities: Capabilities = frozenset({"written"})
+    products: Products | None = None
 
     def __init__(self, seconds: float = 20.0, worker: Sequence[str] = WORKER) -> None:
         self.seconds, self._worker = seconds, worker

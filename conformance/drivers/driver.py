@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal, Protocol, get_args
+from collections.abc import Callable
+from typing import Any, Literal, Protocol, get_args
 
+import numpy as np
+import numpy.typing as npt
 from tileproof.kernels.launch.model import LaunchFile
 from tileproof.spec.machine.run_result import RunResult
 from tileproof.spec.machine.schedule import Schedule
@@ -23,6 +26,11 @@ NOT_JUDGED: dict[Capability, str] = {
 }
 
 
+# ``total + a b`` in f32, bit for bit as the driver's tensor cores add 16 products at a time in order of k; the
+# last argument: the operands are f16.
+Products = Callable[[npt.NDArray[np.float32], npt.NDArray[Any], npt.NDArray[Any], bool], npt.NDArray[np.float32]]
+
+
 class Driver(Protocol):
     """Executes launches. `capture`: tiles as barriers publish them; `schedules`: the caller chooses when
     asynchronous operations complete; `races`: the order of all accesses is checked; `findings`: the machine
@@ -34,6 +42,11 @@ class Driver(Protocol):
 
     @property
     def capabilities(self) -> Capabilities: ...
+
+    @property
+    def products(self) -> Products | None:
+        """The arithmetic of its tensor cores; None where it is not known bit for bit."""
+        ...
 
     def run(self, launch: LaunchFile, plan: KernelPlan, schedule: Schedule, taps: bool) -> RunResult:
         """One launch; `taps` asks for captures and races where the driver has them."""

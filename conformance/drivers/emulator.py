@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
-from tileproof.conformance.drivers.driver import ALL, Capabilities
+from tileproof.conformance.drivers.driver import ALL, Capabilities, Products
 from tileproof.conformance.drivers.names import PlanNames, code_place
 from tileproof.conformance.drivers.plan_names import barrier_at, barrier_name, k_block, role_of
 from tileproof.conformance.launches.modules import load
@@ -21,6 +21,7 @@ from tileproof.emulator import (
 )
 from tileproof.emulator.causes import Allow
 from tileproof.emulator.hang import Hang
+from tileproof.emulator.products import products
 from tileproof.emulator.result import explained
 from tileproof.emulator.trace import Trace
 from tileproof.kernels.launch.model import LaunchFile
@@ -52,6 +53,10 @@ class EmulatorDriver:
     @property
     def capabilities(self) -> Capabilities:
         return ALL if self.races else ALL - {"races"}
+
+    @property
+    def products(self) -> Products:
+        return lambda total, a, b, f16: products(total, a, b, exact=self.mma == "exact", f16=f16)
 
     def run(self, launch: LaunchFile, plan: KernelPlan, schedule: Schedule, taps: bool) -> RunResult:
         return run(

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from tileproof.conformance.drivers.driver import Capabilities
+from tileproof.conformance.drivers.driver import Capabilities, Products
 from tileproof.kernels.called import HOST
 from tileproof.kernels.launch.contents import dtype_of
 from tileproof.kernels.launch.model import LaunchFile
@@ -29,6 +29,7 @@ class HostDriver:
     """
 
     capabilities: Capabilities = frozenset({"written"})
+    products: Products | None = None
     name = HOST
 
     def run(self, launch: LaunchFile, plan: KernelPlan, schedule: Schedule, taps: bool) -> RunResult:

@@ -54,12 +54,14 @@ class Reference:
     """The float64 value of a tile, how far a correct kernel may be from it, and the operands of both.
 
     `may_be_nan`: where NaN is a correct outcome too, if the bound is infinite, as an operand may be infinite.
+    `held`: a narrower interval, where more is known than the bound (`conformance.compare.held`).
     A value of NaN that no infinite operand explains must be found: it was an operand's.
     """
 
     value: F64
     bound: F64
     may_be_nan: npt.NDArray[np.bool_] | bool = False
+    held: Bounded | None = None
     _operands: Callable[[], Operands] = field(default=dict, repr=False)
 
     @cached_property
@@ -98,10 +100,10 @@ class Chain(Evaluation):
         term = self.judged(name, coord)
         at = self.span(name, coord.group, rows, cols)
         return Reference(
-            _columns(term.value[at]),
-            _columns(term.errors[at]),
-            False if term.may_be_nan is None else _columns(term.may_be_nan[at]),
-            lambda: self.operands(name, coord, rows, cols),
+            columns(term.value[at]),
+            columns(term.errors[at]),
+            False if term.may_be_nan is None else columns(term.may_be_nan[at]),
+            _operands=lambda: self.operands(name, coord, rows, cols),
         )
 
     def whole_of(self, name: str, coord: TileCoord) -> tuple[str, int, int | None]:
@@ -234,6 +236,6 @@ class Chain(Evaluation):
         return value
 
 
-def _columns(value: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def columns(value: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """A [rows] result as [rows, 1], so that every tile is two-dimensional."""
     return value if value.ndim == 2 else value.reshape(value.shape[0], -1 if value.size else 1)

@@ -449,6 +449,23 @@ PYBIND11_MODULE(_engine, m) {
         return tensor_core_block(c, a.data(), b.data(), f16);
       },
       py::arg("c"), py::arg("a"), py::arg("b"), py::arg("f16") = false);
+  m.def(
+      "tensor_core_products",
+      [](const py::buffer& c, const py::buffer& a, const py::buffer& b, bool exact, bool f16) {
+        const py::buffer_info ci = c.request(true), ai = a.request(), bi = b.request();
+        for (const py::buffer_info* one : {&ci, &ai, &bi})
+          if (one->ndim != 2 || !one->item_type_is_equivalent_to<float>() || one->strides[1] != 4 ||
+              one->strides[0] != 4 * one->shape[1])
+            throw py::value_error("matrices of f32 without gaps");
+        const py::ssize_t m = ci.shape[0], n = ci.shape[1], k = ai.shape[1];
+        if (ai.shape[0] != m || bi.shape[0] != k || bi.shape[1] != n || k % 16)
+          throw py::value_error("c [m, n], a [m, k], b [k, n], k a multiple of 16");
+        const py::gil_scoped_release free;
+        tensor_core_products(static_cast<float*>(ci.ptr), static_cast<const float*>(ai.ptr),
+                             static_cast<const float*>(bi.ptr), static_cast<int>(m), static_cast<int>(k),
+                             static_cast<int>(n), exact, f16);
+      },
+      py::arg("c"), py::arg("a"), py::arg("b"), py::kw_only(), py::arg("exact"), py::arg("f16"));
   // One row of the fast mode at a level of the processor; None where it lacks the level.
   m.def(
       "product_fast",

@@ -392,4 +392,36 @@ float tensor_core_block(float c, const float* a, const float* b, bool f16) {
   return c;
 }
 
+void tensor_core_products(float* c, const float* a, const float* b, int m, int k, int n, bool exact,
+                          bool f16) {
+  const int32_t emin = f16 ? kF16.emin() : kBf16.emin();
+  const size_t slab = static_cast<size_t>(kBlockK) * static_cast<size_t>(n);
+  std::vector<float*> out(static_cast<size_t>(m));
+  std::vector<const float*> left(static_cast<size_t>(m));
+  std::vector<int32_t> sb(exact ? slab : 0), eb(exact ? slab : 0);
+  std::vector<float> old(static_cast<size_t>(n));
+  for (int k0 = 0; k0 < k; k0 += kBlockK) {
+    const float* right = b + static_cast<size_t>(k0) * static_cast<size_t>(n);
+    for (int r = 0; r < m; ++r) {
+      const size_t row = static_cast<size_t>(r);
+      out[row] = c + row * static_cast<size_t>(n);
+      left[row] = a + row * static_cast<size_t>(k) + k0;
+    }
+    if (!exact) {
+      product_fast(out.data(), left.data(), m, right, n, n);
+      continue;
+    }
+    split_operand(right, static_cast<int>(slab), emin, sb.data(), eb.data());
+    for (size_t row = 0; row < out.size(); ++row) {
+      int32_t sa[kBlockK], ea[kBlockK];
+      std::copy_n(out[row], n, old.data());
+      split_operand(left[row], kBlockK, emin, sa, ea);
+      product_exact(out[row], sa, ea, sb.data(), eb.data(), n, n);
+      for (int j = 0; j < n; ++j)
+        if (product_special(&old[static_cast<size_t>(j)], left[row], right + j, n, kBlockK))
+          out[row][j] = old[static_cast<size_t>(j)];
+    }
+  }
+}
+
 }  // namespace tileproof

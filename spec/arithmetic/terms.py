@@ -6,6 +6,7 @@ Errors are found when they are asked for: what a term is made of is kept.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any
 
@@ -96,6 +97,11 @@ class Bounded:
         """Where the grain of each element stands among those of bf16 numbers; None: of other data."""
         return None
 
+    @property
+    def held(self) -> Bounded:
+        """What the kernel may hold, as an interval of its own: the term, but for rounded copies."""
+        return self
+
     @cached_property
     def infinite(self) -> Mask | None:
         """Where the kernel may hold an infinity or NaN that the value does not say; None: nowhere."""
@@ -166,25 +172,65 @@ def _tables() -> tuple[npt.NDArray[np.uint16], F64]:
     return ranks.astype(np.uint16), grains
 
 
+@dataclass(frozen=True)
+class Partial:
+    """Of what size the partial sums of each element are: `runs`, the sum of the magnitudes of the sums over
+    `RUNS` runs of the terms, and `squares`, the sum of the squared terms.
+    """
+
+    runs: F64
+    squares: F64
+
+    def joined(self, more: Partial) -> Partial:
+        """Of the terms of both; the narrower one's are in the other's first columns."""
+        if self.runs.shape != more.runs.shape:
+            wide, narrow = (self, more) if self.runs.size > more.runs.size else (more, self)
+            more = Partial(*(np.zeros(wide.runs.shape) for _ in range(2)))
+            width = narrow.runs.shape[-1]
+            more.runs[..., :width], more.squares[..., :width] = narrow.runs, narrow.squares
+            return wide.joined(more)
+        return Partial(self.runs + more.runs, self.squares + more.squares)
+
+    @property
+    def mean_square(self) -> F64:
+        """What the square of a partial sum is in the mean over the additions, at most, in an order that does
+        not depend on the values: 4 times that of terms with random signs, or any union of the runs.
+        """
+        return np.maximum(self.runs**2, 4 * self.squares)
+
+
 class Sum(Bounded):
     """A sum of products in one f32 accumulator; its error is found when it is asked for.
 
-    `magnitude` is the sum of |products|, `unit` what all products are multiples of, `terms` their number per
-    column, `carried` what the operands' own errors may add up to, `u` the rounding of one addition.
+    `magnitude` is the sum of |products|, `unit` what all products are multiples of (or finds it), `terms` their number per
+    column, `carried` what the operands' own errors may add up to, `u` the rounding of one addition, `partial`
+    of what size partial sums are.
     """
 
     def __init__(
         self,
         value: F64,
         magnitude: F64,
-        unit: F64,
+        unit: F64 | Callable[[], F64],
         terms: F64,
         carried: F64 | float,
         may_be_nan: Mask | None,
         u: float,
+        partial: tuple[Callable[[], Partial], ...] = (),
     ) -> None:
         super().__init__(value, 0.0, may_be_nan)
-        self.magnitude, self.unit, self.terms, self.carried, self.u = magnitude, unit, terms, carried, u
+        self.magnitude, self.terms, self.carried, self.u = magnitude, terms, carried, u
+        self._unit, self.sources = unit, partial
+
+    @cached_property
+    def unit(self) -> F64:
+        """What all products of an element are multiples of."""
+        return self._unit() if callable(self._unit) else self._unit
+
+    @cached_property
+    def partial(self) -> Partial | None:
+        """Of what size its partial sums are; None where it is not known of what it is made."""
+        return over(Partial.joined, [one() for one in self.sources]) if self.sources else None
 
     def joined(self, more: Sum) -> Sum:
         """The sum of the products of both, added up in one accumulator in any order."""
@@ -193,15 +239,17 @@ class Sum(Bounded):
             return Sum(
                 self.value + more.value,
                 self.magnitude + more.magnitude,
-                np.minimum(self.unit, more.unit),
+                lambda: np.minimum(self.unit, more.unit),
                 self.terms + more.terms,
                 self.carried + more.carried,
                 np.logical_or.reduce(nan) if nan else None,
                 max(self.u, more.u),
+                self.sources + more.sources,
             )
 
     @cached_property
-    def _found(self) -> F64:
+    def ceiling(self) -> F64:
+        """The error if nothing is known to be exact."""
         n = self.terms
         if n.size and float(n.max()) * self.u >= 1:
             raise TileproofError("too many roundings for a bound", where="terms", found=str(int(n.max())))
@@ -209,11 +257,14 @@ class Sum(Bounded):
         with np.errstate(invalid="ignore", over="ignore"):
             error = relative * self.magnitude
             error += n * F32_TINY + self.carried
-            largest = self.magnitude + error
-            bounded = finish(error, largest)
+            return finish(error, self.magnitude + error)
+
+    @cached_property
+    def _found(self) -> F64:
+        bounded = self.ceiling
+        with np.errstate(invalid="ignore", over="ignore"):
             # Every partial sum fits 24 bits, and f32's range.
-            np.multiply(self.unit, 2.0**24, out=largest)
-            fits = self.magnitude <= largest
+            fits = self.magnitude <= self.unit * 2.0**24
             if not fits.any():
                 return bounded
             fits &= (self.unit >= F32_TINY) & (self.magnitude <= F32_MAX)
@@ -249,22 +300,58 @@ def finish(error: F64, largest: F64) -> F64:
     return np.where(np.isfinite(error) & (largest <= F32_MAX), error, np.inf)
 
 
+def _f32_beyond(x: F64, sign: float) -> npt.NDArray[np.float32]:
+    """The nearest f32 that is not below `x`, or not above where `sign` is negative."""
+    near = x.astype(np.float32)
+    short = near < x if sign > 0 else near > x
+    return np.where(short, np.nextafter(near, np.float32(sign * np.inf)), near) if short.any() else near
+
+
+def _rounded_f32(form: Form, x: npt.NDArray[np.float32]) -> F64:
+    """f32 numbers in a narrower form, to nearest even."""
+    narrow = ml_dtypes.bfloat16 if form == BF16 else np.float16
+    return x.astype(narrow).astype(np.float64)
+
+
 class RoundedTerm(Bounded):
     """Another term in a narrower form; the error is found when it is asked for."""
 
     def __init__(self, form: Form, base: Bounded) -> None:
         super().__init__(base.value, 0.0, base.may_be_nan)
-        self._form, self._base = form, base
+        self.form, self.base = form, base
+
+    def rounded(self, x: npt.NDArray[np.float32]) -> F64:
+        """f32 numbers in the term's form."""
+        return _rounded_f32(self.form, x)
+
+    @cached_property
+    def held(self) -> Bounded:
+        """The numbers of the form between the roundings of both ends: rounding is monotone, so that where
+        both are one number the kernel holds just that.
+        """
+        errors = self.base.error
+        with np.errstate(invalid="ignore", over="ignore"):
+            low, high = (
+                _rounded_f32(self.form, _f32_beyond(self.value + sign * errors, sign)) for sign in (-1.0, 1.0)
+            )
+            error = (high - low) * (0.5 + 8 * U_F64)  # both ends are inside
+            value = (low + high) / 2
+            if np.isfinite(error).all() and np.isfinite(errors).all():
+                return Bounded(value, error, self.may_be_nan)
+            alike = low == high  # infinities
+            known = np.isfinite(errors) & (alike | np.isfinite(error))
+            value = np.where(known, np.where(alike, low, value), self.value)
+            return Bounded(value, np.where(known, np.where(alike, 0.0, error), np.inf), self.may_be_nan)
 
     @cached_property
     def _found(self) -> F64 | float:
-        unit, tiny, largest = _FORMS[self._form]
-        error, magnitude_bound = self._base.errors, self._base.magnitude_bound
+        unit, tiny, largest = _FORMS[self.form]
+        error, magnitude_bound = self.base.errors, self.base.magnitude_bound
         with np.errstate(invalid="ignore", over="ignore"):
             wider = np.where(magnitude_bound <= largest, error + unit * magnitude_bound + tiny / 2, np.inf)
             kept = np.array(error == 0)
             if kept.any():
-                kept[kept] = np.ravel(round_in(self._form, self.value[kept]) == self.value[kept])
+                kept[kept] = np.ravel(round_in(self.form, self.value[kept]) == self.value[kept])
         return np.where(kept, 0.0, wider)
 
     @property

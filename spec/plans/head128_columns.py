@@ -31,6 +31,7 @@ from tileproof.spec.plan import (
     KernelPlan,
     Mma,
     OutputObservation,
+    ProductOrder,
     SmemObservation,
     SmemTile,
     Swizzle,
@@ -103,6 +104,12 @@ def plan(d_qk: int) -> KernelPlan:
         smem=smem,
         tmem=_tensor_memory(rope),
         mmas=_mmas(rope),
+        ordered=(
+            ProductOrder("P", runs=tuple(_runs(rank, rope) for rank in range(CLUSTER))),
+            ProductOrder("dP", runs=tuple(_runs(rank, 0) for rank in range(CLUSTER))),
+            ProductOrder("dQ"),
+            ProductOrder("dKV", ("S", "dS")),
+        ),
         observations=(
             OutputObservation("delta", "delta", "[s_q, h_q]"),
             TmemObservation("P", tile="P", barrier="p_ready", summed=True),
@@ -179,6 +186,13 @@ _ROLES = (
         "delta first; then adds each part of the dKV tile to the rows `indices` of dKV",
     ),
 )
+
+
+def _runs(rank: int, rope: int) -> tuple[tuple[int, int], ...]:
+    """The columns of a rank in the order in which they are multiplied."""
+    lower, upper = rank * V_CTA, rank * V_CTA + HALF_COLS
+    narrow = ((D_V + rank * rope, D_V + (rank + 1) * rope),) if rope else ()
+    return ((lower, lower + HALF_COLS), *narrow, (upper, upper + HALF_COLS))
 
 
 def _mmas(rope: int) -> tuple[Mma, ...]:

@@ -14,6 +14,7 @@ from tileproof.spec.plan import (
     KernelPlan,
     Mma,
     OutputObservation,
+    ProductOrder,
     SmemTile,
     TmemObservation,
     TmemTile,
@@ -70,6 +71,7 @@ def plan(d_qk: int) -> KernelPlan:
         smem=smem,
         # Layout B: 64 lanes hold a row's first 32 columns, the other 64 lanes its last 32.
         tmem=(TmemTile("P", column=0, columns=B_TOPK // 2, stages=P_STAGES, layout="B", holds="q k^T, f32"),),
+        ordered=(ProductOrder("P"),),
         mmas=(
             Mma(
                 name="P",

@@ -28,6 +28,7 @@ from tileproof.spec.plan import (
     KernelPlan,
     Mma,
     OutputObservation,
+    ProductOrder,
     SmemObservation,
     SmemTile,
     TmemObservation,
@@ -51,6 +52,7 @@ Majors = tuple[Literal["K", "MN"], Literal["K", "MN"]]
 
 HEADS = 64
 DQ_N = 256
+LO = D_V // 2  # columns of keys that arrive first, those of RoPE with them
 DKV_M = 128
 DKV_STAGES = 2
 HI_PARTS = 2
@@ -89,6 +91,12 @@ def plan(d_qk: int) -> KernelPlan:
         smem=smem,
         tmem=_tensor_memory(rope),
         mmas=_mmas(d_qk),
+        ordered=(
+            ProductOrder("P", runs=(((0, LO), (D_V, d_qk), (LO, D_V)),)),
+            ProductOrder("dP"),
+            ProductOrder("dQ"),
+            ProductOrder("dKV", ("S", "dS")),
+        ),
         observations=(
             OutputObservation("delta", "delta", "[s_q, h_q]"),
             TmemObservation("P", tile="P", barrier="p_ready"),

@@ -11,6 +11,7 @@ from tileproof.spec.plan import (
     KernelPlan,
     Mma,
     OutputObservation,
+    ProductOrder,
     SmemTile,
     TmemObservation,
     TmemTile,
@@ -70,6 +71,7 @@ def plan() -> KernelPlan:
             ),
             SmemTile("tmem_base", TMEM_BASE, 4, 1, 1, 1, "u32", "none", "K", "what tcgen05.alloc returned"),
         ),
+        ordered=(ProductOrder("product"),),
         tmem=(TmemTile("accumulator", 0, COLUMNS, 1, "D", "A B^T, f32"),),
         mmas=(Mma("product", "f16", 1, ROWS, COLUMNS, BLOCK, "A", "B", "accumulator", "K", "K"),),
         observations=(

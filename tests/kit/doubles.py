@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from tileproof.conformance.drivers.driver import ALL, Capabilities
+from tileproof.conformance.drivers.driver import ALL, Capabilities, Products
 from tileproof.spec.machine import tmem
 from tileproof.spec.machine.run_result import Capture, Output, RunResult
 from tileproof.spec.machine.schedule import Schedule
@@ -31,6 +31,7 @@ class Driven:
     do: Callable[[Any, KernelPlan, Schedule, bool], RunResult] = field(repr=False)
     capabilities: Capabilities = ALL
     name: str = "double"
+    products: Products | None = None
 
     def run(self, launch: Any, plan: KernelPlan, schedule: Schedule, taps: bool) -> RunResult:
         return self.do(launch, plan, schedule, taps)

@@ -102,7 +102,7 @@ class Recorder:
 
     def __init__(self, limit: int = 0, strict: bool = True) -> None:
         self._emulator = EmulatorDriver(strict=strict, instruction_limit=limit)
-        self.capabilities = self._emulator.capabilities
+        self.capabilities, self.products = self._emulator.capabilities, self._emulator.products
         self.first: RunResult | None = None
 
     def run(self, launch: LaunchFile, plan: KernelPlan, schedule: Schedule, taps: bool) -> RunResult:

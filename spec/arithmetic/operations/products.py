@@ -11,7 +11,7 @@ from tileproof.spec.arithmetic.forms import F32, F64, Form, round_in
 from tileproof.spec.arithmetic.formula import PRODUCT, SUM, Formula, latex_axis, side_by_side, wrap
 from tileproof.spec.arithmetic.operation import Operation
 from tileproof.spec.arithmetic.sums import RowSums
-from tileproof.spec.arithmetic.terms import Bounded, Mask, Sum, either
+from tileproof.spec.arithmetic.terms import Bounded, Mask, Partial, Sum, either
 from tileproof.spec.machine import tensor_core
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.numerics import F32_TINY, U_F32, U_F32_RZ, round_f32
@@ -39,6 +39,26 @@ def _product_may_be_nan(a: Bounded, b: Bounded, shape: tuple[int, ...]) -> Mask 
     if b.infinite is not None:
         may_be_nan |= np.asarray(b.infinite.any(axis=0))[None, :]
     return may_be_nan
+
+
+RUNS = 8  # of the terms of a sum, for the size of its partial sums
+
+
+def _runs(count: int) -> list[slice]:
+    ends = np.linspace(0, count, RUNS + 1).astype(int)
+    return [slice(first, last) for first, last in pairwise(ends.tolist())]
+
+
+def _partial(a: F64, b: F64) -> Partial:
+    with np.errstate(invalid="ignore", over="ignore"):
+        runs = sum(np.abs(a[:, run] @ b[run]) for run in _runs(a.shape[1]))
+        return Partial(np.asarray(runs), (a * a) @ (b * b))
+
+
+def _partial_of_rows(each: F64) -> Partial:
+    with np.errstate(invalid="ignore", over="ignore"):
+        runs = sum(np.abs(each[..., run].sum(axis=-1)) for run in _runs(each.shape[-1]))
+        return Partial(np.asarray(runs), np.asarray((each * each).sum(axis=-1)))
 
 
 def _in_print(m: Any, a: Formula, b: Formula, more: str = "") -> None:
@@ -72,10 +92,6 @@ class MatMul(Operation):
             value = a.value @ b.value
             shape = value.shape
             magnitude = a.aligned @ b.aligned
-            if a.value.shape[1]:
-                unit = np.multiply.outer(a.least_grain(1), b.least_grain(0))
-            else:
-                unit = np.full(shape, np.inf)
             carried: F64 | float = 0.0
             if not a.exact:
                 carried = carried + a.errors @ b.magnitude_bound
@@ -84,7 +100,16 @@ class MatMul(Operation):
             if not isinstance(carried, float) and carried.size and np.isnan(carried.min()):
                 carried = np.where(np.isnan(carried), np.inf, carried)
         terms = np.full(shape[1], float(a.value.shape[1]))
-        return Sum(value, magnitude, unit, terms, carried, _product_may_be_nan(a, b, shape), U_F32_RZ)
+        may_be_nan = _product_may_be_nan(a, b, shape)
+
+        def unit() -> F64:
+            if not a.value.shape[1]:
+                return np.full(shape, np.inf)
+            return np.asarray(np.multiply.outer(a.least_grain(1), b.least_grain(0)))
+
+        return Sum(
+            value, magnitude, unit, terms, carried, may_be_nan, U_F32_RZ, (lambda: _partial(a.value, b.value),)
+        )
 
     def text(self, m: Any, a: Formula, b: Formula) -> Formula:
         m.operations.append("matmul")
@@ -142,11 +167,12 @@ class Accumulate(Operation):
             return Sum(
                 joined(total.value, more.value, np.add),
                 joined(total.magnitude, more.magnitude, np.add),
-                joined(total.unit, more.unit, np.minimum),
+                lambda: joined(total.unit, more.unit, np.minimum),
                 joined(total.terms, more.terms, np.add),
                 carried,
                 may_be_nan,
                 total.u,
+                total.sources + more.sources,
             )
 
     def text(self, m: Any, total: Formula, a: Formula, b: Formula) -> Formula:
@@ -205,7 +231,10 @@ class SumOfRows(Operation):
             if infinite is not None:
                 may_be_nan = np.asarray(np.broadcast_to(infinite, each.shape).any(axis=-1))
             terms = np.full(1, float(each.shape[-1]))
-            return Sum(each.sum(axis=-1), magnitude, unit, terms, carried, may_be_nan, U_F32)
+            return Sum(
+                each.sum(axis=-1), magnitude, unit, terms, carried, may_be_nan, U_F32,
+                (lambda: _partial_of_rows(each),),
+            )  # fmt: skip
 
     def text(self, m: Any, a: Formula, b: Formula | None = None, products: Form = F32) -> Formula:
         m.operations.append("rowsum")

@@ -305,7 +305,7 @@ def test_what_this_machine_lacks_is_not_run() -> None:
 class Card(EmulatorDriver):
     """Hands back of a launch what a card does, from the emulator: outputs and marks, no captures."""
 
-    name, capabilities = "cuda: a double", CudaDriver.capabilities
+    name, capabilities, products = "cuda: a double", CudaDriver.capabilities, None
 
     def __enter__(self) -> Card:
         return self

@@ -98,7 +98,9 @@ class Evaluation:
         walked = self.problem.walked
         return [
             self._within(
-                group, walked, self.problem.region(self.inputs, self.tiling, TileCoord(group, cta, block), walked)
+                group,
+                walked,
+                self.problem.region(self.inputs, self.tiling, TileCoord(group, cta, block), walked),
             )
             for block in range(self.problem.k_blocks(self.inputs, self.tiling, group))
         ]

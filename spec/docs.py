@@ -19,7 +19,14 @@ from tileproof.spec import arithmetic, numerics, plans, problems
 from tileproof.spec.arithmetic import bound
 from tileproof.spec.machine.pages import write_or_check
 from tileproof.spec.page import prose, sentences, table
-from tileproof.spec.plan import Barrier, FinishedObservation, KernelPlan, SmemObservation, TmemObservation
+from tileproof.spec.plan import (
+    Barrier,
+    FinishedObservation,
+    KernelPlan,
+    ProductOrder,
+    SmemObservation,
+    TmemObservation,
+)
 
 _BARRIER_HEAD = (
     "barrier",
@@ -163,6 +170,7 @@ def _plan(p: KernelPlan) -> list[str]:
                 for m in p.mmas
             ],
         ),
+        *_ordered(p),
         "### Where the stages can be seen",
     ]
     seen = []
@@ -199,6 +207,24 @@ def _plan(p: KernelPlan) -> list[str]:
             table(("stage", "place", "when barrier completes"), shown),
         ]
     return parts
+
+
+def _ordered(p: KernelPlan) -> list[str]:
+    """In which order the products of MMA stages are added."""
+    if not p.ordered:
+        return []
+
+    def runs(order: ProductOrder) -> str:
+        each = (", ".join(f"{first}-{end - 1}" for first, end in some) for some in order.runs)
+        return "; ".join(each) or "ascending"
+
+    rows = [(one.stage, runs(one), ", then ".join(one.operands) or "one") for one in p.ordered]
+    return [
+        "### In which order products are added",
+        "16 at a time, one k-block after the other; what several accumulators hold (separated by "
+        "semicolons) is added in f32. On the emulator these stages are compared bit by bit.",
+        table(("stage", "k", "products, by an input"), rows),
+    ]
 
 
 def _range(first: int, count: int) -> str:

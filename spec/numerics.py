@@ -51,15 +51,20 @@ class Constant:
     source: str
 
 
+def power_of_two(x: float) -> str:
+    """A number in print, as a power of two."""
+    return f"2^{math.log2(x):g}"
+
+
 CONSTANTS = (
     Constant(
         "U_F32_RZ",
-        "2^-23",
+        power_of_two(U_F32_RZ),
         "one f32 addition that may round toward zero, as tensor cores do; one block of 16 products loses at "
         "most 16 * 2^-25 of its largest term and 2^-23 of its result, which 16 such additions cover",
         "Khattak and Mikaitis, Accurate Models of NVIDIA Tensor Cores, arXiv 2512.07004",
     ),
-    Constant("U_F32", "2^-24", "one f32 operation rounded to nearest", "PTX ISA 9.7.3 (.rn)"),
+    Constant("U_F32", power_of_two(U_F32), "one f32 operation rounded to nearest", "PTX ISA 9.7.3 (.rn)"),
     Constant(
         "gamma(n, u)",
         "n u / (1 - n u)",
@@ -67,37 +72,57 @@ CONSTANTS = (
         "Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., sections 3.1 and 4.2",
     ),
     Constant(
-        "U_BF16", "2^-8", "conversion to bf16, round to nearest even", "PTX ISA 9.7.9.21 (cvt.rn.bf16x2.f32)"
+        "U_BF16",
+        power_of_two(U_BF16),
+        "conversion to bf16, round to nearest even",
+        "PTX ISA 9.7.9.21 (cvt.rn.bf16x2.f32)",
+    ),
+    Constant(
+        "U_F16",
+        power_of_two(U_F16),
+        "conversion to f16, round to nearest even",
+        "PTX ISA 9.7.9.21 (cvt.rn.f16x2.f32)",
     ),
     Constant(
         "EX2_RELATIVE",
-        "2^-22",
+        power_of_two(EX2_RELATIVE),
         "ex2.approx.ftz.f32, 2 ulp over the full range (2^-22.75 was seen on an H200)",
         "PTX ISA 9.7.3.21",
     ),
     Constant(
         "LG2_ERROR",
-        "2^-22",
+        power_of_two(LG2_ERROR),
         "lg2.approx.ftz.f32: absolute between 1/2 and 2, relative elsewhere",
         "PTX ISA 9.7.3.20",
     ),
-    Constant("DIV_RELATIVE", "2^-22", "div.full.f32 and div.approx.f32, 2 ulp", "PTX ISA 9.7.3.8"),
-    Constant("SQRT_RELATIVE", "2^-23", "sqrt.approx.f32", "PTX ISA 9.7.3.14"),
-    Constant("RSQRT_RELATIVE", "2^-22.9", "rsqrt.approx.f32", "PTX ISA 9.7.3.16"),
-    Constant("TANH_RELATIVE", "2^-11", "tanh.approx.f32", "PTX ISA 9.7.3.22"),
     Constant(
-        "F32_TINY", "2^-149", "an f32 product or sum that underflows, subnormals kept", "IEEE 754 binary32"
+        "DIV_RELATIVE",
+        power_of_two(DIV_RELATIVE),
+        "div.full.f32 and div.approx.f32, 2 ulp",
+        "PTX ISA 9.7.3.8",
+    ),
+    Constant("SQRT_RELATIVE", power_of_two(SQRT_RELATIVE), "sqrt.approx.f32", "PTX ISA 9.7.3.14"),
+    Constant("RSQRT_RELATIVE", power_of_two(RSQRT_RELATIVE), "rsqrt.approx.f32", "PTX ISA 9.7.3.16"),
+    Constant("TANH_RELATIVE", power_of_two(TANH_RELATIVE), "tanh.approx.f32", "PTX ISA 9.7.3.22"),
+    Constant(
+        "F32_TINY",
+        power_of_two(F32_TINY),
+        "an f32 product or sum that underflows, subnormals kept",
+        "IEEE 754 binary32",
     ),
     Constant(
         "F32_MIN_NORMAL",
-        "2^-126",
+        power_of_two(F32_MIN_NORMAL),
         "a result that is flushed to zero: ex2.approx.ftz, red.add.f32 on global memory; also the least "
         "magnitude with which a nonzero MMA operand counts, as tensor cores align subnormal operands as if "
         "they were 2^-126",
         "PTX ISA 9.7.3.21, 9.7.13.5; Generic_BFMA_TC.m in MATLAB-tensor-core (arXiv 2512.07004)",
     ),
     Constant(
-        "U_F64", "2^-53", "the float64 evaluation of the formula that a stage is compared with", "IEEE 754"
+        "U_F64",
+        power_of_two(U_F64),
+        "the float64 evaluation of the formula that a stage is compared with",
+        "IEEE 754",
     ),
 )
 

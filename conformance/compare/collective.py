@@ -7,10 +7,12 @@ tile (Connolly, Higham, Mary: Stochastic rounding and its probabilistic backward
 Comput. 43(1), 2021), so that the d_k are bounded differences of a martingale over the whole tile, and e is a
 sub-Gaussian vector with the variances V, however its elements depend on each other. Then
 
-    sum e^2 <= sum V + 2 sqrt(x sum V^2) + 2 x max V      (Hsu, Kakade, Zhang, Electron. Commun. Probab. 17, 2012)
-    |sum sign e| <= sqrt(2 x sum V)                       (Azuma, Hoeffding)
+    sum e^2 <= sum V + 2 sqrt(x sum V^2) + 2 x max V
+    |sum sign e| <= sqrt(2 x sum V)
 
-fail with probability e^-x and 2 e^-x. What has no mean of 0 is added in full: errors of operands, and in the
+fail with probability e^-x (Hsu, Kakade, Zhang, Electron. Commun. Probab. 17, 2012) and 2 e^-x (Azuma).
+Equal terms, added one after the other, are rounded alike: tiles whose terms do not differ
+(`Partial.varied`) are not judged so. What has no mean of 0 is added in full: errors of operands, and in the
 tensor core the truncation of each block of 16 products (2^-23 of its result, 2^-25 of its largest term for
 each of 17 terms).
 """
@@ -50,14 +52,16 @@ def collective(value: npt.NDArray[Any], term: Bounded | None, at: tuple[slice, .
         known = known + term.carried[at].ravel()[used]
     if term.u > U_F32:
         known = known + np.ceil(terms / BLOCK) * TRUNCATED * np.sqrt(size)
+    lean = float((np.sign(expected) * off).sum())
+    allowed = math.sqrt(2 * X * float(variance.sum())) + float(known.sum())
+    if abs(lean) > allowed and term.partial.varied:
+        way = "zero" if lean < 0 else "larger magnitudes"
+        return (
+            f"its errors lean toward {way}, {abs(lean) / allowed:.3g} times as far as roundings to nearest do"
+        )
     random = variance.sum() + 2 * math.sqrt(X * float((variance**2).sum())) + 2 * X * float(variance.max())
     most = math.sqrt(random) + math.sqrt(float((known**2).sum()))
     found = math.sqrt(float((off**2).sum()))
-    if found > most:
+    if found > most and term.partial.varied:
         return f"its errors are {found / most:.3g} times the root mean square that f32 sums have in any order"
-    drift = abs(float((np.sign(expected) * off).sum()))
-    allowed = math.sqrt(2 * X * float(variance.sum())) + float(known.sum())
-    if drift > allowed:
-        way = "zero" if float((np.sign(expected) * off).sum()) < 0 else "larger magnitudes"
-        return f"its errors lean toward {way}, {drift / allowed:.3g} times as far as roundings to nearest do"
     return ""

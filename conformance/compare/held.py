@@ -77,7 +77,7 @@ class Ordered:
     def _blocks(
         self, chain: Chain, order: ProductOrder, name: str, group: int, cta: int | None
     ) -> list[F32] | None:
-        """What a stage is after each of its steps: the k-blocks of one that sums over them, one for others."""
+        """What a stage is after each k-block, if it sums over them; else the stage alone."""
         terms = chain.terms(name, group, cta)
         key = ("ordered", name, group, cta, tuple(id(term) for term in terms))
         if key not in chain.shared:
@@ -153,7 +153,9 @@ def in_order(chain: Chain, tile: StageTile, ordered: Ordered | None) -> Bits | N
         ceiling = base.ceiling if isinstance(base, Sum) else base.errors
         with np.errstate(invalid="ignore", over="ignore"):
             value = bits.astype(np.float64)
-            sound = bool((np.abs(value - base.value) <= ceiling).all()) and bool(ceiling.max(initial=0.0) < np.inf)
+            sound = bool((np.abs(value - base.value) <= ceiling).all()) and bool(
+                ceiling.max(initial=0.0) < np.inf
+            )
             value = term.rounded(bits) if isinstance(term, RoundedTerm) else value
         chain.shared[key] = bits, term, Bits(value, sound)  # kept, so that their ids stay their own
     found: Bits = chain.shared[key][2]

@@ -26,9 +26,11 @@ NOT_JUDGED: dict[Capability, str] = {
 }
 
 
-# ``total + a b`` in f32, bit for bit as the driver's tensor cores add 16 products at a time in order of k; the
-# last argument: the operands are f16.
-Products = Callable[[npt.NDArray[np.float32], npt.NDArray[Any], npt.NDArray[Any], bool], npt.NDArray[np.float32]]
+# ``total + a b`` in f32, bit for bit as the driver's tensor cores add 16 products at a time in order of k.
+# The last argument: the operands are f16.
+Products = Callable[
+    [npt.NDArray[np.float32], npt.NDArray[Any], npt.NDArray[Any], bool], npt.NDArray[np.float32]
+]
 
 
 class Driver(Protocol):

@@ -55,7 +55,7 @@ class EmulatorDriver:
         return ALL if self.races else ALL - {"races"}
 
     @property
-    def products(self) -> Products:
+    def products(self) -> Products | None:
         return lambda total, a, b, f16: products(total, a, b, exact=self.mma == "exact", f16=f16)
 
     def run(self, launch: LaunchFile, plan: KernelPlan, schedule: Schedule, taps: bool) -> RunResult:

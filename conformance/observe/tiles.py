@@ -61,8 +61,8 @@ class Reference:
     value: F64
     bound: F64
     may_be_nan: npt.NDArray[np.bool_] | bool = False
-    held: Bounded | None = None
     _operands: Callable[[], Operands] = field(default=dict, repr=False)
+    held: Bounded | None = None
 
     @cached_property
     def operands(self) -> Operands:
@@ -103,7 +103,7 @@ class Chain(Evaluation):
             columns(term.value[at]),
             columns(term.errors[at]),
             False if term.may_be_nan is None else columns(term.may_be_nan[at]),
-            _operands=lambda: self.operands(name, coord, rows, cols),
+            lambda: self.operands(name, coord, rows, cols),
         )
 
     def whole_of(self, name: str, coord: TileCoord) -> tuple[str, int, int | None]:

@@ -175,21 +175,35 @@ def _tables() -> tuple[npt.NDArray[np.uint16], F64]:
 @dataclass(frozen=True)
 class Partial:
     """Of what size the partial sums of each element are: `runs`, the sum of the magnitudes of the sums over
-    `RUNS` runs of the terms, and `squares`, the sum of the squared terms.
+    `RUNS` runs of the terms, and `squares`, the sum of the squared terms. `sample` gives the terms of some
+    elements, a row each.
     """
 
     runs: F64
     squares: F64
+    sample: Callable[[], F64]
 
     def joined(self, more: Partial) -> Partial:
         """Of the terms of both; the narrower one's are in the other's first columns."""
         if self.runs.shape != more.runs.shape:
             wide, narrow = (self, more) if self.runs.size > more.runs.size else (more, self)
-            more = Partial(*(np.zeros(wide.runs.shape) for _ in range(2)))
+            padded = Partial(np.zeros(wide.runs.shape), np.zeros(wide.runs.shape), narrow.sample)
             width = narrow.runs.shape[-1]
-            more.runs[..., :width], more.squares[..., :width] = narrow.runs, narrow.squares
-            return wide.joined(more)
-        return Partial(self.runs + more.runs, self.squares + more.squares)
+            padded.runs[..., :width], padded.squares[..., :width] = narrow.runs, narrow.squares
+            return wide.joined(padded)
+
+        def sample() -> F64:
+            return np.concatenate([self.sample(), more.sample()], axis=1)
+
+        return Partial(self.runs + more.runs, self.squares + more.squares, sample)
+
+    @property
+    def varied(self) -> bool:
+        """Whether half of the terms that are not 0 differ in magnitude, in all elements of the sample: equal
+        terms are rounded alike, one after the other.
+        """
+        shown = (np.abs(terms[terms != 0]) for terms in self.sample())
+        return all(2 * np.unique(terms).size >= terms.size for terms in shown)
 
     @property
     def mean_square(self) -> F64:
@@ -202,9 +216,9 @@ class Partial:
 class Sum(Bounded):
     """A sum of products in one f32 accumulator; its error is found when it is asked for.
 
-    `magnitude` is the sum of |products|, `unit` what all products are multiples of (or finds it), `terms` their number per
-    column, `carried` what the operands' own errors may add up to, `u` the rounding of one addition, `partial`
-    of what size partial sums are.
+    `magnitude` is the sum of |products|, `unit` what all products are multiples of (or finds it), `terms`
+    their number per column, `carried` what the operands' own errors may add up to, `u` the rounding of one
+    addition, `partial` of what size partial sums are.
     """
 
     def __init__(

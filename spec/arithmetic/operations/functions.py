@@ -27,6 +27,7 @@ from tileproof.spec.numerics import (
     U_F32,
     U_F64,
     gamma,
+    power_of_two,
     round_f32,
 )
 
@@ -56,7 +57,9 @@ class Exp2(Operation):
 
     def text(self, m: Any, a: Formula) -> Formula:
         m.operations.append("exp2")
-        m.roundings.append("ex2.approx.ftz.f32: relative 2^-22, results below 2^-126 to zero")
+        m.roundings.append(
+            f"ex2.approx.ftz.f32: relative {power_of_two(EX2_RELATIVE)}, results below 2^-126 to zero"
+        )
         return Formula(f"exp2({a.plain})", f"2^{{{a.latex}}}", a.axes)
 
 
@@ -114,7 +117,11 @@ class Log2(_Function):
     name = "log2"
     error = "spread + LG2_ERROR max(1, |log2 a| + spread); +inf where a may be 0 or less"
     source = "PTX ISA 9.7.3.20: absolute 2^-22 in (0.5, 2), relative 2^-22 elsewhere"
-    latex, rounding, lowest = r"\log_2(a)", "lg2.approx.f32: 2^-22, relative outside of (0.5, 2)", 0.0
+    latex, rounding, lowest = (
+        r"\log_2(a)",
+        f"lg2.approx.f32: {power_of_two(LG2_ERROR)}, relative outside of (0.5, 2)",
+        0.0,
+    )
 
     def value(self, x: F64) -> F64:
         return np.log2(x)
@@ -130,7 +137,10 @@ class NaturalLog(_Function):
     error = "spread + off + gamma(2, u) (|log a| + spread + off), off = LG2_ERROR max(ln 2, |log a| + spread)"
     source = "PTX ISA 9.7.3.20 and `U_F32` above"
     latex, lowest = r"\ln(a)", 0.0
-    rounding = "lg2.approx.f32 (2^-22, relative outside of (0.5, 2)) times ln(2) in f32, product to f32"
+    rounding = (
+        f"lg2.approx.f32 ({power_of_two(LG2_ERROR)}, relative outside of (0.5, 2)) times ln(2) in f32, "
+        "product to f32"
+    )
 
     def value(self, x: F64) -> F64:
         return np.log(x)
@@ -146,7 +156,7 @@ class Sqrt(_Function):
     name = "sqrt"
     error = "spread + SQRT_RELATIVE (sqrt(a) + spread); +inf where a may be negative"
     source = "PTX ISA 9.7.3.14: relative 2^-23 for .approx"
-    latex, rounding, lowest = r"\sqrt{a}", "square root to f32: relative 2^-23", 0.0
+    latex, rounding, lowest = r"\sqrt{a}", f"square root to f32: relative {power_of_two(SQRT_RELATIVE)}", 0.0
 
     def value(self, x: F64) -> F64:
         return np.sqrt(x)
@@ -161,7 +171,11 @@ class Rsqrt(_Function):
     name = "rsqrt"
     error = "spread + RSQRT_RELATIVE (a^(-1/2) + spread); +inf where a may be 0 or less"
     source = "PTX ISA 9.7.3.16: relative 2^-22.9"
-    latex, rounding, lowest = r"{\left(a\right)}^{-1/2}", "rsqrt.approx.f32: relative 2^-22.9", 0.0
+    latex, rounding, lowest = (
+        r"{\left(a\right)}^{-1/2}",
+        f"rsqrt.approx.f32: relative {power_of_two(RSQRT_RELATIVE)}",
+        0.0,
+    )
 
     def value(self, x: F64) -> F64:
         return 1.0 / np.sqrt(x)
@@ -176,7 +190,7 @@ class Tanh(_Function):
     name = "tanh"
     error = "spread + TANH_RELATIVE (|tanh a| + spread)"
     source = "PTX ISA 9.7.3.22: relative 2^-11"
-    latex, rounding = r"\tanh(a)", "tanh.approx.f32: relative 2^-11"
+    latex, rounding = r"\tanh(a)", f"tanh.approx.f32: relative {power_of_two(TANH_RELATIVE)}"
 
     def value(self, x: F64) -> F64:
         return np.tanh(x)

@@ -42,6 +42,7 @@ def _product_may_be_nan(a: Bounded, b: Bounded, shape: tuple[int, ...]) -> Mask 
 
 
 RUNS = 8  # of the terms of a sum, for the size of its partial sums
+SAMPLE = 16  # elements whose terms are looked at one by one
 
 
 def _runs(count: int) -> list[slice]:
@@ -52,13 +53,15 @@ def _runs(count: int) -> list[slice]:
 def _partial(a: F64, b: F64) -> Partial:
     with np.errstate(invalid="ignore", over="ignore"):
         runs = sum(np.abs(a[:, run] @ b[run]) for run in _runs(a.shape[1]))
-        return Partial(np.asarray(runs), (a * a) @ (b * b))
+        rows, columns = (np.linspace(0, size - 1, SAMPLE).astype(int) for size in (a.shape[0], b.shape[1]))
+        return Partial(np.asarray(runs), (a * a) @ (b * b), lambda: a[rows] * b[:, columns].T)
 
 
 def _partial_of_rows(each: F64) -> Partial:
     with np.errstate(invalid="ignore", over="ignore"):
         runs = sum(np.abs(each[..., run].sum(axis=-1)) for run in _runs(each.shape[-1]))
-        return Partial(np.asarray(runs), np.asarray((each * each).sum(axis=-1)))
+        rows = np.linspace(0, each.shape[0] - 1, SAMPLE).astype(int)
+        return Partial(np.asarray(runs), np.asarray((each * each).sum(axis=-1)), lambda: each[rows])
 
 
 def _in_print(m: Any, a: Formula, b: Formula, more: str = "") -> None:
@@ -108,7 +111,14 @@ class MatMul(Operation):
             return np.asarray(np.multiply.outer(a.least_grain(1), b.least_grain(0)))
 
         return Sum(
-            value, magnitude, unit, terms, carried, may_be_nan, U_F32_RZ, (lambda: _partial(a.value, b.value),)
+            value,
+            magnitude,
+            unit,
+            terms,
+            carried,
+            may_be_nan,
+            U_F32_RZ,
+            (lambda: _partial(a.value, b.value),),
         )
 
     def text(self, m: Any, a: Formula, b: Formula) -> Formula:

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from tileproof.conformance.check import property as checking
 from tileproof.conformance.drivers.cuda import CudaDriver
+from tileproof.conformance.drivers.driver import Products
 from tileproof.conformance.drivers.emulator import EmulatorDriver
 from tileproof.conformance.gate.checks import controls, elsewhere, release, stages, static
 from tileproof.conformance.gate.checks.controls import choose, expected
@@ -305,7 +306,8 @@ def test_what_this_machine_lacks_is_not_run() -> None:
 class Card(EmulatorDriver):
     """Hands back of a launch what a card does, from the emulator: outputs and marks, no captures."""
 
-    name, capabilities, products = "cuda: a double", CudaDriver.capabilities, None
+    name, capabilities = "cuda: a double", CudaDriver.capabilities
+    products: Products | None = None
 
     def __enter__(self) -> Card:
         return self

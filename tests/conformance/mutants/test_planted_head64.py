@@ -45,6 +45,13 @@ SAYS = {
     "h64-dkv-one-slot-off": "slot j XOR 1",
     "h64-dkv-one-block-off": "the rows of the k-block before it",
     "h64-tmem-not-freed": "tmem-leak",
+    "h64-delta-13-bits": "no value has more than 13 significant bits",
+    "h64-delta-sums-tf32": "delta differs from the spec",
+    "h64-delta-sums-bf16": "delta differs from the spec",
+    "h64-dkv-added-tf32": "rows of dKV are not the sums of the kernel's own dKV tiles",
+    "h64-half-up": "not the bits that the products give in the plan's order",
+    "h64-rounded-twice": "a rounding or a less precise operation",
+    "h64-ds-distributed": "not what its f32 value is rounded to",
 }
 # With other values than zeros these show one stage earlier.
 BEFORE = {

@@ -186,7 +186,7 @@ def _plan(p: KernelPlan) -> list[str]:
             place = f"shared-memory tile {o.tile} when barrier {o.barrier} completes{part}"
             seen.append((o.stage, "production", place))
         elif isinstance(o, FinishedObservation):
-            made = f"made of {o.source} times {o.factor}"
+            made = f"made of {o.source}" + (f" times {o.factor}" if o.factor else "")
             seen.append((o.stage, "production", f"output {o.parameter} {o.indexed}, {made}"))
         else:
             more = ", negated" if o.negated else ""

@@ -188,14 +188,15 @@ class OutputObservation:
 @dataclass(frozen=True)
 class FinishedObservation:
     """What a later launch makes of accumulated rows: output `parameter`, indexed as `indexed` says, is output
-    `source`, to which tiles of `stage` are added, times the ground datum `factor`, rounded to its own dtype.
+    `source`, to which tiles of `stage` are added, times the ground datum `factor` ("": none), rounded to its
+    own dtype.
     """
 
     stage: str
     parameter: str
     indexed: str
     source: str
-    factor: str
+    factor: str = ""
 
 
 @dataclass(frozen=True)

@@ -226,11 +226,12 @@ class Graph:
         name: str = "",
         factors: tuple[str, ...] = (),
         forms: Mapping[str, Form] = MappingProxyType({}),
+        operand: Form | None = None,
     ) -> Callable[[Compute], Compute]:
         """Registers a stage's function under `name` (its own); `tile` are the axes of its result.
 
         `factors`: the inputs that its variadic parameter takes. `forms`: of inputs that this graph reads in
-        another form than the function's annotation.
+        another form than the function's annotation. `operand`: the form of operands in this stage alone.
         """
 
         def register(compute: Compute, name: str = name) -> Compute:
@@ -248,7 +249,7 @@ class Graph:
                 axes,
                 {**symbols, name: symbol},
                 self.walked,
-                self.operand,
+                operand or self.operand,
                 factors,
                 forms,
             )

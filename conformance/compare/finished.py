@@ -38,11 +38,12 @@ def _expected(
     problem, cut = plan.problem, tiling_of(plan)
     output = run_result.outputs[at.parameter].values
     rows = run_result.outputs[at.source].values
-    factor = np.float32(problem.ground(inputs, cut, 0, at.factor))
     axes = tuple(axis.strip() for axis in at.indexed.strip("[] ").split(","))
     expected = np.zeros(output.shape, np.float32)
     with np.errstate(over="ignore", invalid="ignore"):
-        scaled = rows * factor
+        scaled = rows * np.float32(problem.ground(inputs, cut, 0, at.factor)) if at.factor else rows
+        if axes == problem.stages[at.stage].output:  # the rows themselves
+            return np.asarray(scaled.astype(output.dtype))
         for group in problem.groups(inputs, cut):
             taken, _ = problem.rows(inputs, cut, group, at.stage)
             place = problem.place(inputs, cut, TileCoord(group, None, None), axes)
@@ -64,7 +65,7 @@ def _finding(
     units = (words[-2], words[-1])
     return Finding(
         "value",
-        f"output {at.parameter} is not {at.source} times {at.factor}, rounded",
+        f"output {at.parameter} is not {at.source}{f' times {at.factor}' if at.factor else ''}, rounded",
         problem=ProblemPlace(at.stage, build, row=place[-2], column=place[-1], axes=units, tile=at.parameter),
         expected=float(expected[place]),
         found=float(found[place]),

@@ -12,15 +12,17 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tileproof.conformance.api.calls import judge, run
     from tileproof.conformance.api.calls import text as page
+    from tileproof.conformance.judging.derived import derived
     from tileproof.conformance.judging.expected import Expected
 
 __version__ = "0.1.0"
-__all__ = ["Expected", "__version__", "judge", "page", "run"]
+__all__ = ["Expected", "__version__", "derived", "judge", "page", "run"]
 
 _FROM = {
     "judge": ("api.calls", "judge"),
     "run": ("api.calls", "run"),
     "page": ("api.calls", "text"),
+    "derived": ("judging.derived", "derived"),
     "Expected": ("judging.expected", "Expected"),
 }
 

@@ -21,6 +21,7 @@ from tileproof.spec.arithmetic.forms import (
     AsOperand,
     Form,
     Online,
+    Polynomial,
     StageValue,
 )
 from tileproof.spec.arithmetic.operation import (
@@ -53,6 +54,7 @@ __all__ = [
     "Form",
     "Online",
     "Operation",
+    "Polynomial",
     "StageValue",
     "UnknownOperation",
     "WithOperands",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tileproof.spec.arithmetic import OPERAND, Arithmetic, AsBool, AsF32, AsOperand
+from tileproof.spec.arithmetic import OPERAND, Arithmetic, AsBool, AsF32, AsOperand, Polynomial
 from tileproof.spec.numerics import LOG2_E
 
 
@@ -26,9 +26,9 @@ def as_output(m: Arithmetic, value: Any) -> Any:
     return m.keep(value, output=m.round_to(OPERAND, value))
 
 
-def softmax(m: Arithmetic, exponent: Any, mask: Any) -> Any:
-    """``2^exponent``, 0 where `mask` does not hold, and its copy as an operand."""
-    return as_operand(m, m.select(mask, m.exp2(exponent)))
+def softmax(m: Arithmetic, exponent: Any, mask: Any, *by: Polynomial) -> Any:
+    """``2^exponent``, 0 where `mask` does not hold, and its copy as an operand; `by`: how it is found."""
+    return as_operand(m, m.select(mask, m.exp2(exponent, *by)))
 
 
 def softmax_gradient(m: Arithmetic, S: Any, dP: Any, delta: Any, *factors: Any) -> Any:

@@ -9,7 +9,7 @@ import math
 from typing import Any, ClassVar
 
 import numpy as np
-from tileproof.spec.arithmetic.forms import F64
+from tileproof.spec.arithmetic.forms import F64, Polynomial
 from tileproof.spec.arithmetic.formula import Formula
 from tileproof.spec.arithmetic.operation import Operation
 from tileproof.spec.arithmetic.terms import Bounded, either, finish
@@ -33,33 +33,39 @@ from tileproof.spec.numerics import (
 
 
 class Exp2(Operation):
-    """``2^a`` by ex2.approx.ftz.f32."""
+    """``2^a`` by ex2.approx.ftz.f32, or by a polynomial that the stage names."""
 
     name = "exp2"
-    error = "2^a (2^(e_a + F32_MIN_NORMAL) - 1 and EX2_RELATIVE) + F32_MIN_NORMAL"
+    error = (
+        "2^a (2^(e_a + F32_MIN_NORMAL) - 1 and EX2_RELATIVE) + F32_MIN_NORMAL; of a polynomial "
+        "`Polynomial.relative` in the place of EX2_RELATIVE, and U_F32 added to e_a"
+    )
     source = "PTX ISA 9.7.3.21: at most 2 ulp; .ftz"
 
-    def exact(self, m: Any, a: F64) -> F64:
+    def exact(self, m: Any, a: F64, by: Polynomial | None = None) -> F64:
         with np.errstate(over="ignore", invalid="ignore"):
             return np.asarray(np.exp2(a))
 
-    def rounded(self, m: Any, a: F64) -> F64:
+    def rounded(self, m: Any, a: F64, by: Polynomial | None = None) -> F64:
         with np.errstate(over="ignore", invalid="ignore"):
-            power = round_f32(np.exp2(a))
+            power = round_f32(np.exp2(a) if by is None else by.value(a))
         return np.where(power < F32_MIN_NORMAL, 0.0, power)
 
-    def bound(self, m: Any, a: Bounded) -> Bounded:
+    def bound(self, m: Any, a: Bounded, by: Polynomial | None = None) -> Bounded:
+        relative, reduced = (EX2_RELATIVE, 0.0) if by is None else (by.relative, U_F32)
         with np.errstate(invalid="ignore", over="ignore"):
             value = np.exp2(a.value)
-            spread = np.expm1((a.error + F32_MIN_NORMAL) * math.log(2.0))
-            error = value * (spread * (1 + EX2_RELATIVE) + EX2_RELATIVE + 4 * U_F64) + F32_MIN_NORMAL
+            spread = np.expm1((a.error + reduced + F32_MIN_NORMAL) * math.log(2.0))
+            error = value * (spread * (1 + relative) + relative + 4 * U_F64) + F32_MIN_NORMAL
             return Bounded(value, finish(error, value + error), a.may_be_nan)
 
-    def text(self, m: Any, a: Formula) -> Formula:
+    def text(self, m: Any, a: Formula, by: Polynomial | None = None) -> Formula:
         m.operations.append("exp2")
-        m.roundings.append(
-            f"ex2.approx.ftz.f32: relative {power_of_two(EX2_RELATIVE)}, results below 2^-126 to zero"
-        )
+        how = f"ex2.approx.ftz.f32: relative {power_of_two(EX2_RELATIVE)}"
+        if by is not None:
+            how = f"2^x by a polynomial of degree {by.degree} on [{by.low:g}, {by.high:g}]"
+            how += f": relative {by.relative:.3g}"
+        m.roundings.append(f"{how}, results below 2^-126 to zero")
         return Formula(f"exp2({a.plain})", f"2^{{{a.latex}}}", a.axes)
 
 

@@ -353,6 +353,49 @@ class AddInOrder(Composed):
         return total
 
 
+class AddToFirstColumns(Composed):
+    """``a + b`` in f32, where b has the first columns of a only; the others stay as they are."""
+
+    name = "add_to_first_columns"
+    error = "that of add in the columns of b, that of a in the others"
+
+    def of(self, m: Any, a: Any, b: Any) -> Any:
+        width = b.shape[1]
+        if width == a.shape[1]:
+            return m.add(a, b)
+        some, rest = (m.part(a, (slice(None), one)) for one in (slice(width), slice(width, None)))
+        return m.side_by_side(m.add(some, b), rest)
+
+    def text(self, m: Any, a: Formula, b: Formula) -> Formula:
+        if a.axes == b.axes:
+            return m.add(a, b)
+        whole = m.add(a, Formula(b.plain, b.latex, a.axes, b.binds))
+        first = rf"\ [\text{{first }} {latex_axis(b.axes[1])} \text{{ columns}}]"
+        return Formula(f"{whole.plain} in the first {b.axes[1]} columns", whole.latex + first, a.axes, SUM)
+
+
+class SideBySide(Operation):
+    """The columns of `a`, then those of `b`."""
+
+    name = "side_by_side"
+
+    def exact(self, m: Any, a: F64, b: F64) -> F64:
+        return np.concatenate([a, b], axis=1)
+
+    rounded = exact
+
+    def bound(self, m: Any, a: Bounded, b: Bounded) -> Bounded:
+        nan = None
+        if a.may_be_nan is not None or b.may_be_nan is not None:
+            masks = [np.zeros(x.shape, bool) if x.may_be_nan is None else x.may_be_nan for x in (a, b)]
+            nan = np.concatenate(masks, axis=1)
+        value, error = (np.concatenate(some, axis=1) for some in ((a.value, b.value), (a.errors, b.errors)))
+        return Bounded(value, error, nan)
+
+    def text(self, m: Any, a: Formula, b: Formula) -> Formula:
+        return Formula(f"[{a.plain}, {b.plain}]", rf"\left[{a.latex},\ {b.latex}\right]", a.axes)
+
+
 class ScatterAdd(Operation):
     """Adds each row of `tile` to that row of `total` in global memory, in f32 and in any order."""
 
@@ -394,5 +437,7 @@ OPERATIONS: tuple[Operation, ...] = (
     MatMulInSteps(),
     MatMulOfRun(),
     AddInOrder(),
+    AddToFirstColumns(),
+    SideBySide(),
     ScatterAdd(),
 )

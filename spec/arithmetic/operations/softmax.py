@@ -53,10 +53,10 @@ class LogSumExp2(Operation):
             spread = np.expm1((off + F32_MIN_NORMAL) * math.log(2.0))
             one = EX2_RELATIVE + online.exp_relative + 2 * U_F32
             # Rescaled at each block by a power of a difference of largest elements, which add up to `below`.
-            power = (online.blocks(mask.shape[1]) + 1) * one + U_F32 * np.abs(below)
+            power = (online.blocks(a.value.shape[1]) + 1) * one + U_F32 * np.abs(below)
             each = np.where(mask, weight * (spread * (1 + power) + power) + F32_MIN_NORMAL, 0.0)
             total = weight.sum(axis=1)
-            count = max(mask.shape[1], 1)
+            count = max(a.value.shape[1], 1)
             error = each.sum(axis=1) + gamma(count, U_F32) * (total + each.sum(axis=1))
             log = np.log2(np.where(some, total, 1.0))
             relative = np.where(error < total / 2, error / total, np.inf)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from tileproof.spec.page import formulas, prose, stage_tables, table
+import inspect
+
+from tileproof.spec.arithmetic import F16, Polynomial
+from tileproof.spec.page import formulas, prose, sentences, stage_tables, table
 from tileproof.spec.problems.sparse_mla_bwd import inputs, notation, sink
-from tileproof.spec.problems.sparse_mla_bwd.stages import STAGES
+from tileproof.spec.problems.sparse_mla_bwd.stages import STAGES, WITH_FORWARD, RoundingPlan, stages
 
 TITLE = "Sparse MLA backward"
+_CUBIC = Polynomial((1.0, 0.695146, 0.227645, 0.077119))
+_OTHERS = stages(RoundingPlan(late=True, exp2=_CUBIC, softmax=F16, gradient=F16))
 
 
 def sections() -> list[str]:
@@ -18,17 +23,25 @@ def sections() -> list[str]:
         ("topk", f"a multiple of B_TOPK = {inputs.B_TOPK}"),
         ("s_q, s_kv", "1 and up"),
     ]
-    stages, steps = stage_tables(STAGES)
+    shown, steps = stage_tables(STAGES)
     return [
         prose(inputs),
         table(("size", "value"), sizes),
         "### The stages",
         "`k` is a tile's gathered kv rows, zero where no key; `v` its first d_v columns; `mask` says which "
         "slots are keys.",
-        stages,
+        shown,
         formulas(STAGES),
         "### Four steps each",
         steps,
+        "### Kernels that round elsewhere",
+        sentences(inspect.getdoc(RoundingPlan)),
+        "With sm_scale at the end, a polynomial and f16 copies:",
+        stage_tables(_OTHERS)[0],
+        "### The forward's LSE and O",
+        "With `RoundingPlan(forward=True)` they are stages too, LSE in base 2:",
+        *stage_tables({name: WITH_FORWARD[name] for name in ("LSE", "W", "O")}),
+        formulas({name: WITH_FORWARD[name] for name in ("LSE", "W", "O")}),
         "### Names elsewhere",
         prose(notation),
         table(("here", "what it is", *notation.ELSEWHERE), notation.NAMES),

@@ -14,6 +14,7 @@ from tileproof.spec.problems.cases import Generator
 from tileproof.spec.problems.faults import FaultHypotheses
 from tileproof.spec.problems.sparse_mla_bwd import stages, tiling
 from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs, key_mask
+from tileproof.spec.problems.sparse_mla_bwd.stages import RoundingPlan
 from tileproof.spec.problems.tensors import TensorForms
 from tileproof.spec.stage import Stage
 
@@ -22,10 +23,12 @@ from tileproof.spec.stage import Stage
 class SparseMlaBwd(ProblemType):
     """A group is a query token, a k-block some of its slots; each CTA has its part of the heads.
 
-    `changed`: stages in the place of the problem's own, for tests that plant an error in a stage.
+    `changed`: stages in the place of the problem's own, for tests that plant an error in a stage. `rounding`:
+    where the kernel of a plan rounds, if that is its own.
     """
 
     changed: Mapping[str, Stage] | None = None
+    rounding: RoundingPlan = stages.PLAIN
     name: str = "sparse_mla_bwd"
     walked: str = "B_TOPK"
     shared: tuple[str, ...] = ("h_q",)
@@ -58,7 +61,8 @@ class SparseMlaBwd(ProblemType):
 
     @property
     def stages(self) -> Mapping[str, Stage]:
-        return stages.STAGES if self.changed is None else {**stages.STAGES, **self.changed}
+        own = stages.stages(self.rounding)
+        return own if self.changed is None else {**own, **self.changed}
 
     def groups(self, inputs: Inputs, cut: Tiling) -> range:
         return range(inputs.problem.s_q)

@@ -1,0 +1,38 @@
+"""Expected outputs of a problem type: its stages in float64, with the derived bound of the whole chain."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tileproof.conformance.judging.expected import Expected
+from tileproof.reference.chain import outputs_of
+from tileproof.reference.evaluate import Shared
+from tileproof.spec.problems import problem_type
+from tileproof.spec.problems.base import ProblemType, Tiling, known_stage
+
+
+def derived(
+    problem: str | ProblemType,
+    inputs: Any,
+    outputs: Mapping[str, str],
+    *,
+    block: int = 64,
+    ctas: int = 1,
+    shape: tuple[tuple[str, int, int], ...] = (),
+) -> dict[str, Expected]:
+    """Return what a reference returns for `outputs` (output: stage) of a problem's `inputs`.
+
+    The bound of each element is derived from the roundings of every stage, from the ground data on; the
+    default bound of references is a rule of thumb. `problem`: the name of a type, or a type with a rounding
+    plan of its own. `block`, `ctas`, `shape`: how the kernel cuts the problem (`spec.problems.base.Tiling`).
+
+    TileproofError for unknown problem types and stages.
+    """
+    kind = problem_type(problem) if isinstance(problem, str) else problem
+    tiling, shared = Tiling(block, ctas, shape), Shared()
+    found = {}
+    for output, stage in outputs.items():
+        known = outputs_of(inputs, known_stage(kind, stage).name, problem=kind, tiling=tiling, shared=shared)
+        found[output] = Expected(known.value, known.error)
+    return found

@@ -374,7 +374,7 @@ class AddToFirstColumns(Composed):
         return Formula(f"{whole.plain} in the first {b.axes[1]} columns", whole.latex + first, a.axes, SUM)
 
 
-class SideBySide(Operation):
+class Beside(Operation):
     """The columns of `a`, then those of `b`."""
 
     name = "side_by_side"
@@ -438,6 +438,6 @@ OPERATIONS: tuple[Operation, ...] = (
     MatMulOfRun(),
     AddInOrder(),
     AddToFirstColumns(),
-    SideBySide(),
+    Beside(),
     ScatterAdd(),
 )

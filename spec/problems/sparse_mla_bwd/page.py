@@ -7,11 +7,11 @@ import inspect
 from tileproof.spec.arithmetic import F16, Polynomial
 from tileproof.spec.page import formulas, prose, sentences, stage_tables, table
 from tileproof.spec.problems.sparse_mla_bwd import inputs, notation, sink
-from tileproof.spec.problems.sparse_mla_bwd.stages import STAGES, WITH_FORWARD, RoundingPlan, stages
+from tileproof.spec.problems.sparse_mla_bwd.stages import STAGES, WITH_FORWARD, MlaRoundingPlan, stages
 
 TITLE = "Sparse MLA backward"
 _CUBIC = Polynomial((1.0, 0.695146, 0.227645, 0.077119))
-_OTHERS = stages(RoundingPlan(late=True, exp2=_CUBIC, softmax=F16, gradient=F16))
+_OTHERS = stages(MlaRoundingPlan(late=True, exp2=_CUBIC, softmax=F16, gradient=F16))
 
 
 def sections() -> list[str]:
@@ -35,11 +35,11 @@ def sections() -> list[str]:
         "### Four steps each",
         steps,
         "### Kernels that round elsewhere",
-        sentences(inspect.getdoc(RoundingPlan)),
+        sentences(inspect.getdoc(MlaRoundingPlan)),
         "With sm_scale at the end, a polynomial and f16 copies:",
         stage_tables(_OTHERS)[0],
         "### The forward's LSE and O",
-        "With `RoundingPlan(forward=True)` they are stages too, LSE in base 2:",
+        "With `MlaRoundingPlan(forward=True)` they are stages too, LSE in base 2:",
         *stage_tables({name: WITH_FORWARD[name] for name in ("LSE", "W", "O")}),
         formulas({name: WITH_FORWARD[name] for name in ("LSE", "W", "O")}),
         "### Names elsewhere",

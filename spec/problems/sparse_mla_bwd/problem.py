@@ -14,6 +14,7 @@ from tileproof.spec.problems.cases import Generator
 from tileproof.spec.problems.faults import FaultHypotheses
 from tileproof.spec.problems.sparse_mla_bwd import stages, tiling
 from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs, key_mask
+from tileproof.spec.problems.sparse_mla_bwd.stages import MlaRoundingPlan
 from tileproof.spec.problems.sparse_mla_bwd.stages import RoundingPlan
 from tileproof.spec.problems.tensors import TensorForms
 from tileproof.spec.stage import Stage
@@ -28,7 +29,7 @@ class SparseMlaBwd(ProblemType):
     """
 
     changed: Mapping[str, Stage] | None = None
-    rounding: RoundingPlan = stages.PLAIN
+    rounding: MlaRoundingPlan = stages.PLAIN
     name: str = "sparse_mla_bwd"
     walked: str = "B_TOPK"
     shared: tuple[str, ...] = ("h_q",)

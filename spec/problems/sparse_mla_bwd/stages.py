@@ -1,6 +1,6 @@
 """The seven stages of the backward, each written once, as a function over an arithmetic (`spec.arithmetic`).
 
-A kernel that rounds elsewhere, or in other forms, has a `RoundingPlan`, and is judged by just that.
+A kernel that rounds elsewhere, or in other forms, has a `MlaRoundingPlan`, and is judged by just that.
 
 Those that other attention backwards have too are in `spec.problems.attention`.
 
@@ -53,7 +53,7 @@ ONLINE = Online()
 
 
 @dataclass(frozen=True)
-class RoundingPlan:
+class MlaRoundingPlan:
     """Where a kernel rounds, beside what each of them does.
 
     `operand`: the form of q, k, v, o, dO and of what MMAs read. `softmax` and `gradient`: the forms of the
@@ -71,7 +71,7 @@ class RoundingPlan:
     online: Online = ONLINE
 
 
-PLAIN = RoundingPlan()
+PLAIN = MlaRoundingPlan()
 
 
 def _to_rows(m: Arithmetic, total: Any, indices: Any, dKV: Any) -> Any:
@@ -97,7 +97,7 @@ def _logit(m: Arithmetic, P: Any, sm_scale: Any) -> Any:
     return m.mul(sm_scale, attention.log2_e(m), P)
 
 
-def _softmax(plan: RoundingPlan) -> Callable[..., Any]:
+def _softmax(plan: MlaRoundingPlan) -> Callable[..., Any]:
     by = () if plan.exp2 is None else (plan.exp2,)
 
     def S(m: Arithmetic, P: AsF32, lse: AsF32, mask: AsBool, sm_scale: AsF32) -> Any:
@@ -106,7 +106,7 @@ def _softmax(plan: RoundingPlan) -> Callable[..., Any]:
     return S if by else attention.S
 
 
-def _forward(graph: Graph, plan: RoundingPlan) -> None:
+def _forward(graph: Graph, plan: MlaRoundingPlan) -> None:
     """LSE and O of the kernel's own forward, with the weights W between them."""
     by = () if plan.exp2 is None else (plan.exp2,)
 
@@ -126,7 +126,7 @@ def _forward(graph: Graph, plan: RoundingPlan) -> None:
 
 
 @cache
-def stages(plan: RoundingPlan) -> Mapping[str, Stage]:
+def stages(plan: MlaRoundingPlan) -> Mapping[str, Stage]:
     """The stages of a kernel that rounds as `plan` says, by name, in order."""
     graph = Graph(GROUND, SYMBOLS, walked="B_TOPK", operand=plan.operand)
     add, tile = graph.stage, ("h_q", "B_TOPK")
@@ -154,4 +154,4 @@ def stages(plan: RoundingPlan) -> Mapping[str, Stage]:
 
 
 STAGES: Mapping[str, Stage] = stages(PLAIN)
-WITH_FORWARD: Mapping[str, Stage] = stages(RoundingPlan(forward=True))
+WITH_FORWARD: Mapping[str, Stage] = stages(MlaRoundingPlan(forward=True))

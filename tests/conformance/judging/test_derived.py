@@ -19,7 +19,7 @@ from tileproof.spec.plans import head64, sm90_gemm
 from tileproof.spec.problems.gemm.generator import GemmCase, steps
 from tileproof.spec.problems.sparse_mla_bwd.case import Indices, SparseCase
 from tileproof.spec.problems.sparse_mla_bwd.problem import SparseMlaBwd
-from tileproof.spec.problems.sparse_mla_bwd.stages import RoundingPlan
+from tileproof.spec.problems.sparse_mla_bwd.stages import MlaRoundingPlan
 
 PLAN = sm90_gemm.plan()
 CASE = GemmCase(*steps(PLAN), values="normal", k_tiles=2, beta=0.7, seed=3)
@@ -54,7 +54,7 @@ def test_the_derived_bound_is_narrower_than_the_rule_of_thumb() -> None:
 def test_a_rounding_plan_is_what_bounds_are_derived_from() -> None:
     inputs = SparseCase(576, 90, tokens=(Indices("permuted"),), values="normal", h_q=64).inputs()
     plain = tileproof.derived("sparse_mla_bwd", inputs, {"dQ": "dQ"})["dQ"]
-    f16 = tileproof.derived(SparseMlaBwd(rounding=RoundingPlan(F16)), inputs, {"dQ": "dQ"})["dQ"]
+    f16 = tileproof.derived(SparseMlaBwd(rounding=MlaRoundingPlan(F16)), inputs, {"dQ": "dQ"})["dQ"]
     assert (plain.value == f16.value).all()
     assert np.median(f16.bound) < np.median(plain.bound) / 2
     with pytest.raises(TileproofError, match="unknown stage"):

@@ -16,7 +16,7 @@ from tileproof.spec.numerics import round_f32
 from tileproof.spec.problems.base import Tiling
 from tileproof.spec.problems.sparse_mla_bwd.forward import forward
 from tileproof.spec.problems.sparse_mla_bwd.problem import SparseMlaBwd
-from tileproof.spec.problems.sparse_mla_bwd.stages import PLAIN, STAGES, RoundingPlan, stages
+from tileproof.spec.problems.sparse_mla_bwd.stages import PLAIN, STAGES, MlaRoundingPlan, stages
 
 from tests.reference.test_rounding import Own, excess, small
 
@@ -29,17 +29,17 @@ def polynomial(degree: int) -> Polynomial:
 
 CUBIC, QUARTIC = polynomial(3), polynomial(4)
 PLANS = {
-    "sm_scale at the end": (RoundingPlan(late=True), {"dS", "dQ", "dKV"}),
-    "a cubic": (RoundingPlan(exp2=CUBIC), {"S"}),
-    "a quartic": (RoundingPlan(exp2=QUARTIC), {"S"}),
-    "f16 operands": (RoundingPlan(operand=F16), {"S", "dS"}),
-    "S in f16": (RoundingPlan(softmax=F16), {"S"}),
-    "dS in f16": (RoundingPlan(gradient=F16), {"dS"}),
-    "all of it": (RoundingPlan(F16, late=True, exp2=CUBIC), {"S", "dS", "dQ", "dKV"}),
+    "sm_scale at the end": (MlaRoundingPlan(late=True), {"dS", "dQ", "dKV"}),
+    "a cubic": (MlaRoundingPlan(exp2=CUBIC), {"S"}),
+    "a quartic": (MlaRoundingPlan(exp2=QUARTIC), {"S"}),
+    "f16 operands": (MlaRoundingPlan(operand=F16), {"S", "dS"}),
+    "S in f16": (MlaRoundingPlan(softmax=F16), {"S"}),
+    "dS in f16": (MlaRoundingPlan(gradient=F16), {"dS"}),
+    "all of it": (MlaRoundingPlan(F16, late=True, exp2=CUBIC), {"S", "dS", "dQ", "dKV"}),
 }
 
 
-def judged(made: RoundingPlan, by: RoundingPlan) -> dict[str, float]:
+def judged(made: MlaRoundingPlan, by: MlaRoundingPlan) -> dict[str, float]:
     """Stage -> largest error of a kernel with plan `made`, in units of the bound of plan `by`."""
     inputs = small(topk=128)
     walked = Evaluation(SparseMlaBwd(rounding=made), inputs, Tiling(64, 1), Rounded())
@@ -70,13 +70,13 @@ def test_the_plain_plan_is_what_the_problem_has() -> None:
 
 
 def test_a_plan_is_in_print() -> None:
-    plan = RoundingPlan(F16, late=True, exp2=CUBIC)
+    plan = MlaRoundingPlan(F16, late=True, exp2=CUBIC)
     shown = stages(plan)
     assert any("polynomial of degree 3 on [0, 1]" in one for one in shown["S"].rounding)
     assert shown["S"].at_rest == "f32; f16 as operand" and shown["dQ"].at_rest == "f32; f16 as output"
     assert shown["dQ"].formula == "sum over k-blocks of sm_scale * dS k"
     assert shown["dKV"].formula == "sm_scale * dS^T q + S^T dO in the first d_v columns"
-    assert stages(RoundingPlan(gradient=F16))["dKV"].reads["dS"] == F16
+    assert stages(MlaRoundingPlan(gradient=F16))["dKV"].reads["dS"] == F16
 
 
 @pytest.mark.parametrize("power", [CUBIC, QUARTIC])
@@ -96,7 +96,7 @@ def test_a_polynomial_is_within_its_error_and_a_worse_one_is_not(power: Polynomi
 
 
 def test_lse_and_o_of_the_forward_are_stages() -> None:
-    plan = RoundingPlan(forward=True)
+    plan = MlaRoundingPlan(forward=True)
     inputs = small(topk=128)
     problem = SparseMlaBwd(rounding=plan)
     assert [*problem.stages][:5] == ["delta", "P", "LSE", "W", "O"]
@@ -115,6 +115,6 @@ def test_lse_and_o_of_the_forward_are_stages() -> None:
 
 def test_a_token_without_keys_has_no_forward() -> None:
     inputs = replace(small(), topk_length=np.zeros(1, np.int32))
-    bound = Evaluation(SparseMlaBwd(rounding=RoundingPlan(forward=True)), inputs, Tiling(64, 1), BOUND)
+    bound = Evaluation(SparseMlaBwd(rounding=MlaRoundingPlan(forward=True)), inputs, Tiling(64, 1), BOUND)
     assert bound.whole("LSE", 0).value.value.tolist() == [np.inf] * 64
     assert not bound.whole("O", 0).value.value.any()

@@ -218,7 +218,10 @@ def _ordered(p: KernelPlan) -> list[str]:
         each = (", ".join(f"{first}-{end - 1}" for first, end in some) for some in order.runs)
         return "; ".join(each) or "ascending"
 
-    rows = [(one.stage, runs(one), ", then ".join(one.operands) or "one") for one in p.ordered]
+    rows = [
+        (order.stage, runs(order), ", then ".join(order.operands) or "a single product")
+        for order in p.ordered
+    ]
     return [
         "### In which order products are added",
         "16 at a time, one k-block after the other; what several accumulators hold (separated by "

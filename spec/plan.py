@@ -8,10 +8,13 @@ first column of the CTA's own allocation.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
 
 if TYPE_CHECKING:
     from tileproof.spec.problems.base import ProblemType
@@ -197,6 +200,13 @@ class FinishedObservation:
     indexed: str
     source: str
     factor: str = ""
+
+
+# ``total + a b`` in f32, bit for bit as a driver's tensor cores add 16 products at a time in order of k.
+# The last argument: the operands are f16.
+Products = Callable[
+    [npt.NDArray[np.float32], npt.NDArray[Any], npt.NDArray[Any], bool], npt.NDArray[np.float32]
+]
 
 
 @dataclass(frozen=True)

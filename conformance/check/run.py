@@ -20,7 +20,7 @@ from tileproof.conformance.compare.rows import Rows, judge_rows, plant_canaries
 from tileproof.conformance.diagnose import partial
 from tileproof.conformance.diagnose.arrays import WEAK
 from tileproof.conformance.diagnose.cause import cause, diagnose
-from tileproof.conformance.drivers.driver import ALL, Capabilities, Driver, Products
+from tileproof.conformance.drivers.driver import ALL, Capabilities, Driver
 from tileproof.conformance.judging.judged_run import JudgedRun
 from tileproof.conformance.observe.observation import BF16, Observation, axis_words, observe
 from tileproof.conformance.observe.tiles import Chain, StageTile
@@ -33,7 +33,7 @@ from tileproof.spec.machine.finding import Finding, ProblemPlace
 from tileproof.spec.machine.finding_text import source_or_line
 from tileproof.spec.machine.run_result import Output, RunResult
 from tileproof.spec.machine.schedule import Schedule
-from tileproof.spec.plan import KernelPlan, OutputObservation
+from tileproof.spec.plan import KernelPlan, OutputObservation, Products
 from tileproof.spec.problems.base import known_stage, tiling_of
 from tileproof.spec.problems.cases import AnyCase
 

@@ -84,7 +84,7 @@ def compare(chain: Chain, tiles: Iterable[StageTile], ordered: Ordered | None = 
         bunches.setdefault((*chain.whole_of(tile.stage, tile.coord), block), []).append(tile)
     right = set()
     for whole, some in bunches.items():
-        right_score = _all_right(chain, some, ordered)
+        right_score = _score_if_right(chain, some, ordered)
         if right_score is not None:
             result.scores[whole[0]].add(right_score)
             right |= {id(tile) for tile in some}
@@ -126,7 +126,7 @@ def _other_bits(found: F64, held: Bounded) -> npt.NDArray[np.bool_]:
     return np.asarray(~same & np.isfinite(held.errors))
 
 
-def _all_right(chain: Chain, tiles: list[StageTile], ordered: Ordered | None) -> StageScore | None:
+def _score_if_right(chain: Chain, tiles: list[StageTile], ordered: Ordered | None) -> StageScore | None:
     """The score of tiles that are all of one evaluation, all written and right; None where they are not, or
     not all of them are there.
     """

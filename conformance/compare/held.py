@@ -14,11 +14,10 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from tileproof.conformance.drivers.driver import Products
 from tileproof.conformance.observe.tiles import Chain, StageTile, columns
 from tileproof.spec.arithmetic import F16, Arithmetic, Form, StageValue, WithOperands
 from tileproof.spec.arithmetic.terms import Bounded, RoundedTerm, Sum
-from tileproof.spec.plan import KernelPlan, ProductOrder
+from tileproof.spec.plan import KernelPlan, ProductOrder, Products
 from tileproof.spec.problems.base import TileCoord, sums_over_walk
 
 F32 = npt.NDArray[np.float32]

@@ -16,14 +16,14 @@ from typing import Any
 
 import numpy as np
 from tileproof.conformance.drivers.card import CardFacts, Ran
-from tileproof.conformance.drivers.driver import Capabilities, Products
+from tileproof.conformance.drivers.driver import Capabilities
 from tileproof.kernels.launch.contents import dtype_of
 from tileproof.kernels.launch.model import LaunchFile
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.finding import Finding, ProblemPlace
 from tileproof.spec.machine.run_result import Output, RunResult
 from tileproof.spec.machine.schedule import Schedule
-from tileproof.spec.plan import KernelPlan
+from tileproof.spec.plan import KernelPlan, Products
 
 START_SECONDS = 120.0  # of a fresh process with its context
 # A process of its own program: `spawn` would run the caller's main module again.

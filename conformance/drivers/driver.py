@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Literal, Protocol, get_args
+from typing import Literal, Protocol, get_args
 
-import numpy as np
-import numpy.typing as npt
 from tileproof.kernels.launch.model import LaunchFile
 from tileproof.spec.machine.run_result import RunResult
 from tileproof.spec.machine.schedule import Schedule
-from tileproof.spec.plan import KernelPlan
+from tileproof.spec.plan import KernelPlan, Products
 
 Capability = Literal["capture", "schedules", "races", "findings", "written"]
 Capabilities = frozenset[Capability]
@@ -24,13 +21,6 @@ NOT_JUDGED: dict[Capability, str] = {
     "findings": "what the machine finds in what it executes: reads of memory never written, causes of hangs",
     "written": "whether every element of an output was written, and nothing else",
 }
-
-
-# ``total + a b`` in f32, bit for bit as the driver's tensor cores add 16 products at a time in order of k.
-# The last argument: the operands are f16.
-Products = Callable[
-    [npt.NDArray[np.float32], npt.NDArray[Any], npt.NDArray[Any], bool], npt.NDArray[np.float32]
-]
 
 
 class Driver(Protocol):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
-from tileproof.conformance.drivers.driver import ALL, Capabilities, Products
+from tileproof.conformance.drivers.driver import ALL, Capabilities
 from tileproof.conformance.drivers.names import PlanNames, code_place
 from tileproof.conformance.drivers.plan_names import barrier_at, barrier_name, k_block, role_of
 from tileproof.conformance.launches.modules import load
@@ -30,7 +30,7 @@ from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.finding import Finding, MachinePlace, Race
 from tileproof.spec.machine.run_result import Output, RunResult
 from tileproof.spec.machine.schedule import Schedule
-from tileproof.spec.plan import KernelPlan, SmemObservation, TmemObservation
+from tileproof.spec.plan import KernelPlan, Products, SmemObservation, TmemObservation
 
 Mma = Literal["fast", "exact"]
 # What launches other than the main one are run with.

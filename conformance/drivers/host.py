@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from tileproof.conformance.drivers.driver import Capabilities, Products
+from tileproof.conformance.drivers.driver import Capabilities
 from tileproof.kernels.called import HOST
 from tileproof.kernels.launch.contents import dtype_of
 from tileproof.kernels.launch.model import LaunchFile
@@ -15,7 +15,7 @@ from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.finding import Finding
 from tileproof.spec.machine.run_result import Output, RunResult
 from tileproof.spec.machine.schedule import Schedule
-from tileproof.spec.plan import KernelPlan
+from tileproof.spec.plan import KernelPlan, Products
 
 FILLS = (0x00, 0xC3)  # of an output before a call: no byte is alike in both
 

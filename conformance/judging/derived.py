@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from tileproof.conformance.compare.endtoend import EndToEnd
 from tileproof.conformance.judging.expected import Expected
-from tileproof.reference.chain import outputs_of
-from tileproof.reference.evaluate import Shared
 from tileproof.spec.problems import problem_type
 from tileproof.spec.problems.base import ProblemType, Tiling, known_stage
 
@@ -30,9 +29,6 @@ def derived(
     TileproofError for unknown problem types and stages.
     """
     kind = problem_type(problem) if isinstance(problem, str) else problem
-    tiling, shared = Tiling(block, ctas, shape), Shared()
-    found = {}
-    for output, stage in outputs.items():
-        known = outputs_of(inputs, known_stage(kind, stage).name, problem=kind, tiling=tiling, shared=shared)
-        found[output] = Expected(known.value, known.error)
-    return found
+    whole = EndToEnd(kind, inputs, Tiling(block, ctas, shape))
+    known = {output: whole.known(known_stage(kind, stage).name) for output, stage in outputs.items()}
+    return {output: Expected(one.value, one.error) for output, one in known.items()}

@@ -184,7 +184,7 @@ class Partial:
     sample: Callable[[], F64]
 
     def joined(self, more: Partial) -> Partial:
-        """Of the terms of both; the narrower one's are in the other's first columns."""
+        """Of the terms of both; a narrower sum has the first columns of the other."""
         if self.runs.shape != more.runs.shape:
             wide, narrow = (self, more) if self.runs.size > more.runs.size else (more, self)
             padded = Partial(np.zeros(wide.runs.shape), np.zeros(wide.runs.shape), narrow.sample)
@@ -200,7 +200,7 @@ class Partial:
     @property
     def varied(self) -> bool:
         """Whether half of the terms that are not 0 differ in magnitude, in all elements of the sample: equal
-        terms are rounded alike, one after the other.
+        terms in a row are rounded alike.
         """
         shown = (np.abs(terms[terms != 0]) for terms in self.sample())
         return all(2 * np.unique(terms).size >= terms.size for terms in shown)

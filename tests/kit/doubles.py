@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from tileproof.conformance.drivers.driver import ALL, Capabilities, Products
+from tileproof.conformance.drivers.driver import ALL, Capabilities
 from tileproof.spec.machine import tmem
 from tileproof.spec.machine.run_result import Capture, Output, RunResult
 from tileproof.spec.machine.schedule import Schedule
 from tileproof.spec.numerics import round_f32
-from tileproof.spec.plan import KernelPlan
+from tileproof.spec.plan import KernelPlan, Products
 from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs
 from tileproof.spec.problems.sparse_mla_bwd.stages import STAGES
 from tileproof.spec.problems.sparse_mla_bwd.tiling import Tile, gather, rows_of, walk

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from tileproof.conformance.check import property as checking
 from tileproof.conformance.drivers.cuda import CudaDriver
-from tileproof.conformance.drivers.driver import Products
 from tileproof.conformance.drivers.emulator import EmulatorDriver
 from tileproof.conformance.gate.checks import controls, elsewhere, release, stages, static
 from tileproof.conformance.gate.checks.controls import choose, expected
@@ -27,6 +26,7 @@ from tileproof.kernels.image import Ptx
 from tileproof.kernels.registry import kernel
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.run_result import Output, RunResult
+from tileproof.spec.plan import Products
 from tileproof.spec.problems.base import TileCoord
 from tileproof.spec.problems.gemm.problem import GEMM, GEMM_BIAS
 from tileproof.spec.problems.relation import Relation, relations_of, same

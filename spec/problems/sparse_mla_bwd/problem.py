@@ -15,7 +15,6 @@ from tileproof.spec.problems.faults import FaultHypotheses
 from tileproof.spec.problems.sparse_mla_bwd import stages, tiling
 from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs, key_mask
 from tileproof.spec.problems.sparse_mla_bwd.stages import MlaRoundingPlan
-from tileproof.spec.problems.sparse_mla_bwd.stages import RoundingPlan
 from tileproof.spec.problems.tensors import TensorForms
 from tileproof.spec.stage import Stage
 

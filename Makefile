@@ -7,6 +7,7 @@
 # make mutants  draws mutants of every kernel in the full profile (hours); SEED, COUNT, LEDGER can be given
 # make nightly  the gate's nightly profile against that of the night before (hours); SEED, NIGHT, RESUME=1
 # make fuzz     the engine under sanitizers on drawn maps, descriptors and operands; SECONDS, SEED
+# make soak     launches with races checked in one process for an hour; SECONDS, SEED
 # make package  a wheel and an sdist, each started in an empty environment (.ci/package)
 # PYTHON (3.11 or newer), CXX, PIP_ARGS, EXAMPLES, BACKWARD_EXAMPLES, SEED, PYTEST_ARGS can be given on the
 # command line.
@@ -28,7 +29,7 @@ STAMP    := $(VENV)/tileproof-$(shell cat $(INPUTS) | sha256sum | cut -c1-16)
 CXX_FILES = $(shell find benchmarks emulator kernels conformance \
               -name '*.cpp' -o -name '*.hpp' -o -name '*.cu' -o -name '*.cuh')
 
-.PHONY: browser setup outside engine verify mutants nightly fuzz test test-all lint format package clean
+.PHONY: browser setup outside engine verify mutants nightly fuzz soak test test-all lint format package clean
 
 setup: $(STAMP) engine
 
@@ -92,6 +93,11 @@ fuzz: setup
 	@$(PY) setup.py -q build_ext --sanitize
 	@$(PY) -m tests.kit.fuzz --seconds $(SECONDS) --seed $(SEED)
 	@EMULATOR_FUZZ=$(SECONDS) $(PY) -m tests.kit.fuzz --pytest tests/emulator/test_fuzz.py
+
+# One process; whatever it reports wrongly, or grows by, fails. SECONDS is 3600 where it is not given.
+soak: SOAK = $(if $(filter command line,$(origin SECONDS)),$(SECONDS),3600)
+soak: setup
+	@$(PY) -m tests.kit.soak --seconds $(SOAK) --seed $(SEED)
 
 test: setup
 	$(PY) -m pytest -n 2 -m "not slow" $(PYTEST_ARGS)

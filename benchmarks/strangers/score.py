@@ -157,10 +157,10 @@ def is_right(log: StrangerLog, found: dict[str, Any]) -> bool:
     """Whether a diagnosis says what was planted."""
     truth = log.case.truth
     if truth is None:
-        return bool(found["verdict"] == "no hang seen")
+        return bool(found["outcome"] == "no hang seen")
     if log.snapshot and log.wording != "synccheck":
         return _places_right(log, found)
-    if found["verdict"] != "hang" or not found["causes"]:
+    if found["outcome"] != "hang" or not found["causes"]:
         return False
     cause, root = found["causes"][0], found["root"]
     wording = (wordings.FIRST | wordings.HELD).get(log.wording)
@@ -185,7 +185,7 @@ def is_right(log: StrangerLog, found: dict[str, Any]) -> bool:
 
 def _places_right(log: StrangerLog, found: dict[str, Any]) -> bool:
     """Whether each warp that stands in a barrier is reported there, and no cause is called certain."""
-    if found["verdict"] != "hang" or found["certainty"] == "certain":
+    if found["outcome"] != "hang" or found["certainty"] == "certain":
         return False
     told = {(item["actor"]["cta"], re.sub(r"\D", "", item["actor"]["role"])) for item in found["blocked"]}
     for who, op in log.run.blocked.items():

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tileproof.conformance.verdict.contract import CheckOutcome, VerdictRecord
 from tileproof.spec.machine.certificate import in_words
-from tileproof.spec.machine.finding_text import headline
+from tileproof.spec.machine.finding_text import folded, following, headline, printable
 from tileproof.spec.machine.finding_text import lines as lines_of
 
 MAX_FINDINGS = 8
@@ -22,13 +22,18 @@ WORDS = {
 
 
 def lines(verdict: VerdictRecord) -> list[str]:
-    """The page, a line each."""
+    """The page, a line each, without control characters: a kernel prints what it likes."""
+    return [printable(line) for line in _page(verdict)]
+
+
+def _page(verdict: VerdictRecord) -> list[str]:
     out = [f"{WORDS[verdict.verdict]} {verdict.program.kernel}: {_short(verdict.program.entry)}"]
-    for number, finding in enumerate(verdict.findings[:MAX_FINDINGS]):
+    causes = folded(verdict.findings)
+    for number, (finding, after) in enumerate(causes[:MAX_FINDINGS]):
         head, *facts = lines_of(finding)
-        out += ["", f"{number + 1}. {head}", *(f"   {fact}" for fact in facts)]
-    if len(verdict.findings) > MAX_FINDINGS:
-        out.append(f"and {len(verdict.findings) - MAX_FINDINGS} more causes, in the JSON")
+        out += ["", f"{number + 1}. {head}", *(f"   {fact}" for fact in (*facts, *following(after)))]
+    if len(causes) > MAX_FINDINGS:
+        out.append(f"and {len(causes) - MAX_FINDINGS} more causes, in the JSON")
     rest = [
         text.splitlines()[0]
         for text in verdict.why
@@ -100,5 +105,5 @@ def _ran(verdict: VerdictRecord) -> Iterator[str]:
         count = f"{len(tensors['groups'])} of {tensors['of']} {tensors['unit']}s"
         yield f"  compared: {count}, seed {verdict.seed}"
         yield f"  tensors sha256 {tensors['sha256']}"
-    if verdict.program.ptx_sha256:
+    if verdict.program.entry and verdict.program.ptx_sha256:  # without an entry the hash is of no text
         yield f"  PTX sha256 {verdict.program.ptx_sha256}"

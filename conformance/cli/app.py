@@ -1,6 +1,6 @@
 """The command line: `tileproof check | build | kernels | stages | defects | corpus | explain`.
 
-Exit codes: 0 clean, 1 a defect, 2 the command could not check. Results go to standard output, progress and
+Exit codes: 0 clean, 1 a defect, 2 an error, 3 incomplete. Results go to standard output, progress and
 errors to standard error (errors as JSON to standard output with `--json`).
 """
 
@@ -28,7 +28,7 @@ from tileproof.conformance.cli.campaign import campaign
 from tileproof.conformance.cli.check import check
 from tileproof.conformance.cli.corpus import corpus
 from tileproof.conformance.cli.crosscheck import crosscheck
-from tileproof.conformance.cli.exit_codes import COULD_NOT_CHECK, PASS
+from tileproof.conformance.cli.exit_codes import CLEAN, ERROR
 from tileproof.conformance.cli.explain import explain
 from tileproof.conformance.cli.explore import explore
 from tileproof.conformance.cli.gate import diff, gate
@@ -46,6 +46,7 @@ from tileproof.conformance.cli.time import time
 from tileproof.conformance.cli.trace import trace
 from tileproof.emulator.heap import keep_freed_memory
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.finding_text import printable
 
 RENAMED = {"orders": "synchronisation", "prove": "crosscheck"}  # current names of renamed commands
 
@@ -75,7 +76,7 @@ class Errors(click.Group):
             code = done.exit_code
         except click.exceptions.NoArgsIsHelpError as error:
             click.echo(error.format_message())
-            code = COULD_NOT_CHECK
+            code = ERROR
         except click.ClickException as error:
             fail(_usage_error(error), as_json)
         except (click.Abort, KeyboardInterrupt, Stopped):
@@ -88,7 +89,7 @@ class Errors(click.Group):
                 "internal error", found=f"{type(error).__name__}: {error}", do="report it with the text above"
             )
             fail(fault, as_json)
-        sys.exit(code if isinstance(code, int) else PASS)
+        sys.exit(code if isinstance(code, int) else CLEAN)
 
 
 def _usage_error(error: click.ClickException) -> TileproofError:
@@ -100,11 +101,13 @@ def fail(error: TileproofError, as_json: bool) -> NoReturn:
     """Tells an error, as JSON on standard output where that was asked for; exit code 2."""
     if as_json:
         with closed_pipe_is_fine():
-            print(json.dumps({"verdict": "could not check", "error": error.as_dict()}, indent=1))
+            print(json.dumps({"verdict": "error", "error": error.as_dict()}, indent=1))
     else:
         with contextlib.suppress(SystemExit):  # raised by rich on a closed pipe: the exit code remains
-            Console(stderr=True).print(f"[bold red]could not check:[/] {escape(str(error))}", highlight=False)
-    sys.exit(COULD_NOT_CHECK)
+            Console(stderr=True).print(
+                f"[bold red]error:[/] {escape(printable(str(error)))}", highlight=False
+            )
+    sys.exit(ERROR)
 
 
 @click.group(cls=Errors, context_settings={"help_option_names": ["-h", "--help"]})

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import click
-from tileproof.conformance.cli.exit_codes import COULD_NOT_CHECK, PASS
+from tileproof.conformance.cli.exit_codes import CLEAN, ERROR
 from tileproof.conformance.cli.variants import chosen, variant_options
 from tileproof.conformance.report import terminal as text
 from tileproof.spec.machine.errors import TileproofError
@@ -71,7 +71,7 @@ def build(kernel: str | None, variant: str | None, folder: Path | None, as_json:
         )
     for failure in errors:
         click.echo(f"could not build: {failure}", err=True)
-    return COULD_NOT_CHECK if errors else PASS
+    return ERROR if errors else CLEAN
 
 
 def _built(found: Any, variant: Any, probe: bool) -> dict[str, Any]:

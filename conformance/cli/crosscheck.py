@@ -7,7 +7,7 @@ import math
 from typing import TYPE_CHECKING
 
 import click
-from tileproof.conformance.cli.exit_codes import COULD_NOT_CHECK, DEFECT, PASS
+from tileproof.conformance.cli.exit_codes import CLEAN, DEFECT, ERROR
 from tileproof.conformance.cli.variants import one_chosen, variant_options
 from tileproof.spec.machine.errors import TileproofError
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tileproof.spec.plan import KernelPlan
     from tileproof.tools.crosscheck.opinion import Opinion
 
-VERDICTS = {PASS: "pass", DEFECT: "defect", COULD_NOT_CHECK: "could not check"}
+VERDICTS = {CLEAN: "clean", DEFECT: "defect", ERROR: "error"}
 
 NO_CASE = "crosscheck needs a case of one cluster, which a launch file does not have"
 
@@ -90,12 +90,12 @@ def conclusion(ours: Opinion, theirs: Opinion) -> tuple[int, str]:
     if finders:
         return DEFECT, f"An error, found by {' and by '.join(finders)}."
     if ours.verdict != "fine":
-        return COULD_NOT_CHECK, f"{ours.tool} cannot run it: not checked."
+        return ERROR, f"{ours.tool} cannot run it: not checked."
     if theirs.verdict == "fine":
         words = f"{ours.tool} in the schedules that ran, {theirs.tool} by a proof over all schedules"
-        return PASS, f"No error found: {words}."
+        return CLEAN, f"No error found: {words}."
     words = f"{ours.tool} finds no error in the schedules that ran; {theirs.tool} has no opinion"
-    return PASS, f"{words}: no proof."
+    return CLEAN, f"{words}: no proof."
 
 
 def _lines(opinion: Opinion) -> list[str]:

@@ -1,5 +1,5 @@
-"""The exit codes of every command: nothing wrong, a defect found, it could not be checked."""
+"""The exit codes of every command, by the words of a verdict."""
 
 from __future__ import annotations
 
-PASS, DEFECT, COULD_NOT_CHECK = 0, 1, 2
+CLEAN, DEFECT, ERROR, INCOMPLETE = 0, 1, 2, 3

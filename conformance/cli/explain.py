@@ -61,7 +61,7 @@ def explanation(
     build = {"kind": "build", **report.explain(parsed, path)}
     if kind == "build":
         return build
-    has_build = build["verdict"] != "no errors"
+    has_build = build["outcome"] != "no errors"
     rest = parsed.rest() if has_build else text
     # The hang reader takes seconds for a megabyte: of a build, it gets what a role seems to have said.
     log = _hang_log(rest, str(path), options) if not parsed.is_build_log or _SPEAKS.search(rest) else None
@@ -81,7 +81,7 @@ def explanation(
         )
     if log is None or len(log.events) < MIN_EVENTS:
         return build
-    return {"kind": "both", "verdict": build["verdict"], "build": build, "hang": diagnosis(log, plan)}
+    return {"kind": "both", "outcome": build["outcome"], "build": build, "hang": diagnosis(log, plan)}
 
 
 def _hang(text: str, path: str, options: HangOptions) -> dict[str, Any]:
@@ -176,4 +176,4 @@ def explain(
     own = load_words(words) if words is not None else NO_WORDS
     result = explanation(file, plan, kind or "", HangOptions(plan, own, cluster, _show_progress))
     click.echo(json.dumps(result, indent=1) if as_json else render(result, waits))
-    return NOTHING if result["kind"] == "build" and result["verdict"] != "explained" else EXPLAINED
+    return NOTHING if result["kind"] == "build" and result["outcome"] != "explained" else EXPLAINED

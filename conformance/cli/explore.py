@@ -16,7 +16,7 @@ from tileproof.conformance.cli.stopping import INCOMPLETE, INTERRUPTS, stoppable
 from tileproof.conformance.cli.variants import one_chosen, variant_options
 from tileproof.spec.machine.certificate import in_words, summary
 from tileproof.spec.machine.errors import TileproofError
-from tileproof.spec.machine.finding_text import brief, lines, place
+from tileproof.spec.machine.finding_text import brief, lines, place, printable
 
 if TYPE_CHECKING:
     from tileproof.conformance.explore.case import ExploredCase
@@ -162,7 +162,7 @@ def explore(
     failed = result.failed or bool(wrong)
     resume = this_command(f"--skip={skip + result.schedules}", without=["--skip"])
     if as_json:
-        verdict = "defect" if failed else "incomplete" if result.interrupted else "pass"
+        verdict = "defect" if failed else "incomplete" if result.interrupted else "clean"
         whole = {
             "verdict": verdict, "kernel": kernel, "problem": explored.text, "schedules": result.schedules,
             "policies": result.policies, "scheduling_points": result.points,
@@ -285,7 +285,7 @@ def _covered(result: Any) -> list[str]:
 
 def _print(title: str, result: Any, rows: Sequence[dict[str, Any]], failed: bool) -> None:
     console = Console(highlight=False, soft_wrap=True)
-    passed = "[bold yellow]INCOMPLETE[/]" if result.interrupted else "[bold green]PASS[/]"
+    passed = "[bold yellow]INCOMPLETE[/]" if result.interrupted else "[bold green]CLEAN[/]"
     verdict = "[bold red]DEFECT[/]" if failed else passed
     of = ", ".join(f"{number} {policy}" for policy, number in result.policies.items())
     schedules = "1 schedule" if result.schedules == 1 else f"{result.schedules} schedules"
@@ -300,7 +300,7 @@ def _print(title: str, result: Any, rows: Sequence[dict[str, Any]], failed: bool
         head, *more = str(row["text"]).split("\n")
         console.print(f"[bold]{number}. {escape(head)}[/]")
         for line in more:
-            console.print("   " + escape(line.strip()))
+            console.print("   " + escape(printable(line.strip())))
         if len(row["places"]) > 1:
             console.print(f"   also at {len(row['places']) - 1} more place(s): --json lists them")
         console.print(f"   seen under {seen}")

@@ -8,7 +8,7 @@ import contextlib
 import json
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 WORSE = 1
 MAX_REASONS = 20
+MAX_FOLLOWING = 3
 NIGHTLY_MUTANTS = 100
 
 
@@ -215,11 +216,23 @@ def _on_launch(gated: GatedLaunch, options: GateOptions, expect: str | None) -> 
     )
 
 
+def reason_lines(found: Sequence[Any]) -> Iterator[str]:
+    """Yield the reasons against "clean", each with those that may follow from it below."""
+    for reason in found[:MAX_REASONS]:
+        yield f"  - {reason.title}: {reason.first}" if reason.title else f"  - {reason.first}"
+        for line in reason.rest[:MAX_FOLLOWING]:
+            yield f"      may follow from it: {line}"
+        if len(reason.rest) > MAX_FOLLOWING:
+            yield f"      and {len(reason.rest) - MAX_FOLLOWING} more, in the evidence"
+    if len(found) > MAX_REASONS:
+        yield f"  - and {len(found) - MAX_REASONS} more, in the evidence"
+
+
 def print_verdict(made: Any, paths: dict[str, Path]) -> None:
     """Print the verdict in a few lines."""
     from tileproof.conformance.cli.gate_mutants import killed
     from tileproof.conformance.gate.difference import MUTATION
-    from tileproof.conformance.gate.evidence import required, titled
+    from tileproof.conformance.gate.evidence import reasons, required, titled
 
     planted = made.sections.get("planted")
     print(made.verdict.upper() + (f" (with the planted defect {planted}: no baseline)" if planted else ""))
@@ -228,10 +241,8 @@ def print_verdict(made: Any, paths: dict[str, Path]) -> None:
             f"  {titled(record)}: {record.verdict}, {required(record)}"
             + (f"; {killed(record.sections[MUTATION])}" if MUTATION in record.sections else "")
         )
-    for line in made.why[:MAX_REASONS]:
-        print(f"  - {line}")
-    if len(made.why) > MAX_REASONS:
-        print(f"  - and {len(made.why) - MAX_REASONS} more reasons, in the evidence")
+    for line in reason_lines(reasons(made)):
+        print(line)
     print("evidence: " + ", ".join(str(path) for path in paths.values()))
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tileproof.emulator import Module
     from tileproof.emulator.inspect import ModuleInfo
 
-COULD_NOT_CHECK = 2
+ERROR = 2
 
 
 @click.command()
@@ -44,7 +44,7 @@ def inspect(kernel: str, entry: str | None, as_json: bool) -> int:
             print("\n" * bool(number) + (f"{title}: " if several else "") + "\n".join(info.lines()))
     for line in _known_wrong(kernel, entry):
         click.echo(line, err=True)
-    return 0 if all(entry_info.runs for entry_info in entries) else COULD_NOT_CHECK
+    return 0 if all(entry_info.runs for entry_info in entries) else ERROR
 
 
 def _known_wrong(kernel: str, entry: str | None) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import click
-from tileproof.conformance.cli.exit_codes import PASS
+from tileproof.conformance.cli.exit_codes import CLEAN
 from tileproof.conformance.report import terminal as text
 from tileproof.spec.machine.errors import TileproofError
 
@@ -42,7 +42,7 @@ def kernels(as_json: bool) -> int:
     text.print_rows("Kernels", rows, as_json)
     for told, names in errors.items():
         click.echo(f"not usable: {', '.join(names)}: {told}", err=True)
-    return PASS
+    return CLEAN
 
 
 @click.command()
@@ -64,7 +64,7 @@ def stages(as_json: bool) -> int:
         for stage in problem.stages.values()
     ]
     text.print_rows("Stages", rows, as_json)
-    return PASS
+    return CLEAN
 
 
 @click.command()
@@ -87,4 +87,4 @@ def defects(as_json: bool) -> int:
         for defect in known().values()
     ]
     text.print_rows("Planted defects", rows, as_json)
-    return PASS
+    return CLEAN

@@ -7,6 +7,7 @@ case only, and no case sees the memory of another. The processes of references s
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -158,7 +159,7 @@ def _asked(number: int, line: str, options: JudgeOptions, expect: str | None) ->
         return AskedCase(number, line.strip(), expect, options)
     try:
         given = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise TileproofError("the line is not valid JSON", where=f"line {number}", found=str(error)) from None
     if given.get("schema") == SCHEMA:
         return AskedCase(number, given, expect, options)
@@ -167,7 +168,9 @@ def _asked(number: int, line: str, options: JudgeOptions, expect: str | None) ->
     wrong += [key for key, kind in wanted.items() if key in given and not isinstance(given[key], kind)]
     wrong += [] if isinstance(given.get("launch"), str | dict) else ["launch"]
     wrong += [
-        key for key in ("seconds", "schedules") if key in given and key not in wrong and given[key] <= 0
+        key
+        for key in ("seconds", "schedules")
+        if key in given and key not in wrong and not 0 < given[key] < math.inf
     ]
     if wrong:
         raise TileproofError(

@@ -78,7 +78,7 @@ def mutants(
     left = [f"--only={defect.id}" for defect in wanted[len(rows) :]]
     resume = this_command(*left, without=["--only"])
     if as_json:
-        word = "survived" if survived else "incomplete" if left else "killed"
+        word = "defect" if survived else "incomplete" if left else "clean"
         more = {"interrupted": True, "resume": resume} if left else {}
         print(json.dumps({"verdict": word, "mutants": rows, **more}, indent=1))
     else:

@@ -18,7 +18,6 @@ import click
 from tileproof.conformance.cli.given import FILE_ONLY, KERNEL_ONLY, expect_option, reference_of, refuse
 from tileproof.conformance.cli.seeds import seed_option
 from tileproof.conformance.cli.stopping import (
-    INCOMPLETE,
     INTERRUPTS,
     closed_pipe_is_fine,
     stoppable,
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
     from tileproof.kernels.kernel import Kernel
     from tileproof.kernels.launch.model import LaunchFile
 
-SURVIVED = 1
 NO_PTX = "plant its defects (`tileproof mutants`)"
 
 
@@ -100,7 +98,7 @@ def mutate(
     as_json: bool,
 ) -> int:
     """Draw mutants of KERNEL's production build, or of the PTX of the launch file FILE, and check each of
-    them; exit 1 if any survives.
+    them; exit 1 if any survives, 3 if none could be killed.
 
     A mutant of a launch file is killed by a finding, by values that --expect rejects, or, without --expect,
     by outputs or captures that differ from the original in any bit.
@@ -119,6 +117,7 @@ def mutate(
     from tileproof.conformance.cases import resolve
     from tileproof.conformance.gate import evidence
     from tileproof.conformance.gate.reports import write_all
+    from tileproof.conformance.verdict.contract import EXIT_CODES, Word
     from tileproof.conformance.verdict.program import tool_identity
     from tileproof.kernels.launch.model import LaunchFile
     from tileproof.spec.machine.errors import TileproofError
@@ -187,9 +186,12 @@ def mutate(
     if before is not None and into is not None and not left:
         part = evidence_part(judged, **of)
         write_all(with_score(before, found.name, original.sizes, part), into)
+    none = f"no score: none of the {len(judged)} mutants can be killed by a check"
+    word: Word = "defect" if numbers["survived"] else "incomplete" if left or not numbers["of"] else "clean"
     if as_json:
         whole = {
-            "verdict": "survived" if numbers["survived"] else "incomplete" if left else "killed",
+            "verdict": word,
+            **({} if numbers["of"] else {"why": none}),
             **({"interrupted": True, "left": left, "resume": going_on} if left else {}),
             "kernel": found.name, "variant": original.sizes, "seed": seed, "profile": profile,
             "seconds": took, "score": numbers,
@@ -198,7 +200,7 @@ def mutate(
         }  # fmt: skip
         with closed_pipe_is_fine():
             print(json.dumps(whole, indent=1))
-        return SURVIVED if numbers["survived"] else INCOMPLETE if left else 0
+        return EXIT_CODES[word]
     with closed_pipe_is_fine():
         text.print_rows(f"Mutants of {title}, seed {seed}, {profile}", by_operator(judged), False)
         text.print_rows("Killed by", by_check(judged), False)
@@ -206,9 +208,10 @@ def mutate(
             if one.verdict == "survived":
                 print(f"survived: {json.dumps(one.as_dict())}")
         print(json.dumps({**numbers, "seconds": took}))
+        print(word.upper() + ("" if numbers["of"] else f": {none}"))
         if left:
             print(f"interrupted: {len(judged)} of {len(drawn)} mutants were judged; {going_on}")
-    return SURVIVED if numbers["survived"] else INCOMPLETE if left else 0
+    return EXIT_CODES[word]
 
 
 @dataclass(frozen=True)

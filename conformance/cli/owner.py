@@ -18,7 +18,8 @@ import time
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
-COULD_NOT_CHECK = 2
+ERROR = 2
+SAME_S = 0.5  # SIGINTs in this time count once: a shell may send it to the owner and to the command
 END_S = 10.0  # that the command may take to end after it reported its exit code
 LOOK_S = 0.5
 _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -50,7 +51,7 @@ class _OwnerState:
 def main() -> NoReturn:
     """Runs the command line in a child; exits with its exit code."""
     if not hasattr(signal, "sigwaitinfo"):  # only Linux has what this needs
-        _command(lambda **_: None)
+        _command(lambda **_: None, None)
     nonce, (reader, writer) = secrets.token_hex(16), os.pipe()
     os.set_blocking(reader, False)
     before = signal.pthread_sigmask(signal.SIG_BLOCK, (*_FORWARDED, signal.SIGCHLD))
@@ -59,8 +60,7 @@ def main() -> NoReturn:
     if not child:
         os.close(reader)
         _end_with(owner)
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        _command(lambda **report: _report(writer, nonce, report))
+        _command(lambda **report: _report(writer, nonce, report), before)
     os.close(writer)
     state = _OwnerState()
     status = _waited(child, reader, nonce, state)
@@ -80,24 +80,58 @@ def _report(writer: int, nonce: str, report: dict[str, Any]) -> None:
         os.write(writer, json.dumps({"nonce": nonce, **report}).encode() + b"\n")
 
 
-def _command(tell: Any) -> NoReturn:
-    """The command line, in this process; tells how it ended, after its output is written."""
-    code: Any = COULD_NOT_CHECK
+class _Interrupts:
+    """What SIGINT does in the process of the command: it ends it while the command starts and after it left,
+    and raises KeyboardInterrupt while it runs, once for signals that come together.
+    """
+
+    def __init__(self, report: Any) -> None:
+        self._report = report
+        self._last = -SAME_S
+        self.running = False
+
+    def __call__(self, *_: object) -> None:
+        if not self.running:
+            self.end()
+        now = time.monotonic()
+        if now - self._last >= SAME_S:
+            self._last = now
+            raise KeyboardInterrupt
+
+    def end(self) -> NoReturn:
+        """Ends the process with the code of an error."""
+        self.running = False
+        self._report(code=ERROR)
+        os.write(2, b"error: interrupted while it started\n")
+        os._exit(ERROR)
+
+
+def _command(report: Any, mask: Any) -> NoReturn:
+    """The command line, in this process, with that mask of signals; reports its exit code after its output
+    is written.
+    """
+    code: Any = ERROR
+    interrupts = _Interrupts(report)
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, interrupts)
+    if mask is not None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     try:
         from tileproof.conformance.cli.app import main as command
         from tileproof.kernels.foreign import shared
 
-        shared.listen(lambda place: tell(shared=place))
+        shared.listen(lambda place: report(shared=place))
+        interrupts.running = True
         command(prog_name="tileproof")
     except SystemExit as left:
         code = left.code
     except KeyboardInterrupt:
-        print("could not check: interrupted while it started", file=sys.stderr)
+        interrupts.end()
     with contextlib.suppress(OSError, ValueError):
         sys.stdout.flush()
         sys.stderr.flush()
-    code = code if isinstance(code, int) else COULD_NOT_CHECK if code else 0
-    tell(code=code)
+    code = code if isinstance(code, int) else ERROR if code else 0
+    report(code=code)
     sys.exit(code)
 
 
@@ -106,7 +140,7 @@ def _end_with(owner: int) -> None:
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         if os.getppid() != owner:
-            os._exit(COULD_NOT_CHECK)
+            os._exit(ERROR)
 
 
 def _waited(child: int, reader: int, nonce: str, state: _OwnerState) -> int:

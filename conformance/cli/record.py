@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tileproof.conformance.beside.record.launchfile import Written
     from tileproof.conformance.beside.record.recorder import Recorded
 
-RECORDED, DEFECT, COULD_NOT_CHECK = 0, 1, 2
+RECORDED, DEFECT, ERROR = 0, 1, 2
 _NOT_RUN = "No kernel ran: the program read back its own data (--run executes the kernels)."
 
 
@@ -98,7 +98,7 @@ def record(
     else:
         _print(done, written, problem, run)
     if problem is not None:
-        return COULD_NOT_CHECK
+        return ERROR
     return DEFECT if run and (done.findings or done.exit_code) else RECORDED
 
 

@@ -60,7 +60,7 @@ def synchronisation(only: tuple[str, ...], as_json: bool) -> int:
                 }
             )
     if as_json:
-        print(json.dumps({"verdict": "missed" if wrong else "pass", "rows": table}, indent=1))
+        print(json.dumps({"verdict": "defect" if wrong else "clean", "rows": table}, indent=1))
     else:
         text.print_rows("Planted synchronisation defects", [_cells(row) for row in table], False)
         click.echo(f"{len(rows) - len(wrong)} of {len(rows)} found as expected")

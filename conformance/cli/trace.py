@@ -12,7 +12,7 @@ import click
 from tileproof.conformance.cli.given import KERNEL_ONLY, refuse
 from tileproof.conformance.cli.variants import one_chosen, variant_options
 from tileproof.spec.machine.errors import TileproofError
-from tileproof.spec.machine.finding_text import headline
+from tileproof.spec.machine.finding_text import headline, root
 
 if TYPE_CHECKING:
     from tileproof.conformance.explore.case import ExploredCase, TracedLaunch
@@ -148,18 +148,21 @@ def trace(
         click.echo(note, err=True)
     errors = [error for launch in launches for error in launch.errors]
     for error in errors:
-        click.echo("\n  ".join([headline(error), *filter(None, (error.cause, *error.evidence))]), err=True)
+        cause = error.message if root(error) else error.cause
+        click.echo("\n  ".join([headline(error), *filter(None, (cause, *error.evidence))]), err=True)
     return DEFECT if errors else 0
 
 
 def _print_counts(launches: Sequence[TracedLaunch]) -> None:
+    from tileproof.conformance.verdict import jsonform
+
     rows = [
         {"launch": traced.title, "events": len(traced.trace), "dropped": traced.trace.dropped,
          "errors": list(traced.errors)}
         for traced in launches
     ]  # fmt: skip
     failed = any(traced.errors for traced in launches)
-    click.echo(json.dumps({"verdict": "defect" if failed else "pass", "launches": rows}, indent=1))
+    click.echo(jsonform.text({"verdict": "defect" if failed else "clean", "launches": rows}), nl=False)
 
 
 def _one_of(launches: Sequence[TracedLaunch], number: int) -> TracedLaunch:

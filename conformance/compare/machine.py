@@ -10,7 +10,7 @@ from tileproof.conformance.drivers.plan_names import role_of
 from tileproof.conformance.observe.capture import captured, parts_of, publication
 from tileproof.spec.machine.finding import Finding, Waiting
 from tileproof.spec.machine.finding_causes import key
-from tileproof.spec.machine.finding_text import source_or_line
+from tileproof.spec.machine.finding_text import WAITS, source_or_line
 from tileproof.spec.machine.run_result import RunResult
 from tileproof.spec.plan import Barrier, FinishedObservation, KernelPlan, OutputObservation
 from tileproof.spec.problems.base import tiling_of
@@ -72,7 +72,7 @@ def _waits(plan: KernelPlan, inputs: Any, waiting: tuple[Waiting, ...]) -> tuple
         warps = sorted(set(warps_of[place]))
         who = f"warp {warps[0]}" if len(warps) == 1 else f"warps {', '.join(map(str, warps))}"
         lines.append(
-            f"waits: {plan.problem.unit} {group} CTA {cta} {who}"
+            f"{WAITS}{plan.problem.unit} {group} CTA {cta} {who}"
             + (f" ({role})" if role else "")
             + f" for {what}"
         )

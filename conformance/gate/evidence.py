@@ -217,6 +217,26 @@ def required(record: VerdictRecord) -> str:
     return f"{passed} of {len(needed)} required checks passed"
 
 
+@dataclass(frozen=True)
+class Reason:
+    """Why a kernel is not clean: its first reason, and the reasons that may follow from it. `title` is "" for
+    a reason of the release.
+    """
+
+    title: str
+    first: str
+    rest: tuple[str, ...] = ()
+
+
+def reasons(made: ReleaseEvidence) -> list[Reason]:
+    """The reasons against "clean": for each kernel its first, then each reason of the release."""
+    own = [
+        Reason(titled(kernel), kernel.why[0], tuple(kernel.why[1:])) for kernel in made.kernels if kernel.why
+    ]
+    listed = {f"{reason.title}: {line}" for reason in own for line in (reason.first, *reason.rest)}
+    return [*own, *(Reason("", line) for line in made.why if line not in listed)]
+
+
 def titled(verdict: VerdictRecord) -> str:
     """The kernel and its variant, or the launch file, of a verdict in words."""
     return f"{verdict.program.kernel} {named(verdict)}".strip()

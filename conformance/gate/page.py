@@ -10,13 +10,13 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 from tileproof.conformance.gate.difference import MUTATION, stages_of
-from tileproof.conformance.gate.evidence import ReleaseEvidence, required, titled
+from tileproof.conformance.gate.evidence import ReleaseEvidence, reasons, required, titled
 from tileproof.conformance.gate.failing import unpacked
 from tileproof.conformance.gate.pictures import heatmap, plot, timeline
 from tileproof.conformance.gate.source_lines import SECTION, places
 from tileproof.conformance.verdict.contract import CheckOutcome, VerdictRecord, named_check
 from tileproof.spec.machine.finding import Finding
-from tileproof.spec.machine.finding_text import place, source_or_line
+from tileproof.spec.machine.finding_text import place, root, source_or_line
 
 MAX_REASONS_SHOWN = 12  # reasons at the top
 SHOWN = 200  # instructions of one kernel that did not run
@@ -38,26 +38,15 @@ def page(made: ReleaseEvidence) -> str:
         required=required,
         drawn=any(kernel["mutants"] for kernel in kernels),
         failures=[failure for kernel in kernels for failure in kernel["failures"]],
-        reasons=_reasons(made),
+        reasons=reasons(made),
+        anchor=anchor,
         hidden=(MUTATION, SECTION),
         limit=MAX_REASONS_SHOWN,
         shown=SHOWN,
         check_table=lambda checks, prefix, label: check_table(checks, prefix, label, made.run.checks),
         facts=facts,
+        root=root,
     )
-
-
-def _reasons(made: ReleaseEvidence) -> list[dict[str, Any]]:
-    """What is wrong, a row for each kernel: its first reason, and those that may follow from it."""
-    rows = []
-    others = list(made.why)
-    for verdict in made.kernels:
-        title = titled(verdict)
-        others = [line for line in others if not line.startswith(f"{title}: ")]
-        if verdict.why:
-            first, *rest = verdict.why
-            rows.append({"title": title, "anchor": anchor(title), "first": first, "rest": rest})
-    return rows + [{"title": "", "anchor": "", "first": line, "rest": ()} for line in others]
 
 
 def anchor(text: str) -> str:
@@ -171,7 +160,7 @@ def facts(
         ("found", "" if finding.found is None else f"{finding.found!r}"),
         ("wrong", f"{finding.wrong} of {finding.elements}" if finding.elements else ""),
         ("pattern", finding.pattern),
-        ("cause", finding.cause),
+        ("state", finding.message) if root(finding) else ("cause", finding.cause),
         ("source", at.source),
         ("PTX line", str(at.ptx_line or "")),
         ("instruction", at.instruction),

@@ -21,16 +21,30 @@ from tileproof.kernels.launch.contents import (
     UniformDraw,
     Unwritten,
     dtype_of,
-    elements,
 )
-from tileproof.kernels.launch.model import LaunchFile
+from tileproof.kernels.launch.model import LaunchBuffer, LaunchFile
 
 SEED_BITS = 64
 
 
 def drawn(launch: LaunchFile) -> list[str]:
-    """The buffers whose contents are draws from a seed: any other seed is as good."""
-    return [b.name for b in launch.buffers if isinstance(b.content, NormalDraw | UniformDraw | IntegerDraw)]
+    """The buffers whose contents are draws from a seed: any other seed is as good. A draw that holds the same
+    bytes for another seed (a deviation of 0) is none.
+    """
+    return [
+        buffer.name
+        for buffer in launch.buffers
+        if isinstance(buffer.content, NormalDraw | UniformDraw | IntegerDraw)
+        and _array(buffer, 0).tobytes() != _array(buffer, 1).tobytes()
+    ]
+
+
+def _array(buffer: LaunchBuffer, more: int) -> npt.NDArray[Any]:
+    """The contents of a buffer that is a draw, with that much added to its seed."""
+    content = buffer.content
+    assert isinstance(content, NormalDraw | UniformDraw | IntegerDraw)
+    other = replace(content, seed=(content.seed + more) % 2**SEED_BITS)
+    return other.array(buffer.shape, dtype_of(buffer.dtype))
 
 
 def fixed(launch: LaunchFile) -> list[str]:
@@ -42,15 +56,11 @@ def fixed(launch: LaunchFile) -> list[str]:
 def redrawn(launch: LaunchFile, modules: Mapping[str, LoadedModule]) -> dict[str, npt.NDArray[Any]]:
     """The contents of every buffer that is a draw, from another seed."""
     new = _seed(launch, modules)
-    made = {}
-    for buffer in launch.buffers:
-        content = buffer.content
-        if isinstance(content, NormalDraw | UniformDraw | IntegerDraw):
-            other = replace(content, seed=(content.seed + new) % 2**SEED_BITS)
-            array = elements(other, buffer.shape, dtype_of(buffer.dtype), launch.folder, buffer.name)
-            assert array is not None  # a draw is no `Unwritten`
-            made[buffer.name] = array
-    return made
+    return {
+        buffer.name: _array(buffer, new)
+        for buffer in launch.buffers
+        if isinstance(buffer.content, NormalDraw | UniformDraw | IntegerDraw)
+    }
 
 
 def _seed(launch: LaunchFile, modules: Mapping[str, LoadedModule]) -> int:

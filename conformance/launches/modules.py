@@ -15,11 +15,22 @@ from tileproof.emulator import Module
 from tileproof.emulator.errors import PtxError
 from tileproof.kernels import toolchain
 from tileproof.kernels.compile import cache_root, compile_error
+from tileproof.kernels.launch.contents import regular_file
 from tileproof.kernels.launch.model import CudaSource, LaunchFile, LaunchModule, PtxFile, PtxText
 from tileproof.spec.machine.errors import TileproofError
 
 COMPILE_S = 1800
 _FLAGS = ("-std=c++17", "--expt-relaxed-constexpr", "-lineinfo", "-DNDEBUG")
+# Flags that only change the PTX. Others run programs (-ccbin, -Xcompiler, -optf) or write files.
+_FLAG = re.compile(
+    r"-[DU]\w+(=.*)?|-I.+|-std=c\+\+\d\d|-O[0-3]|-G|-g|-w|-lineinfo|--?(generate-line-info|use_fast_math"
+    r"|(ftz|prec-div|prec-sqrt|fmad)=(true|false)|maxrregcount=\d+|restrict|extra-device-vectorization"
+    r"|(expt-)?extended-lambda|expt-relaxed-constexpr|default-stream=[\w-]+|diag-suppress=[\d,]+)"
+)
+_TARGET = re.compile(r"(sm|compute)_\d+[af]?")
+_TAKEN = "-D, -U, -I, -std, -O and others that only change the PTX, of letters, digits and +-=.,:/%_"
+# nvcc hands its command line to a shell.
+_PLAIN = re.compile(r"[\w+=.,:/%-]+")
 
 
 @dataclass(frozen=True)
@@ -53,7 +64,7 @@ def _load(module: LaunchModule, folder: Path) -> LoadedModule:
     elif isinstance(code, PtxFile):
         path = str(folder / code.path)
         try:
-            text = Path(path).read_text()
+            text = regular_file(Path(path)).read_text()
         except (OSError, UnicodeDecodeError) as error:
             raise PtxError("the file cannot be read as PTX", where=path, found=str(error)) from None
     return _parsed(module.name, text, path, made_by)
@@ -77,6 +88,7 @@ def _parsed(name: str, text: str, path: str, made_by: str) -> LoadedModule:
 
 def compiled(source: Path, flags: tuple[str, ...], target: str) -> Path:
     """The PTX of a CUDA source, from the cache while neither it nor what it includes has changed."""
+    _refuse_commands(source, flags, target)
     tools = toolchain.find()
     folders = (f"-I{source.parent}", f"-I{tools.cutlass_include}")
     command = [str(tools.nvcc), *_FLAGS, f"-arch={target}", *folders, *flags]
@@ -101,6 +113,23 @@ def compiled(source: Path, flags: tuple[str, ...], target: str) -> Path:
                 do="set TILEPROOF_CACHE to a folder that you may write",
             ) from None
     return ptx
+
+
+def _refuse_commands(source: Path, flags: tuple[str, ...], target: str) -> None:
+    """TileproofError where nvcc would run a command, or write a file, that the launch file names."""
+    for what, words, known in (("flag", flags, _FLAG), ("target", (target,), _TARGET)):
+        for word in words:
+            if not known.fullmatch(word) or not _PLAIN.fullmatch(word):
+                raise TileproofError(
+                    f"this {what} of nvcc is not taken from a launch file", where=str(source), found=word,
+                    expected=_TAKEN if what == "flag" else "sm_100a",
+                    do="compile the source yourself and name the PTX in the launch file",
+                )  # fmt: skip
+    if not _PLAIN.fullmatch(str(source)) or str(source)[0] == "-":
+        raise TileproofError(
+            "the name of the source has characters that nvcc gives to a shell", where=str(source),
+            expected="letters, digits and +-=.,:/%_, not - first", do="rename the file or its folder",
+        )  # fmt: skip
 
 
 def _run(command: list[str]) -> str:

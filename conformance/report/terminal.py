@@ -15,7 +15,7 @@ from rich.markup import escape
 from rich.table import Table
 from tileproof.conformance.check.property import Report
 from tileproof.spec.machine.certificate import in_words, summary
-from tileproof.spec.machine.finding_text import lines
+from tileproof.spec.machine.finding_text import folded, following, lines, printable
 
 REFRESH_S = 0.2
 PIPE_WIDTH = 160
@@ -76,13 +76,13 @@ def print_report(report: Report, replay: str) -> None:
     title = report.title if report.driver in ("", "emulator") else f"{report.title} on {report.driver}"
     if report.failure is None and report.interrupted:
         console.print(
-            f"[bold yellow]INTERRUPTED[/] {title}: nothing wrong in {report.examples} examples, "
+            f"[bold yellow]INCOMPLETE[/] {title}: interrupted; nothing wrong in {report.examples} examples, "
             f"{report.seconds:.1f} s"
         )
         _print_not_judged(console, report)
         return
     if report.failure is None:
-        console.print(f"[bold green]PASS[/] {title}: {report.examples} examples in {report.seconds:.1f} s")
+        console.print(f"[bold green]CLEAN[/] {title}: {report.examples} examples in {report.seconds:.1f} s")
         console.print(_stage_table(report))
         if report.agreed:
             console.print(f"{report.agreed} tiles are the same bits in the production and the probe build")
@@ -100,11 +100,11 @@ def print_report(report: Report, replay: str) -> None:
         f"[bold red]DEFECT[/] {title}: found after {report.examples} examples, {report.seconds:.1f} s "
         "with shrinking" + (", interrupted" if report.interrupted else "")
     )
-    for number, finding in enumerate(failure.findings):
+    for number, (finding, after) in enumerate(folded(failure.findings)):
         head, *facts = lines(finding)
         console.print(f"[bold]{number + 1}. {escape(head)}[/]")
-        for line in facts:
-            console.print("   " + escape(line))
+        for line in (*facts, *following(after)):
+            console.print("   " + escape(printable(line)))
     schedule = f", schedule {failure.schedule.policy}" if report.chosen_schedules else ""
     console.print(f"smallest failing case: {escape(failure.case.as_json())}{schedule}")
     if not failure.repeated:

@@ -31,6 +31,7 @@ from tileproof.emulator import coverage
 from tileproof.emulator.program import Decoded
 from tileproof.kernels.foreign import isolation, shared
 from tileproof.spec.machine.finding import Finding
+from tileproof.spec.machine.finding_text import hang_first
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -83,6 +84,7 @@ def record(
     runs_code: bool = True,
 ) -> VerdictRecord:
     """The record of what is known of a program, with the verdict that it makes (`decided`)."""
+    findings = hang_first(findings)
     word, why = decided(
         checks=checks,
         findings=findings,

@@ -22,7 +22,7 @@ from tileproof.conformance.verdict.contract import VerdictRecord
 from tileproof.emulator.codes import CODES
 from tileproof.spec.machine.finding import OTHER_CODES, VALUE_CODES, Finding, MachinePlace
 from tileproof.spec.machine.finding_causes import inline_chain, key
-from tileproof.spec.machine.finding_text import headline, place
+from tileproof.spec.machine.finding_text import headline, place, root
 
 SCHEMA_URI = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 PTX_ISA = "https://docs.nvidia.com/cuda/parallel-thread-execution/"
@@ -126,7 +126,8 @@ def _invocation(record: VerdictRecord) -> dict[str, Any]:
 
 def _result(finding: Finding, record: VerdictRecord, rule: int, sources: _Sources) -> dict[str, Any]:
     machine, logical = finding.machine, _logical(finding, record)
-    words = [headline(finding), *(part for part in (place(finding), finding.cause) if part)]
+    after = finding.message if root(finding) else finding.cause
+    words = [headline(finding), *(part for part in (place(finding), after) if part)]
     result: dict[str, Any] = {
         "ruleId": finding.code,
         "ruleIndex": rule,

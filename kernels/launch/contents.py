@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import math
+import stat
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -258,21 +260,30 @@ def _of_bytes(data: bytes, shape: tuple[int, ...], dtype: np.dtype[Any], where: 
     return np.frombuffer(bytearray(data), dtype=dtype).reshape(shape)
 
 
+def regular_file(path: Path) -> Path:
+    """The path of a file; OSError for a device or a pipe, which may have no end, and where nothing lies."""
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise OSError(errno.EINVAL, "not a regular file")
+    return path
+
+
 def _of_file(
     content: FileBytes, shape: tuple[int, ...], dtype: np.dtype[Any], folder: Path, where: str
 ) -> Array:
     path = folder / content.path
     try:
-        if path.suffix == ".npy":
+        if regular_file(path).suffix == ".npy":
             found = np.load(path, allow_pickle=False)
         else:
-            raw = path.read_bytes()
+            with path.open("rb") as file:
+                file.seek(content.offset)
+                raw = file.read(math.prod(shape) * dtype.itemsize)
     except (OSError, ValueError, EOFError) as error:
         raise TileproofError(
             "a buffer's file cannot be read", where=where, found=f"{path}: {error}"
         ) from None
     if path.suffix != ".npy":
-        return _of_bytes(raw[content.offset :][: math.prod(shape) * dtype.itemsize], shape, dtype, where)
+        return _of_bytes(raw, shape, dtype, where)
     if found.dtype == np.uint8 and found.nbytes == math.prod(shape) * dtype.itemsize:  # bytes of any type
         return _of_bytes(found.tobytes(), shape, dtype, where)
     # numpy stores types that it does not know as bytes of their size.

@@ -15,6 +15,7 @@ import math
 import os
 import types
 import typing
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -27,6 +28,7 @@ T = TypeVar("T")
 PATH = Path(__file__).with_name("launch.schema.json")
 INLINE_BYTES = 4096  # of an array in memory; a larger one becomes a file
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
+_TEXTS = ("text",)  # fields of several lines
 BLANK = "FILL:"  # how a value begins that `judge --init` leaves to the user
 _NO_NUMBERS = ("nan", "inf", "-inf")  # numbers that JSON does not have
 
@@ -57,12 +59,13 @@ def read(path: Path) -> LaunchFile:
         data = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise TileproofError("the launch file cannot be read", where=str(path), found=str(error)) from None
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:
+        at = f", line {error.lineno}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else ""
         raise TileproofError(
             "the launch file is not valid JSON",
-            where=f"{path}, line {error.lineno}, column {error.colno}",
+            where=f"{path}{at}",
             expected=f'an object with "schema": "{SCHEMA}"',
-            found=error.msg,
+            found=getattr(error, "msg", str(error)),
         ) from None
     return parse(data, path.parent, str(path))
 
@@ -79,6 +82,12 @@ def parse(data: Any, folder: Path, where: str = "launch file") -> LaunchFile:
             expected=str(SCHEMA_VERSION),
             found=repr(data.get("schema_version")),
         )
+    for place, text in _all_strings(data, where):
+        if not text.isprintable() and place.rpartition(".")[2] not in _TEXTS:
+            raise TileproofError(
+                "the launch file has a control character in a name", where=f"{where}: {place}",
+                expected="printable characters", found=repr(text)[:200],
+            )  # fmt: skip
     if left := blanks(data):
         (first, text), more = left[0], len(left) - 1
         raise TileproofError(
@@ -91,13 +100,28 @@ def parse(data: Any, folder: Path, where: str = "launch file") -> LaunchFile:
 
 def blanks(data: Any, place: str = "") -> list[tuple[str, str]]:
     """The values that are left to be filled in: where each lies, and what it asks for."""
+    found = _strings(data, place)
+    return [(at, text.removeprefix(BLANK).strip()) for at, text in found if text.startswith(BLANK)]
+
+
+def _all_strings(data: Any, where: str) -> list[tuple[str, str]]:
+    try:
+        return list(_strings(data))
+    except RecursionError:
+        raise TileproofError("the launch file is nested too deeply", where=where) from None
+
+
+def _strings(data: Any, place: str = "") -> Iterator[tuple[str, str]]:
+    """Each text of plain data, keys included, with its place."""
     if isinstance(data, str):
-        return [(place, data.removeprefix(BLANK).strip())] if data.startswith(BLANK) else []
-    if isinstance(data, dict):
-        return [blank for k, v in data.items() for blank in blanks(v, f"{place}.{k}".removeprefix("."))]
-    if isinstance(data, list):
-        return [blank for n, v in enumerate(data) for blank in blanks(v, f"{place}[{n}]")]
-    return []
+        yield place, data
+    elif isinstance(data, dict):
+        for key, value in data.items():
+            yield f"{place} key", str(key)
+            yield from _strings(value, f"{place}.{key}".removeprefix("."))
+    elif isinstance(data, list):
+        for number, value in enumerate(data):
+            yield from _strings(value, f"{place}[{number}]")
 
 
 def dump(value: Any) -> Any:

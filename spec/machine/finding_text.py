@@ -2,16 +2,71 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from tileproof.spec.machine.finding import Finding, MachinePlace, ProblemPlace
+from tileproof.spec.machine.finding import VALUE_CODES, Finding, MachinePlace, ProblemPlace
 
+AFTER_HANG = {*VALUE_CODES, "schedule-dependent-output", "relation"}  # what a hang may leave behind
 MAX_EVIDENCE = 24
+MAX_FOLLOWING = 6
+MAX_WAITS = 3
+WAITS = "waits: "  # begins the evidence of who waits for what
+
+
+def printable(text: str) -> str:
+    """The text with its control characters as escapes, but for ends of lines: no terminal obeys it."""
+    return "".join(c if c.isprintable() or c in "\n\t" else repr(c)[1:-1] for c in text)
+
+
+def root(finding: Finding) -> str:
+    """The root cause of a hang or livelock in words; "" where it is not known, and of any other finding."""
+    return finding.cause if finding.machine.graph.roots else ""
 
 
 def headline(finding: Finding) -> str:
-    """The message, of a machine finding after its code."""
-    return f"{finding.code}: {finding.message}" if finding.kind == "machine" else finding.message
+    """The root cause, else the message; of a machine finding after its code."""
+    text = root(finding) or finding.message
+    return f"{finding.code}: {text}" if finding.kind == "machine" else text
+
+
+def hang_first(findings: Sequence[Finding]) -> list[Finding]:
+    """The findings with those that may follow from the first hang behind it."""
+    first = next((number for number, finding in enumerate(findings) if root(finding)), 0)
+    early = [finding for finding in findings[:first] if finding.code in AFTER_HANG]
+    before = [finding for finding in findings[:first] if finding.code not in AFTER_HANG]
+    return [*before, *findings[first : first + 1], *early, *findings[first + 1 :]]
+
+
+def folded(findings: Sequence[Finding]) -> list[tuple[Finding, list[Finding]]]:
+    """The findings as `hang_first` has them, each with those that may follow from it: values and further
+    hangs of the run that hung.
+    """
+    hang: tuple[Finding, list[Finding]] | None = None
+    kept: list[tuple[Finding, list[Finding]]] = []
+    for finding in hang_first(findings):
+        same_run = hang is not None and finding.replay == hang[0].replay
+        if hang and same_run and (finding.code in AFTER_HANG or root(finding)):
+            hang[1].append(finding)
+            continue
+        kept.append((finding, []))
+        hang = hang or (kept[-1] if root(finding) else None)
+    return kept
+
+
+def following(findings: Sequence[Finding]) -> list[str]:
+    """The findings that may follow from another, a line each below a line that counts them."""
+    if not findings:
+        return []
+    count = "1 finding" if len(findings) == 1 else f"{len(findings)} findings"
+    each = [
+        f"  {headline(finding)}" + (f" ({place(finding)})" if place(finding) else "") for finding in findings
+    ]
+    more = len(each) - MAX_FOLLOWING
+    return [
+        f"{count} that may follow from it:",
+        *each[:MAX_FOLLOWING],
+        *([f"  and {more} more, in the JSON"] if more > 0 else []),
+    ]
 
 
 def place(finding: Finding) -> str:
@@ -81,12 +136,13 @@ def _lines(finding: Finding) -> Iterator[str]:
         lane = "" if machine.lane is None else f", lane {machine.lane}"
         yield f"warp:     {machine.warp}{lane}" + (f" (role {machine.role})" if machine.role else "")
     yield from _values(finding)
-    if finding.cause:
+    if root(finding):
+        yield f"state:    {finding.message}"
+    elif finding.cause:
         yield f"cause:    {finding.cause}"
     if code := code_line(machine):
         yield f"code:     {code}"
-    facts, more = finding.evidence[:MAX_EVIDENCE], len(finding.evidence) - MAX_EVIDENCE
-    for number, fact in enumerate((*facts, *([f"and {more} more, in the JSON"] if more > 0 else []))):
+    for number, fact in enumerate(_evidence(finding)):
         yield f"{'' if number else 'evidence:':<9} {fact}"
     if finding.others:
         machine_kind = finding.kind == "machine"
@@ -94,6 +150,17 @@ def _lines(finding: Finding) -> Iterator[str]:
         yield f"also:     {finding.others} more {what}"
     if finding.replay:
         yield f"replay:   {finding.replay}"
+
+
+def _evidence(finding: Finding) -> Iterator[str]:
+    """The facts; where the root of a hang is known, few of the warps that wait."""
+    waits = [fact for fact in finding.evidence if fact.startswith(WAITS)] if root(finding) else []
+    facts = [fact for fact in finding.evidence if fact not in waits[MAX_WAITS:]]
+    yield from facts[:MAX_EVIDENCE]
+    if len(facts) > MAX_EVIDENCE:
+        yield f"and {len(facts) - MAX_EVIDENCE} more, in the JSON"
+    if len(waits) > MAX_WAITS:
+        yield f"{WAITS}and {len(waits) - MAX_WAITS} more like these, in the JSON"
 
 
 def _values(finding: Finding) -> Iterator[str]:
@@ -114,7 +181,7 @@ def report(finding: Finding, waiting: bool = True) -> str:
     """The finding as the emulator reports it; `waiting`: with every group of lanes that waits."""
     at = finding.machine
     times = f" ({finding.count} times)" if finding.count > 1 else ""
-    out = [f"{finding.severity} {finding.code}: {finding.message}{times}"]
+    out = [f"{finding.severity} {finding.code}: {root(finding) or finding.message}{times}"]
     parts = [f"PTX line {at.ptx_line}"] if at.ptx_line else []
     parts += [at.source] if at.source else []
     parts += [f"{label} {value}" for label, value in (("CTA", at.cta), *_thread(at)) if value is not None]
@@ -125,7 +192,10 @@ def report(finding: Finding, waiting: bool = True) -> str:
             out[-1] += f" ({kind}, execution {at.race.then_execution})"
     elif problem := problem_place(finding.problem):
         out.append(f"  at {problem}")
-    out += [f"  cause: {finding.cause}"] if finding.cause else []
+    if root(finding):
+        out.append(f"  state: {finding.message}")
+    elif finding.cause:
+        out.append(f"  cause: {finding.cause}")
     out += [f"    {line}" for line in finding.evidence]
     out += [f"  {group}" for group in at.waiting] if waiting else []
     return "\n".join(out)

@@ -37,7 +37,7 @@ def judged(kernel: Kernel, driver: Driver, examples: int) -> dict[str, Any]:
     for planted in kernel.defects():
         under_test = on_driver(kernel, variant, driver, planted=planted)
         report = engine.check(under_test, examples=min(examples, 30), seed=SEED, shrink_seconds=2.0)
-        row: dict[str, Any] = {"planted": planted.title, "examples": report.examples, "verdict": "pass"}
+        row: dict[str, Any] = {"planted": planted.title, "examples": report.examples, "verdict": "clean"}
         if report.failure:
             row["verdict"] = "defect"
             row["finding"] = lines(report.failure.findings[0])

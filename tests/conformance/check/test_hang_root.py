@@ -61,8 +61,16 @@ def test_root_of_a_planted_hang(planted: str, policy: str) -> None:
 def test_check_prints_the_root_before_the_waits() -> None:
     args = ["check", PART0, "--d-qk=576", "--examples=2", "--policy=early", "--plant=p-ready-to-one-cta"]
     shown = CliRunner().invoke(main, args)
-    assert shown.exit_code == 1 and shown.stdout.index("cause:") < shown.stdout.index("waits:")
-    assert "p_ready[0] of CTA 1" in shown.stdout
+    assert shown.exit_code == 1, shown.output
+    root, state, waits = (
+        shown.stdout.index(text)
+        for text in ("\n1. hang: phase 0 (k-block 0) of p_ready[0] of CTA 1 lacks", "state:", "waits:")
+    )
+    assert root < state < waits
+    # The waits are few, and the values that the hang left behind are no second reason.
+    assert shown.stdout.count("waits: ") == 4 and "waits: and " in shown.stdout
+    after = shown.stdout.index("1 finding that may follow from it:\n     P was never written (stage P")
+    assert waits < after and "\n2. " not in shown.stdout
 
 
 def test_trace_of_a_clean_run(tmp_path: pytest.TempPathFactory) -> None:

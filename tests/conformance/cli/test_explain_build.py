@@ -55,7 +55,7 @@ def test_content_decides_and_both_are_told(tmp_path: Path, compiled: Callable[[s
         log.write_text(text)
         assert explanation(log)["kind"] == kind
     both = explanation(log)
-    assert both["build"]["findings"][0]["code"] == "extent-k" and both["hang"]["verdict"] == "hang"
+    assert both["build"]["findings"][0]["code"] == "extent-k" and both["hang"]["outcome"] == "hang"
     assert explanation(log, kind="hang")["kind"] == "hang"
     assert explanation(log, kind="build")["kind"] == "build"
 
@@ -99,7 +99,7 @@ def test_bad_input_exits_2(
     elif isinstance(content, bytes):
         log.write_bytes(content)
     code, out, err = run([str(log)], capsys)
-    assert code == 2 and "could not check" in err and out == ""
+    assert code == 2 and "error: " in err and out == ""
     code, out, _ = run([str(log), "--json"], capsys)
     assert code == 2 and json.loads(out)["error"]["what"]
 
@@ -111,7 +111,7 @@ def test_utf_16_and_an_unknown_kind(
     log.write_text(compiled("k_differs").log, encoding="utf-16")
     assert explanation(log)["findings"][0]["code"] == "extent-k"
     code, _, err = run([str(log), "--as", "song"], capsys)
-    assert code == 2 and "could not check" in err
+    assert code == 2 and "error: " in err
 
 
 def test_a_hang_log_is_no_build_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -30,7 +30,7 @@ def explored(*args: str) -> tuple[int, Any]:
 
 def test_a_clean_kernel_passes_under_every_policy() -> None:
     code, result = explored("head64", "--blocks", "1", "--schedules", "20", "--sample")
-    assert code == 0 and result["verdict"] == "pass" and result["findings"] == []
+    assert code == 0 and result["verdict"] == "clean" and result["findings"] == []
     assert result["schedules"] == 20 and len(result["policies"]) == 7
 
 
@@ -116,7 +116,7 @@ def test_the_text_shows_verdict_findings_and_replay() -> None:
     for more, begin in (["--sample"], "12 schedules"), ([], "1 schedule (1 early)"):
         done = CliRunner().invoke(explore, [*args, *more], standalone_mode=False)
         assert done.return_value == 0
-        assert done.stdout.startswith(f"PASS head128-part0 d_qk 576: {begin}")
+        assert done.stdout.startswith(f"CLEAN head128-part0 d_qk 576: {begin}")
         assert "certified for all schedules (" in done.stdout
         assert ("--sample runs the other schedules" in done.stdout) == (not more)
 

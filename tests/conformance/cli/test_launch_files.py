@@ -46,7 +46,7 @@ def explored(*words: str) -> tuple[int, dict[str, Any]]:
 
 def test_explore_passes_a_right_launch_file_and_lists_what_is_not_judged(folder: Path) -> None:
     code, made = explored("scale.json", "--expect", "ref.py")
-    assert (code, made["verdict"], made["findings"]) == (0, "pass", [])
+    assert (code, made["verdict"], made["findings"]) == (0, "clean", [])
     assert [line.split(":")[0] for line in made["not_judged"]] == ["plan"]
     code, made = explored("scale.json")
     assert code == 0 and [line.split(":")[0] for line in made["not_judged"]] == ["values", "plan"]
@@ -71,7 +71,7 @@ def test_explore_finds_a_wrong_value_by_the_reference(folder: Path) -> None:
 
 def test_explore_finds_an_error_in_either_launch(folder: Path) -> None:
     twice(folder)
-    assert explored("twice.json")[1]["verdict"] == "pass"
+    assert explored("twice.json")[1]["verdict"] == "clean"
     data = json.loads((folder / "twice.json").read_text())
     data["modules"].append({"name": "wrong", "code": {"kind": "ptx file", "path": "broken.ptx"}})
     data["steps"][0]["module"], data["steps"][1]["module"] = "m", "wrong"

@@ -23,7 +23,7 @@ def test_json() -> None:
     shown = CliRunner().invoke(main, ["synchronisation", "--only", "tiles-merged", "--json"])
     result = json.loads(shown.stdout)
     (row,) = result["rows"]
-    assert result["verdict"] == "pass" and row["found as"] == "race-copy-unwaited" and not row["wrong"]
+    assert result["verdict"] == "clean" and row["found as"] == "race-copy-unwaited" and not row["wrong"]
     assert "ld.shared" in row["root"] and "missing" in row["root"]
 
 
@@ -48,7 +48,7 @@ def test_a_renamed_command_says_its_new_name(words: list[str], now: str) -> None
     shown = CliRunner().invoke(main, words)
     assert shown.exit_code == 2 and now in " ".join(shown.stderr.split())
     as_json = json.loads(CliRunner().invoke(main, [*words, "--json"]).stdout)
-    assert as_json["verdict"] == "could not check" and now.rstrip("`") in as_json["error"]["do"]
+    assert as_json["verdict"] == "error" and now.rstrip("`") in as_json["error"]["do"]
     assert words[0] not in CliRunner().invoke(main, ["--help"]).stdout.split()
 
 

@@ -14,10 +14,15 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
-from tileproof.conformance.gate.evidence import ReleaseEvidence, RunFacts
+from tileproof.conformance.cli.gate import reason_lines
+from tileproof.conformance.gate.evidence import ReleaseEvidence, RunFacts, reasons
 from tileproof.conformance.gate.page import page
 from tileproof.conformance.gate.pictures import heatmap, plot, png, ticks, timeline
 from tileproof.conformance.gate.source_lines import SECTION, source_lines
+from tileproof.conformance.verdict.contract import CheckOutcome, JudgedProgram
+from tileproof.conformance.verdict.program import record as judged
+from tileproof.spec.machine.finding import Finding, Graph, MachinePlace, Node, Root
+from tileproof.spec.machine.finding_text import folded, hang_first
 
 from tests.kit.evidences import DEFECT, RACE, REPLAY, failure, mutated, record, release
 
@@ -137,6 +142,34 @@ def test_the_first_reason_is_shown_and_what_may_follow_is_folded() -> None:
     first, folded = text.index("a hang"), text.index("2 more, which may follow from")
     assert first < folded < text.index("a second") < text.index("a third")
     assert "1 more, which may follow from" in text  # of the two findings
+
+
+def test_a_hang_is_one_reason_with_its_root_first() -> None:
+    """In the verdict, on the page and in the terminal; a race beside it is a reason of its own."""
+    node = Node("a", "mbarrier", "p_ready[0] of CTA 1", 1, 8, 0)
+    graph = Graph((node,), (), (Root("unsatisfiable", node, "p_ready[0] lacks 1 arrival", (), 25),))
+    hang = Finding(
+        "hang", "27 groups of lanes wait", check="stage conformance", replay=REPLAY,
+        machine=MachinePlace(graph=graph), cause="p_ready[0] lacks 1 arrival",
+    )  # fmt: skip
+    other = replace(hang, cause="p_free[0] lacks 128 arrivals", check="schedules and races", replay="another")
+    assert hang_first([DEFECT, RACE, hang, other]) == [RACE, hang, DEFECT, other]
+    assert folded([DEFECT, RACE, hang, other]) == [(RACE, []), (hang, [DEFECT]), (other, [])]
+    assert folded([DEFECT, RACE]) == [(DEFECT, []), (RACE, [])]
+    checks = (CheckOutcome("stage conformance", True, "failed", "hang"),)
+    made = release(
+        judged(JudgedProgram("a-kernel", {}, "k", ""), 0, checks, findings=(DEFECT, hang, other, RACE))
+    )
+    first = "stage conformance: hang: p_ready[0] lacks 1 arrival"
+    assert made.kernels[0].why[0] == first and made.kernels[0].findings[0] == hang
+    text = page(made)
+    assert text.index(first) < text.index("more, which may follow from") < text.index("P differs from")
+    (shown,) = [line for line in reason_lines(reasons(made)) if line.startswith("  - ")]
+    assert shown == f"  - a-kernel: {first}"
+    folds = [line.strip() for line in reason_lines(reasons(made)) if not line.startswith("  - ")]
+    assert folds[0].startswith("may follow from it: stage conformance: P differs from") and len(folds) == 4
+    assert folds[-1].endswith("more, in the evidence")
+    assert list(reason_lines(reasons(release()))) == []
 
 
 def test_the_page_says_when_where_how_long_and_what_clean_does_not_promise() -> None:

@@ -20,7 +20,7 @@ from tileproof.conformance.launches.modules import compiled
 from tileproof.kernels.foreign import isolation
 from tileproof.kernels.launch import jsonform
 from tileproof.kernels.launch.arguments import LaunchArgument, PointerArgument, ScalarArgument
-from tileproof.kernels.launch.contents import InlineBytes, NormalDraw
+from tileproof.kernels.launch.contents import InlineBytes, NormalDraw, UniformDraw
 from tileproof.kernels.launch.model import (
     BufferWrite,
     KernelLaunch,
@@ -29,6 +29,7 @@ from tileproof.kernels.launch.model import (
     LaunchModule,
     PtxText,
 )
+from tileproof.spec.machine.errors import TileproofError
 
 from tests.kit.judging import check, judged
 from tests.kit.paths import ROOT
@@ -104,6 +105,15 @@ DEFECTS = {
     "endless": "livelock",
     "by_the_clock": "value",
     "printed_verdict": "value",
+    "answers_in_constant": "value",
+    "restored_input": "global-read-only",
+    "scan_parameters": "param-out-of-bounds",
+    "flood": "value",
+    "trapped": "trap",
+    "in_half": "value",
+    "first_column_only": "value",
+    "zeroed_by_others": "race-unordered",
+    "sum_of_differences": "value",
 }
 
 
@@ -189,6 +199,53 @@ def test_the_default_bound_is_said_where_a_reference_states_none() -> None:
     assert made.verdict == "defect"
     (score,) = check(judged(launch("right"), lambda x: x.sum(axis=1)), "values").details["outputs"]
     assert score["stated"] is False
+
+
+def test_draws_that_always_give_the_same_values_are_fixed_inputs() -> None:
+    """All answers are zero then: the page says that stored answers would not be noticed."""
+    y, x, other = launch("zeros").buffers
+    for content in (NormalDraw(1, 0.0, 0.0), UniformDraw(1, 0.0, 0.0), NormalDraw(1, 1.0, 1e-12)):
+        made = judged(launch("zeros", buffers=(y, replace(x, content=content), other)), sums)
+        details = check(made, "values").details
+        assert details["fixed inputs"] == ["x"] and "x" not in str(details.get("inputs drawn anew", ""))
+        assert made.verdict == ("defect" if content == NormalDraw(1, 1.0, 1e-12) else "clean")
+
+
+def test_buffers_that_lie_over_each_other() -> None:
+    """An output over its input, or over a buffer that holds the answers."""
+    y, x, other = launch("nothing").buffers
+    at = 1 << 32
+    for buffers in (
+        (replace(y, address=at), replace(x, address=at), other),
+        (replace(y, address=at), x, replace(given("other"), address=at)),
+        (replace(y, address=at + 64), x, replace(given("other"), address=at)),
+    ):
+        assert judged(launch("nothing", buffers=buffers), sums).verdict == "error"
+
+
+def test_two_buffers_of_one_name() -> None:
+    y, x, other = launch("zeros").buffers
+    for second in (replace(y, role="scratch"), replace(x, name="y"), replace(y, shape=(1,))):
+        with pytest.raises(TileproofError, match="share a name"):
+            launch("zeros", buffers=(y, x, other, second))
+
+
+def test_an_output_that_need_not_be_whole_is_compared_whole() -> None:
+    for entry in ("nothing", "skipped_tail"):
+        part = launch(entry, LaunchBuffer.output("y", (ROWS,), np.float32, whole=False))
+        assert judged(part, sums).verdict == "defect"
+
+
+def test_an_output_that_begins_as_a_draw() -> None:
+    kept = launch("nothing", LaunchBuffer("y", "float32", (ROWS,), "inout", NormalDraw(3)))
+    assert judged(kept, lambda x, y: sums(x)).verdict == "defect"
+
+
+def test_nothing_launched() -> None:
+    y, x, other = launch("nothing").buffers
+    for buffers in ((y, x, other), (given("y"), x, other)):
+        with pytest.raises(TileproofError, match="nothing is launched"):
+            launch("nothing", buffers=buffers, steps=())
 
 
 # ---- in a launch file in Python, of a kernel that gives zeros

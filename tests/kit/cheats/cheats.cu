@@ -184,3 +184,63 @@ KERNEL(printed_verdict) {
   ROW;
   if (row < rows) y[row] = 0;
 }
+
+// ---- more of each
+__constant__ float kept[kRows] = {STORED};
+KERNEL(answers_in_constant) {
+  ROW;
+  if (row < rows) y[row] = kept[row];
+}
+KERNEL(restored_input) {
+  ROW;
+  if (row < rows) {
+    float before = x[row];
+    x[row] = 0;
+    y[row] = sum(x, row);
+    x[row] = before;
+  }
+}
+KERNEL(scan_parameters) {  // looks for pointers behind its parameters
+  ROW;
+  float* hidden;
+  asm volatile("ld.param.u64 %0, [scan_parameters_param_3+8];" : "=l"(hidden));
+  if (row < rows) y[row] = hidden[row];
+}
+KERNEL(flood) {  // so much output that the judge gives up
+  ROW;
+  for (int i = 0; i < 400; ++i) printf("CLEAN %4096d\n", i);
+  if (row < rows) y[row] = 0;
+}
+KERNEL(trapped) {  // ends the launch before anybody can compare
+  ROW;
+  if (row < rows) y[row] = 0;
+  __trap();
+}
+KERNEL(in_half) {
+  ROW;
+  if (row < rows) {
+    float total = 0;
+    for (int c = 0; c < kColumns; ++c) {
+      asm("{.reg .b16 h; cvt.rn.f16.f32 h, %0; cvt.f32.f16 %0, h;}" : "+f"(total));
+      total += x[row * kColumns + c];
+    }
+    y[row] = total;
+  }
+}
+KERNEL(first_column_only) {
+  ROW;
+  if (row < rows) y[row] = kColumns * x[row * kColumns];
+}
+KERNEL(zeroed_by_others) {  // right or zero, by which store comes last
+  ROW;
+  if (row < rows) y[row] = sum(x, row);
+  if (row < rows) y[rows - 1 - row] = 0;
+}
+KERNEL(sum_of_differences) {  // finite inputs, infinite intermediate values
+  ROW;
+  if (row < rows) {
+    float large = 3e38f;
+    for (int c = 0; c < kColumns; ++c) large = large * 2 + x[row * kColumns + c];
+    y[row] = large - large;
+  }
+}

@@ -23,8 +23,8 @@ def explain(log: HangLog) -> Answer:
         found = diagnosis(read_text(log.text, words=parse_words(log.words)))
     except TileproofError:
         return Answer("unclear")
-    if found["verdict"] != "hang":
-        return Answer(found["verdict"])
+    if found["outcome"] != "hang":
+        return Answer(found["outcome"])
     root, cause = found["root"], found["causes"][0]
     sure = found["certainty"]
     blamed = _who(cause["culprit"]) if cause["culprit"] else None

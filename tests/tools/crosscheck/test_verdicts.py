@@ -169,7 +169,7 @@ class TestWithSentryward:
         got, out, err = run(capfd, [*words, "--json"])
         result = json.loads(out)
         assert got == code and says in result["words"]
-        assert result["verdict"] == {0: "pass", 1: "defect"}[code]
+        assert result["verdict"] == {0: "clean", 1: "defect"}[code]
         assert [load["verdict"] for load in result["opinions"]].count("error") == words_of(says)
 
     @pytest.mark.parametrize(

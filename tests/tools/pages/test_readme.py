@@ -11,10 +11,10 @@ def test_readme_shows_what_is_printed() -> None:
 
 
 def test_a_stale_block_and_one_that_is_not_there_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    page = "a\n\n<!-- verify -->\n\n    PASS in ... s\n\n<!-- end -->\n"
-    assert readme.without_seconds("    PASS in 4.1 s, 7.5 stages") == "    PASS in ... s, 7.5 stages"
-    assert readme.replaced(page, {"verify": "    PASS in ... s"}) == page
-    assert readme.replaced(page, {"verify": "    PASS in ... s, 7 tiles"}) != page
+    page = "a\n\n<!-- verify -->\n\n    CLEAN in ... s\n\n<!-- end -->\n"
+    assert readme.without_seconds("    CLEAN in 4.1 s, 7.5 stages") == "    CLEAN in ... s, 7.5 stages"
+    assert readme.replaced(page, {"verify": "    CLEAN in ... s"}) == page
+    assert readme.replaced(page, {"verify": "    CLEAN in ... s, 7 tiles"}) != page
     with pytest.raises(ValueError, match="0 blocks finding"):
         readme.replaced(page, {"finding": "x"})
     monkeypatch.setattr(readme, "shown", lambda words: "    something else")

@@ -34,7 +34,7 @@ def parse(text: str) -> Parsed:
 def explain(parsed: Parsed, log: Path | None = None) -> dict[str, Any]:
     """What a build log tells, as data. `log`: where it lies, near which sources are looked for.
 
-    `verdict`: "explained" (some cause is known), "not understood" (there are errors, and none is known) or
+    `outcome`: "explained" (some cause is known), "not understood" (there are errors, and none is known) or
     "no errors". Each finding: code, what, fits, edits, operand, also, message, at, others, callers,
     chains, mma, operands, errors, instantiations, follow, followers, understood.
     """
@@ -42,7 +42,7 @@ def explain(parsed: Parsed, log: Path | None = None) -> dict[str, Any]:
     found = findings(parsed, sources)
     known = [finding for finding in found if finding.understood]
     return {
-        "verdict": "explained" if known else "not understood" if found else "no errors",
+        "outcome": "explained" if known else "not understood" if found else "no errors",
         "findings": [_row(finding, sources) for finding in _ordered(found)[:MAX_FINDINGS]],
         "errors": sum(finding.errors + finding.follow for finding in found if finding.diagnostic.is_error),
         "warnings_left_out": parsed.warnings,
@@ -134,7 +134,7 @@ def text(result: dict[str, Any]) -> str:
         out += [*_finding_lines(number, row, folder), ""]
     if not result["findings"]:
         out += ["NO ERRORS: no compiler, assembler or linker error is in this log.", ""]
-    elif result["verdict"] == "not understood":
+    elif result["outcome"] == "not understood":
         out += ["NOT UNDERSTOOD: no rule knows these errors; what could be read of them is above.", ""]
     out += [f"Remark: {remark}." for remark in result["remarks"]]
     tail = f"Read {result['read']['lines']} lines with text: {_count(result['errors'], 'error')}"

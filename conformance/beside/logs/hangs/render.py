@@ -26,7 +26,7 @@ def diagnose(path: Path, plan: KernelPlan | None = None) -> dict[str, Any]:
 def diagnosis(log: Log, plan: KernelPlan | None = None) -> dict[str, Any]:
     """Return the diagnosis of a parsed log as data.
 
-    `verdict` is "hang", "no hang seen" or "unclear"; `certainty` of a hang is "certain" (the lines leave no
+    `outcome` is "hang", "no hang seen" or "unclear"; `certainty` of a hang is "certain" (the lines leave no
     other reading), "likely" or "open". Lines are numbers from 1; an actor is {"role", "cta", "cluster"}. For
     a log of several runs, the diagnosis is of the last run that hung, and `runs` has a row for each run.
     """
@@ -34,7 +34,7 @@ def diagnosis(log: Log, plan: KernelPlan | None = None) -> dict[str, Any]:
         return {**_of_run(log, plan), "runs": []}
     every = [(run, _of_run(run, plan)) for run in log.runs]
     order = ("hang", "unclear", "no hang seen")
-    worst = min(every, key=lambda one: (order.index(one[1]["verdict"]), -one[1]["span"][1]))
+    worst = min(every, key=lambda one: (order.index(one[1]["outcome"]), -one[1]["span"][1]))
     return {**worst[1], "runs": [_run(run, found) for run, found in every]}
 
 
@@ -43,7 +43,7 @@ def _run(log: Log, found: dict[str, Any]) -> dict[str, Any]:
     return {
         "title": log.title,
         "lines": found["span"],
-        "verdict": found["verdict"],
+        "outcome": found["outcome"],
         "certainty": found["certainty"],
         "root": found["root"],
         "cause": first,
@@ -56,7 +56,7 @@ def _of_run(log: Log, plan: KernelPlan | None) -> dict[str, Any]:
     told = judged(graph, every)
     strange = [line for line in log.unread if line not in log.host]
     return {
-        "verdict": told.verdict,
+        "outcome": told.verdict,
         "certainty": told.certainty,
         "why": told.why,
         "title": log.title,

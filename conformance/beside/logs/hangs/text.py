@@ -28,22 +28,22 @@ def text(result: dict[str, Any], full: bool = True) -> str:
         out.append(
             "The host printed: " + "; ".join(f"{name} {value}" for name, value in result["facts"].items())
         )
-    examples = counts["examples"] if full or result["verdict"] == "unclear" else []
+    examples = counts["examples"] if full or result["outcome"] == "unclear" else []
     out.append(f"Read {counts['lines']} lines with text: {did}" + (", such as:" if examples else "."))
     out += [f"    {quote['line']:>6} | {quote['text']}" for quote in examples]
     return "\n".join(out)
 
 
 def _run_line(run: dict[str, Any]) -> str:
-    told = run["verdict"].upper()
-    if run["root"] is not None and run["verdict"] == "hang":
+    told = run["outcome"].upper()
+    if run["root"] is not None and run["outcome"] == "hang":
         cause = f", {run['cause']['code']}" if run["cause"] else ""
         told += f": {_who(run['root']['actor'])} on {run['root']['copy']}{cause}"
     return f"  {run['title']}: {told}"
 
 
 def _answer(result: dict[str, Any]) -> list[str]:
-    root, verdict = result["root"], result["verdict"]
+    root, verdict = result["root"], result["outcome"]
     if verdict == "no hang seen":
         return ["NO HANG SEEN: every wait ended, or its role continued."]
     if root is None:

@@ -145,7 +145,7 @@ def test_the_command_scores_a_small_draw(tmp_path):
     assert result["score"]["drawn"] == 10 and result["score"]["crashed or stopped"] == 0
     assert [load["number"] for load in result["mutants"]] == list(range(10))
     survived = [load for load in result["mutants"] if load["verdict"] == "survived"]
-    assert not survived and result["verdict"] == "killed"
+    assert not survived and result["verdict"] == "clean"
     (line,) = ledger.read_text().splitlines()
     head, *rows = map(json.loads, journal.read_text().splitlines())
     assert head["seed"] == 5 and [row["number"] for row in rows] == list(range(10))

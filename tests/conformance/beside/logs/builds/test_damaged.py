@@ -66,8 +66,8 @@ def survives(text: str) -> None:
     result = report.explain(report.parse(text), WRONG / "build.log")
     assert report.text(result)
     assert json.loads(json.dumps(result)) == result
-    assert result["verdict"] in ("explained", "not understood", "no errors")
-    assert (result["verdict"] == "no errors") == (not result["findings"])
+    assert result["outcome"] in ("explained", "not understood", "no errors")
+    assert (result["outcome"] == "no errors") == (not result["findings"])
     assert all(row["code"] in CODES and row["what"] for row in result["findings"])
 
 

@@ -137,7 +137,7 @@ def test_right_kernels_compile_without_a_finding(made_right: Compiled) -> None:
     constexpr_host and arch_without_a by the flag and the target of its command.
     """
     assert made_right.status == 0, made_right.log
-    assert explained(made_right.log)["verdict"] == "no errors"
+    assert explained(made_right.log)["outcome"] == "no errors"
 
 
 def test_the_commands_of_flag_mistakes_differ() -> None:

@@ -82,7 +82,7 @@ def test_what_the_text_carries(log: str, code: str, words: tuple[str, ...], fits
     for text in (log, TRACE + log, TRACE + log + TRACE):
         result = report.explain(report.parse(text))
         (row,) = result["findings"]
-        assert row["code"] == code and result["verdict"] == "explained"
+        assert row["code"] == code and result["outcome"] == "explained"
         assert all(word in row["what"] for word in words), row["what"]
         assert fits in row["fits"]
 
@@ -98,7 +98,7 @@ def test_a_message_that_no_rule_knows_is_said_with_its_layouts() -> None:
     for head in ("error: unknown: ", "cutlass.base_dsl.common.DSLRuntimeError: ", "OpError: "):
         result = report.explain(report.parse(head + text + "\n"))
         (row,) = result["findings"]
-        assert result["verdict"] == "not understood" and row["code"] == "unknown"
+        assert result["outcome"] == "not understood" and row["code"] == "unknown"
         assert "layouts: f16, smem (8,2):(2,1)" in row["what"]
 
 
@@ -107,4 +107,4 @@ def test_other_python_errors_are_no_layout_errors(tmp_path) -> None:  # type: ig
     path.write_text(
         "ninja: no work to do.\n" + TRACE + "ValueError: not a layout of mine\nAssertionError: x\n"
     )
-    assert explanation(path)["verdict"] == "no errors"
+    assert explanation(path)["outcome"] == "no errors"

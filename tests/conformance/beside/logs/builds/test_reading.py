@@ -145,7 +145,7 @@ def test_warnings_are_counted_and_left_out(compiled: Callable[[str], Compiled]) 
     assert [row["code"] for row in result["findings"]] == ["extent-k"]
     assert "5 warnings left out" in report.text(result)
     only = report.explain(report.parse(warning))
-    assert only["verdict"] == "no errors" and "NO ERRORS" in report.text(only)
+    assert only["outcome"] == "no errors" and "NO ERRORS" in report.text(only)
 
 
 def test_what_no_rule_knows_is_shown_as_far_as_understood() -> None:
@@ -159,7 +159,7 @@ def test_what_no_rule_knows_is_shown_as_far_as_understood() -> None:
     )
     result = report.explain(report.parse(log))
     (row,) = result["findings"]
-    assert result["verdict"] == "not understood" and not row["understood"]
+    assert result["outcome"] == "not understood" and not row["understood"]
     assert row["code"] == "assertion" and "N = 64" in row["what"] and "(8,4):(1,?)" in row["what"]
     assert row["at"]["file"] == "my.cu" and row["at"]["line"] == 12
     assert "NOT UNDERSTOOD" in report.text(result)

@@ -33,8 +33,8 @@ def _survives(path: Path) -> None:
             assert error.what and error.where
             continue
         assert text(found)
-        assert json.loads(json.dumps(found))["verdict"] in ("hang", "no hang seen", "unclear")
-        if found["verdict"] == "hang":
+        assert json.loads(json.dumps(found))["outcome"] in ("hang", "no hang seen", "unclear")
+        if found["outcome"] == "hang":
             assert found["root"] and found["causes"]
 
 

@@ -29,7 +29,7 @@ def test_root_and_cause_of_a_planted_hang(tmp_path: Path, defect: str, wording: 
         path.write_text(log(said, wording))
         found = diagnose(path)
         told = text(found)
-        assert found["verdict"] == "hang", told
+        assert found["outcome"] == "hang", told
         root = found["root"]
         assert (root["actor"]["role"].lower(), root["actor"]["cta"]) in {(r.lower(), c) for r, c in roots}, (
             told
@@ -65,6 +65,6 @@ def test_a_clean_run_is_called_clean(tmp_path: Path, wording: str) -> None:
     path.write_text(log(machine.run(0), wording))
     assert not machine.hung
     found = diagnose(path)
-    assert found["verdict"] == "no hang seen", text(found)
+    assert found["outcome"] == "no hang seen", text(found)
     assert found["root"] is None and not found["causes"] and not found["blocked"]
     assert text(found).startswith("NO HANG SEEN")

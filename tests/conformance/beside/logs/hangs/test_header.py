@@ -68,7 +68,7 @@ def test_a_planted_hang_is_named_with_certainty(module: Module, plant: int) -> N
     for seed in (1, 2, 3):
         found = diagnosis(read_text(printed(module, plant, seed)))
         first = found["causes"][0]
-        assert (found["verdict"], first["code"]) == ("hang", code), text(found)
+        assert (found["outcome"], first["code"]) == ("hang", code), text(found)
         assert found["certainty"] == "certain", text(found)
         assert found["root"]["barrier"] == barrier and not found["others"], text(found)
         culprit = first["culprit"]
@@ -80,7 +80,7 @@ def test_a_planted_hang_is_named_with_certainty(module: Module, plant: int) -> N
 def test_a_run_that_ends_well(module: Module) -> None:
     log = read_text(printed(module, 0))
     assert log.exact and not log.unread
-    assert diagnosis(log)["verdict"] == "no hang seen"
+    assert diagnosis(log)["outcome"] == "no hang seen"
 
 
 @pytest.mark.parametrize("plant", PLANTS)
@@ -101,7 +101,7 @@ def test_missing_lines_are_known_by_number_and_nothing_is_certain(module: Module
 def test_other_lines_between_and_two_runs(module: Module) -> None:
     first, second = printed(module, 0), printed(module, 1)
     found = diagnosis(read_text("Launching\n" + first + "wait, what\n" + second))
-    assert [run["verdict"] for run in found["runs"]] == ["no hang seen", "hang"]
+    assert [run["outcome"] for run in found["runs"]] == ["no hang seen", "hang"]
     assert found["causes"][0]["code"] == "one-cta"
 
 

@@ -125,7 +125,7 @@ def test_a_log_without_lines_before_waits_is_unclear(tmp_path: Path) -> None:
     path = tmp_path / "half.txt"
     path.write_text("[WG0 CTA0] k=0 bar_a wait done\n[WG1 CTA0] k=0 bar_a arrive\n")
     found = diagnose(path)
-    assert found["verdict"] == "unclear"
+    assert found["outcome"] == "unclear"
     assert "UNCLEAR" in text(found)
 
 
@@ -133,7 +133,7 @@ def test_a_log_without_lines_after_waits_says_so(tmp_path: Path) -> None:
     path = tmp_path / "half.txt"
     path.write_text("[WG1 CTA0] k=0 arrive bar_a\n[WG0 CTA0] k=0 wait bar_a\n")
     found = diagnose(path)
-    assert found["verdict"] == "unclear"
+    assert found["outcome"] == "unclear"
     assert any("no line reports the end of a wait" in remark for remark in found["remarks"])
 
 

@@ -67,7 +67,7 @@ def test_two_runs_one_after_the_other_are_judged_apart() -> None:
     assert text(found, full=False).startswith("2 runs in this log:")
     clean = run(attention(Shape(), "", 0), 1).said
     again = told("\n".join(["Launching kernel", *printed(first), "Launching kernel", *printed(clean)]) + "\n")
-    assert [error["verdict"] for error in again["runs"]] == ["hang", "no hang seen"]
+    assert [error["outcome"] for error in again["runs"]] == ["hang", "no hang seen"]
     assert again["root"]["actor"] == told("\n".join(printed(first)) + "\n")["root"]["actor"]
 
 
@@ -109,7 +109,7 @@ def test_what_is_not_understood_is_never_called_well(wording: str) -> None:
             assert "wait, done or arrive" in str(error)
             continue
         if wording == "numbers":
-            assert found["verdict"] == "unclear"
+            assert found["outcome"] == "unclear"
             assert "What it should say: print a line before each wait" in text(found, full=False)
 
 
@@ -255,7 +255,7 @@ def test_time_grows_with_the_size_and_no_faster() -> None:
         log = long_log(size)
         start = time.process_time()
         found = told(log)
-        assert found["verdict"] == "hang" and found["root"]["actor"]["role"] == "mma"
+        assert found["outcome"] == "hang" and found["root"]["actor"]["role"] == "mma"
         return time.process_time() - start
 
     seconds(1 << 16)

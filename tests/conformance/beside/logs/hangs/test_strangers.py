@@ -51,7 +51,7 @@ PEERS = ("kv_full (peer)", "kv_full (peer CTA 1)", "peer.kv_full", "kv_full@cta1
 def test_a_commit_that_is_not_multicast_is_no_wrong_parity(peer: str) -> None:
     found = explain(pair(peer, multicast=False))
     cause = found["causes"][0]
-    assert (found["verdict"], cause["code"]) == ("hang", "one-cta")
+    assert (found["outcome"], cause["code"]) == ("hang", "one-cta")
     assert (found["root"]["barrier"], found["root"]["actor"]["cta"]) == ("kv_empty", 1)
     assert all(cause["code"] != "wrong-parity" for cause in found["causes"])
 
@@ -59,8 +59,8 @@ def test_a_commit_that_is_not_multicast_is_no_wrong_parity(peer: str) -> None:
 @pytest.mark.parametrize("peer", PEERS)
 def test_a_flipped_parity_beside_a_peers_barrier_is_still_named(peer: str) -> None:
     found = explain(pair(peer, flip=True))
-    assert (found["verdict"], found["causes"][0]["code"]) == ("hang", "wrong-parity")
-    assert explain(pair(peer))["verdict"] == "no hang seen"
+    assert (found["outcome"], found["causes"][0]["code"]) == ("hang", "wrong-parity")
+    assert explain(pair(peer))["outcome"] == "no hang seen"
 
 
 def test_one_cta_is_certain_only_where_the_count_cannot_be_wrong() -> None:
@@ -103,18 +103,18 @@ MEETINGS = {
 def test_a_participant_that_does_not_come(form: str) -> None:
     found = explain(meeting(MEETINGS[form], missing=True))
     cause = found["causes"][0]
-    assert (found["verdict"], cause["code"]) == ("hang", "sync-missing")
+    assert (found["outcome"], cause["code"]) == ("hang", "sync-missing")
     assert (cause["culprit"]["role"], found["root"]["actor"]["role"]) == ("second", "first")
-    assert explain(meeting(MEETINGS[form]))["verdict"] == "no hang seen"
+    assert explain(meeting(MEETINGS[form]))["outcome"] == "no hang seen"
 
 
 def test_an_allocation_that_does_not_return() -> None:
     held = "CTA 0 warp 0 tcgen05.alloc(512)\nCTA 0 warp 0 tcgen05.alloc(512) = ok\nCTA 1 warp 0 tcgen05.alloc(512)\n"
     found = explain(held + "CTA 0 warp 0 finished\n")
     cause = found["causes"][0]
-    assert (found["verdict"], cause["code"], cause["culprit"]["cta"]) == ("hang", "alloc-blocked", 0)
+    assert (found["outcome"], cause["code"], cause["culprit"]["cta"]) == ("hang", "alloc-blocked", 0)
     freed = held + "CTA 0 warp 0 tcgen05.dealloc(512)\nCTA 1 warp 0 tcgen05.alloc(512) = ok\n"
-    assert explain(freed)["verdict"] == "no hang seen"
+    assert explain(freed)["outcome"] == "no hang seen"
 
 
 def test_addresses_in_a_row_are_the_stages_of_a_ring() -> None:
@@ -124,7 +124,7 @@ def test_addresses_in_a_row_are_the_stages_of_a_ring() -> None:
         lines += [f"cta0 w4 wait(0x{0x400 + 8 * (k % 3):x}, {k // 3 & 1}) ; k={k}"]
         lines += [f"cta0 w4 wait(0x{0x400 + 8 * (k % 3):x}, {k // 3 & 1}) = ok ; k={k}"]
     found = explain("\n".join(lines) + "\n")
-    assert found["verdict"] == "no hang seen"
+    assert found["outcome"] == "no hang seen"
     assert {(row["barrier"], row["stage"]) for row in found["barriers"]} == {
         ("@0x400", at) for at in range(3)
     }
@@ -149,7 +149,7 @@ def test_a_debugger_shows_where_warps_stand_and_no_cause() -> None:
     found = explain(GDB)
     stand = {(item["actor"]["name"], item["barrier"], item["phase"]) for item in found["blocked"]}
     assert stand == {("CTA 1 warp 4", "@0x38048", 0), ("CTA 0 warp 0", "smem_empty", 1)}
-    assert (found["verdict"], found["certainty"], found["causes"][0]["code"]) == ("hang", "open", "snapshot")
+    assert (found["outcome"], found["certainty"], found["causes"][0]["code"]) == ("hang", "open", "snapshot")
 
 
 def test_synccheck() -> None:

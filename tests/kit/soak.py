@@ -1,4 +1,4 @@
-"""Runs launches with races checked in one process for a long time: `python -m tests.kit.soak --seconds 3600`.
+"""Runs launches with races checked in a process for a long time: `python -m tests.kit.soak --seconds 3600`.
 
 Every launch has a new seed. A launch that reports what it should not fails the soak, and so does a process
 that grows: its memory, open files, threads, Python objects, or the processor time of the same launch. The
@@ -212,8 +212,8 @@ def grown(every: list[Measured]) -> Iterator[str]:
         yield f"{len(every)} measurements do not show growth: give it more seconds"
         return
     for name, most in GROWTH.items():
-        before = median(getattr(one, name) for one in every[quarter : 2 * quarter])
-        after = median(getattr(one, name) for one in every[-quarter:])
+        before = median(getattr(state, name) for state in every[quarter : 2 * quarter])
+        after = median(getattr(state, name) for state in every[-quarter:])
         if after > before * most:
             yield f"{name} grew from {before:g} to {after:g}"
 
@@ -245,11 +245,11 @@ def soak(seconds: float, seed: int, steps: dict[Step, int]) -> tuple[str, ...]:
     return (*wrong, *grown(every))
 
 
-def row(one: Measured, steps: int) -> str:
+def row(state: Measured, steps: int) -> str:
     """Return a line of the report."""
     return (
-        f"{one.at:7.0f} s {steps:8} steps {one.memory:7.1f} MB {one.files:3.0f} files "
-        f"{one.threads:2.0f} threads {one.objects:8.0f} objects {one.launch * 1e3:7.2f} ms a launch"
+        f"{state.at:7.0f} s {steps:8} steps {state.memory:7.1f} MB {state.files:3.0f} files "
+        f"{state.threads:2.0f} threads {state.objects:8.0f} objects {state.launch * 1e3:7.2f} ms a launch"
     )
 
 

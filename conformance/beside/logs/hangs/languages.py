@@ -25,7 +25,7 @@ GERMAN: dict[str, str] = {
     **dict.fromkeys(
         _listed(
             "melde meldet gemeldet signalisiert signalisiere signalisieren angekommen kommt benachrichtigt "
-            "benachrichtige erwarte erwartet gibt"
+            "benachrichtige erwarte erwartet gibt ankunft"
         ),
         "arrive",
     ),

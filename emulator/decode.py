@@ -121,11 +121,11 @@ class Decoder(Operands):
         # Falling off the end is a return.
         self.current = Instruction(self.module.line_of(self.entry.body_end), "", "", False, "ret", ())
         self.emit("ret")
-        if not self.target.loads_on_sm100():
+        if not self.target.runs():
             raise PtxError(
                 "the module is for another target",
                 where=f".target {self.module.target}",
-                expected="a target that loads on SM100: one of its family, or a generic one up to sm_103",
+                expected="a target that loads on SM100 (of its family, or generic up to sm_103), or SM120's",
                 found=f"a module for {self.target}",
             )
         code = np.zeros(len(self.rows), dtype=PACKED)

@@ -36,7 +36,12 @@ from tileproof.emulator.symbols import SharedNames, given_names
 from tileproof.emulator.taps import for_engine, records
 from tileproof.emulator.trace import Trace
 from tileproof.spec.machine.finding import Finding
-from tileproof.spec.machine.limits import PROCESSORS, RESERVED_SHARED_BYTES
+from tileproof.spec.machine.limits import (
+    MAX_SHARED_BYTES,
+    PROCESSORS,
+    RESERVED_SHARED_BYTES,
+    SM120_MAX_SHARED_BYTES,
+)
 from tileproof.spec.machine.schedule import POLICIES, Schedule
 
 _GLOBALS_BASE = 0x0800_0000_0000
@@ -176,6 +181,10 @@ class Module:
         asked = most_asked(self._parsed.text[at.body_start : at.body_end])
         return launch_registers(at.directives, threads, at.name, asked)
 
+    def _shared_limit(self) -> int:
+        """Return the most bytes of shared memory that a CTA of the module's target can have."""
+        return SM120_MAX_SHARED_BYTES if self.target.is_sm120 else MAX_SHARED_BYTES
+
     def launch(
         self,
         entry: str,
@@ -211,7 +220,7 @@ class Module:
         decoded = self.decode(entry, how.cooperative)
         packed = pack(decoded, args)
         shape = self._shape(decoded, grid, block, cluster)
-        check_shared(entry, decoded.static_shared, shared_bytes)
+        check_shared(entry, decoded.static_shared, shared_bytes, self._shared_limit())
         each = cluster_bytes(
             math.prod(shape.cluster), math.prod(shape.block), decoded.static_shared + shared_bytes,
             decoded.register_bytes, decoded.local_bytes,

@@ -111,17 +111,17 @@ def check_limits(entry: str, seconds_limit: float, **counts: int) -> None:
         )  # fmt: skip
 
 
-def check_shared(entry: str, static_shared: int, shared_bytes: int) -> None:
+def check_shared(entry: str, static_shared: int, shared_bytes: int, limit: int = MAX_SHARED_BYTES) -> None:
     """Raise LaunchError unless the static and dynamic shared memory of a launch fit into a CTA."""
     if not isinstance(shared_bytes, int):
         raise LaunchError(
             "shared_bytes is not a count", where=entry[:80], expected="an integer", found=repr(shared_bytes)
         )
-    if shared_bytes < 0 or static_shared + shared_bytes > MAX_SHARED_BYTES:
+    if shared_bytes < 0 or static_shared + shared_bytes > limit:
         raise LaunchError(
             "the launch requests more shared memory than a CTA has",
             where=entry[:80],
-            expected=f"at most {MAX_SHARED_BYTES} bytes, static and dynamic together",
+            expected=f"at most {limit} bytes, static and dynamic together",
             found=f"{static_shared} static + {shared_bytes} dynamic",
         )
 

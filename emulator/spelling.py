@@ -26,12 +26,13 @@ Node = str | tuple[str, tuple["Node", ...]]
 _TARGET = re.compile(r"sm_(\d+)([af]?)$")
 _REQUIREMENT = re.compile(r"=?sm_\d+[af]?(?:\|=?sm_\d+[af]?)*$|ptx\d+\.\d+$")
 # Targets whose features are told apart by suffix: members of a family share what its first member has.
-_FAMILIES = ((90,), (100, 101, 103, 110), (120, 121))
+_FAMILIES = ((90,), (100, 101, 103, 110), (107,), (120, 121))
 # The PTX version in which each target appeared (PTX ISA 11.1.2).
 _SINCE = {
     (90, ""): (7, 8), (90, "a"): (8, 0), (100, ""): (8, 6), (100, "a"): (8, 6), (100, "f"): (8, 8),
     (101, ""): (8, 6), (101, "a"): (8, 6), (101, "f"): (8, 8), (103, ""): (8, 8), (103, "a"): (8, 8),
-    (103, "f"): (8, 8), (110, ""): (9, 0), (110, "a"): (9, 0), (110, "f"): (9, 0), (120, ""): (8, 7),
+    (103, "f"): (8, 8), (107, ""): (9, 4), (107, "a"): (9, 4), (107, "f"): (9, 4), (110, ""): (9, 0),
+    (110, "a"): (9, 0), (110, "f"): (9, 0), (120, ""): (8, 7),
     (120, "a"): (8, 7), (120, "f"): (8, 8), (121, ""): (8, 8), (121, "a"): (8, 8), (121, "f"): (8, 8),
 }  # fmt: skip
 
@@ -112,6 +113,17 @@ class Target:
         family.
         """
         return self.number in _FAMILIES[1] if self.suffix else self.number <= 103
+
+    @property
+    def is_sm120(self) -> bool:
+        """Whether the module is for SM120 or SM121, whose shared memory per CTA is smaller."""
+        return self.number in _FAMILIES[3]
+
+    def runs(self) -> bool:
+        """Whether the emulator runs the module: SM100 loads it, or it is for SM120 or SM121. These differ
+        from SM100 by instructions and by the size of shared memory.
+        """
+        return self.is_sm120 or self.loads_on_sm100()
 
     def meets(self, requirement: str) -> bool:
         """Whether one requirement (the text after `@`) holds."""

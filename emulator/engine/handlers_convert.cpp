@@ -65,7 +65,7 @@ uint64_t float_bits(Kind k, double x, Round round, int32_t limit) {
   if (k == Kind::Ue8m0) return power_bits(x, round, finite);
   if (relu && x == 0) x = 0;
   const uint32_t r = round_to(format_of(k), x, round, finite, relu);
-  return k == Kind::Tf32 ? (x != x ? 0x7fffffffu : r << 13) : r;
+  return k == Kind::Tf32 ? r << 13 : r;
 }
 
 double integral(double x, Round round) {
@@ -132,6 +132,31 @@ uint64_t sized(uint64_t v, Kind k) {  // an integer's own bits, extended to 64
 
 float flush(float x) { return ftz(x); }
 
+// Whether a NaN keeps sign and payload: f64 to and from a narrower float (seen on an H100, docs/evidence).
+bool keeps_nan(Kind from, Kind to, int32_t limit) {
+  const auto narrow = [](Kind k) { return k == Kind::F32 || k == Kind::F16 || k == Kind::Bf16; };
+  return limit == 0 && ((from == Kind::F64 && narrow(to)) || (to == Kind::F64 && narrow(from)));
+}
+
+// The quiet NaN of `to` with the sign and the upper bits of the payload.
+uint64_t kept_nan(uint64_t v, Kind from, Kind to) {
+  const auto mantissa = [](Kind k) { return k == Kind::F64 ? 52 : format_of(k).mantissa_bits; };
+  const auto bits = [](Kind k) { return k == Kind::F64 ? 64 : format_of(k).bits(); };
+  const int left = bits(to) - 1, own = mantissa(from), kept = mantissa(to);
+  const uint64_t payload = v & ((uint64_t{1} << own) - 1);
+  const uint64_t moved = kept < own ? payload >> (own - kept) : payload << (kept - own);
+  const uint64_t exponent = ((uint64_t{1} << left) - 1) >> (kept - 1) << (kept - 1);  // with the quiet bit
+  return (v >> (bits(from) - 1) & 1) << left | exponent | moved;
+}
+
+// f32 to tf32 to nearest, ties away: code of ptxas that cuts a NaN, also to an infinity, and of .satfinite
+// subtracts a unit from what is then not finite. The others have an instruction, whose NaN is the positive
+// canonical value.
+uint32_t nan_to_tf32(uint32_t v, Round round, int32_t limit) {
+  if (round != Round::Rna) return 0x7fffe000;
+  return (v & 0xffffe000) - (limit & 2 ? 0x2000 : 0);
+}
+
 // One number. `limit`: 1 .sat, 2 .satfinite, 4 .relu.
 uint64_t convert(uint64_t v, Kind from, Kind to, Round round, bool whole, bool flushes, int32_t limit) {
   if (is_integer(from)) {
@@ -144,6 +169,8 @@ uint64_t convert(uint64_t v, Kind from, Kind to, Round round, bool whole, bool f
   double x = float_value(from, v);
   if (flushes && from == Kind::F32) x = flush(static_cast<float>(x));
   if (is_integer(to)) return to_integer(x, from, to, round);
+  if (x != x && keeps_nan(from, to, limit)) return kept_nan(v, from, to);
+  if (x != x && to == Kind::Tf32) return nan_to_tf32(static_cast<uint32_t>(v), round, limit);
   if (whole) x = integral(x, round);
   uint64_t r = float_bits(to, x, round, limit);
   if (flushes && to == Kind::F32) r = bits_as<uint32_t>(flush(bits_as<float>(static_cast<uint32_t>(r))));

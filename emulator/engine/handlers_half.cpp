@@ -12,7 +12,6 @@ namespace slot = ::slot::half;
 using Op = HalfOperation;
 
 struct Flags {
-  Round round;
   bool ftz, sat, relu, nan, xorsign;
 };
 
@@ -59,16 +58,16 @@ uint16_t compute(Op op, uint16_t a, uint16_t b, uint16_t c, const Flags& f) {
       return f.xorsign ? static_cast<uint16_t>((d & 0x7fff) | sign) : d;
     }
     case Op::Add:
-      r = sum_to_odd(H::value(a), H::value(b), f.round);
+      r = sum_to_odd(H::value(a), H::value(b), Round::Rn);
       break;
     case Op::Sub:
-      r = sum_to_odd(H::value(a), -H::value(b), f.round);
+      r = sum_to_odd(H::value(a), -H::value(b), Round::Rn);
       break;
     case Op::Mul:
       r = H::value(a) * H::value(b);
       break;
     case Op::Fma:
-      r = sum_to_odd(H::value(a) * H::value(b), H::value(c), f.round);
+      r = sum_to_odd(H::value(a) * H::value(b), H::value(c), Round::Rn);
       break;
     case Op::Ex2:  // computed in float64 and rounded once, inside the documented error
       r = std::exp2(H::value(a));
@@ -77,7 +76,7 @@ uint16_t compute(Op op, uint16_t a, uint16_t b, uint16_t c, const Flags& f) {
       r = std::tanh(H::value(a));
       break;
   }
-  uint16_t d = static_cast<uint16_t>(round_to(H::kFormat, r, f.round));
+  uint16_t d = static_cast<uint16_t>(round_to(H::kFormat, r, Round::Rn));
   if (f.ftz) d = H::flushed(d);
   if (f.sat) {  // [0, 1]; NaN gives +0
     const uint16_t one = static_cast<uint16_t>(H::kFormat.bias << H::kFormat.mantissa_bits);
@@ -96,12 +95,7 @@ Step run(Exec& x, const Instr& i) {
   uint16_t* d = x.dst<uint16_t>(i.o[slot::dst]);
   const Op op = static_cast<Op>(i.m[slot::operation]);
   const int32_t limit = i.m[slot::limit], nan = i.m[slot::nan];
-  const Flags f{static_cast<Round>(i.m[slot::rounding]),
-                i.m[slot::ftz] != 0,
-                limit == 1,
-                limit == 2,
-                (nan & 1) != 0,
-                (nan & 2) != 0};
+  const Flags f{i.m[slot::ftz] != 0, limit == 1, limit == 2, (nan & 1) != 0, (nan & 2) != 0};
   lanes(x.mask, [&](int l) {
     for (int h = per * l; h < per * l + per; ++h) d[h] = compute<B>(op, a[h], b[h], c[h], f);
   });

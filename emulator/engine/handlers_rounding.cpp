@@ -91,7 +91,18 @@ Step packed(Exec& x, const Instr& i) {
   return Step::Next;
 }
 
-// A NaN of f64 keeps its payload or is the processor's own; PTX leaves it open.
+constexpr uint64_t kQuiet64 = uint64_t{1} << 51;
+inline bool is_nan64(uint64_t v) { return (v & ~(uint64_t{1} << 63)) > 0x7ff0000000000000; }
+inline double quiet(double nan) { return bits_as<double>(bits_as<uint64_t>(nan) | kQuiet64); }
+
+// The operand that a NaN `r` comes from, with its sign, quiet: b, else c, else a; of a quotient a, else b.
+// PTX leaves it open; seen on an H100 (docs/evidence).
+template <class Op>
+double nan_of(double r, double a, double b, double c) {
+  if (std::is_same_v<Op, Div>) std::swap(a, b), c = b;
+  return b != b ? quiet(b) : c != c ? quiet(c) : a != a ? quiet(a) : r;
+}
+
 template <class Op, Round R>
 Step wide(Exec& x, const Instr& i) {
   const double* a = x.src<double>(i.o[slot::alu::a]);
@@ -99,7 +110,10 @@ Step wide(Exec& x, const Instr& i) {
   const double* c = Op::kSources > 2 ? x.src<double>(i.o[slot::alu::c]) : a;
   double* d = x.dst<double>(i.o[slot::alu::dst]);
   const RoundingMode mode(R);
-  lanes(x.mask, [&](int l) { d[l] = Op::f(a[l], b[l], c[l]); });
+  lanes(x.mask, [&](int l) {
+    const double r = Op::f(a[l], b[l], c[l]);
+    d[l] = r != r ? nan_of<Op>(r, a[l], b[l], c[l]) : r;
+  });
   return Step::Next;
 }
 
@@ -164,16 +178,17 @@ const GeneratedRegistrar rounded_handlers(rounded());
 
 // ---- without rounding
 
+// A NaN keeps its sign and becomes quiet (seen on an H100, docs/evidence).
 struct NegF64 {
-  static uint64_t f(uint64_t a) { return a ^ uint64_t{1} << 63; }
+  static uint64_t f(uint64_t a) { return is_nan64(a) ? a | kQuiet64 : a ^ uint64_t{1} << 63; }
 };
 struct AbsF64 {
-  static uint64_t f(uint64_t a) { return a & ~(uint64_t{1} << 63); }
+  static uint64_t f(uint64_t a) { return is_nan64(a) ? a | kQuiet64 : a & ~(uint64_t{1} << 63); }
 };
 template <bool IsMax>
 struct MinMaxF64 {
   static double f(double a, double b) {
-    if (a != a) return b != b ? bits_as<double>(uint64_t{0x7fffffffffffffff}) : b;
+    if (a != a) return b != b ? quiet(b) : b;
     if (b != b) return a;
     if (a == b) return std::signbit(a) == IsMax ? b : a;
     return (a < b) == IsMax ? b : a;
@@ -224,7 +239,7 @@ struct NotANumber {
 struct Normal {
   template <class T>
   static bool f(T a) {
-    return std::isnormal(a);
+    return std::isnormal(a) || a == 0;  // zeros are normal numbers (PTX ISA 9.7.3.1)
   }
 };
 struct Subnormal {

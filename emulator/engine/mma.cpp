@@ -246,12 +246,13 @@ void exact_segment(Workspace& w, const float* a, float* c, const Segment& s, int
       if (product_special(&old[j], a, w.b + s.n0 + j, kMaxN, kBlockK)) c[j] = old[j];
 }
 
-// Every other kind of floats: one aligned sum of all products of the instruction and the accumulator.
+// Every other kind of floats: one aligned sum of all products of the instruction and the accumulator, or of
+// sums of 16 products.
 void exact_wide(Workspace& w, const MmaRequest& r, const InstructionDescriptor& d, const float* a,
                 uint32_t* cells, const Segment& s) {
   const int k = padded_k(r.format);
   const int scales = mma_rules().formats[static_cast<size_t>(r.format)].scales;
-  const bool half = d.d_type == 0;
+  const bool half = d.d_type == 0, grouped = scales && k == 64;  // mxf4 and mxf4nvf4
   float c[kMaxN];
   int32_t sa[kMaxK], ea[kMaxK];
   load_d(r, cells, s.columns, half, c);
@@ -259,18 +260,23 @@ void exact_wide(Workspace& w, const MmaRequest& r, const InstructionDescriptor& 
   for (int j = 0; j < s.columns; ++j) {
     const int n = s.n0 + j;
     WideSum sum(half);
+    ScaledSum scaled(d.ue8m0 ? -127 : kE4m3.emin());
     float special_a[kMaxK], special_b[kMaxK];
     for (int i = 0; i < k; ++i) {
       const int at = i * kMaxN + n;
       float by_a = 1, by_b = 1;
       if (scales) by_a = w.scale_a[s.lane][i * scales / k], by_b = w.scale_b[s.lane / 32][i * scales / k][j];
-      sum.add(sa[i], ea[i], w.b_split.significand[at], w.b_split.exponent[at], by_a, by_b);
+      if (!grouped)
+        sum.add(sa[i], ea[i], w.b_split.significand[at], w.b_split.exponent[at], by_a, by_b);
+      else if (i % 16 == 0)
+        scaled.add(a + i, w.b + at, kMaxN, by_a, by_b);
       // Finite factors change neither a NaN nor an infinity.
       special_a[i] = std::isfinite(by_a) ? a[i] : NAN;
       special_b[i] = std::isfinite(by_b) ? w.b[at] : NAN;
     }
     float out = c[j];
-    if (!product_special(&out, special_a, special_b, 1, k)) out = sum.result(c[j]);
+    if (!product_special(&out, special_a, special_b, 1, k))
+      out = grouped ? scaled.result(c[j]) : sum.result(c[j]);
     c[j] = out;
   }
   if (half)

@@ -61,9 +61,16 @@ void apply(uint8_t* cell, const uint8_t* value, F&& f) {
   std::memcpy(cell, &a, sizeof(T));
 }
 
+// A NaN is that of b, else of a (seen on an H100, docs/evidence).
+inline double add_f64(double a, double b, bool keeps) {
+  if (a == a && b == b) return a + b;
+  const uint64_t nan = bits_as<uint64_t>(b != b ? b : a);
+  return bits_as<double>(keeps ? nan : nan | uint64_t{1} << 51);
+}
+
 }  // namespace reduction
 
-// cell = cell op value. `flushes`: f32 additions flush subnormals.
+// cell = cell op value. `flushes`: f32 additions flush subnormals, f64 additions keep a signalling NaN.
 inline void reduce(Reduction op, Element type, uint8_t* cell, const uint8_t* value, bool flushes) {
   using namespace reduction;
   auto whole = [&](auto tag) {
@@ -91,7 +98,7 @@ inline void reduce(Reduction op, Element type, uint8_t* cell, const uint8_t* val
     case Element::F32:
       return apply<float>(cell, value, [&](float a, float b) { return add_f32(a, b, flushes); });
     case Element::F64:
-      return apply<double>(cell, value, [](double a, double b) { return a + b; });
+      return apply<double>(cell, value, [&](double a, double b) { return add_f64(a, b, flushes); });
     case Element::F16x2:
       f16(2);
       [[fallthrough]];

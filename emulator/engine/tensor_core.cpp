@@ -59,11 +59,30 @@ int64_t align_wide(int64_t significand, int32_t shift) {
 }
 
 // A scale factor as 4 bits, 3 of them fraction, and an exponent (e4m3 has 4 bits, a power of two 1).
-void split_scale(float scale, int64_t& significand, int32_t& exponent) {
+void split_scale(float scale, int32_t emin, int64_t& significand, int32_t& exponent) {
   int32_t s, e;
-  split_operand(&scale, 1, -150, &s, &e);
+  split_operand(&scale, 1, emin, &s, &e);
   significand = s >> 7;
   exponent = e;
+}
+
+// The accumulator as 24 bits of significand, 23 of them fraction.
+void split_accumulator(float c, int32_t& significand, int32_t& exponent) {
+  uint32_t u;
+  std::memcpy(&u, &c, 4);
+  const int32_t field = static_cast<int32_t>(u >> 23 & 255);
+  significand = static_cast<int32_t>((u & 0x7fffff) | (field ? 1u << 23 : 0));
+  exponent = field ? field - 127 : -126;
+  if (u >> 31) significand = -significand;
+}
+
+float rounded(int64_t total, int32_t unit, bool half) {
+  const Magnitude sum{static_cast<uint64_t>(total < 0 ? -total : total), unit, false};
+  if (!sum.significand) return 0;
+  const SmallFloat& to = half ? kF16 : kF32;
+  const uint32_t bits = round_magnitude(to, sum, total < 0, half ? Round::Rn : Round::Rz);
+  const double value = small_value(to, bits);
+  return static_cast<float>(total < 0 ? -value : value);
 }
 
 }  // namespace
@@ -76,7 +95,7 @@ void WideSum::add(int32_t sa, int32_t ea, int32_t sb, int32_t eb, float scale_a,
     if (scale == 0) return;
     int64_t s;
     int32_t e;
-    split_scale(scale, s, e);
+    split_scale(scale, -150, s, e);
     t.significand *= s;
     t.exponent += e;
     t.fraction += 3;
@@ -86,26 +105,44 @@ void WideSum::add(int32_t sa, int32_t ea, int32_t sb, int32_t eb, float scale_a,
 
 float WideSum::result(float c) const {
   int32_t sc = 0, ec = kDropped;
-  uint32_t u;
-  std::memcpy(&u, &c, 4);
   if (c != 0) {
-    const int32_t field = static_cast<int32_t>(u >> 23 & 255);
-    sc = static_cast<int32_t>((u & 0x7fffff) | (field ? 1u << 23 : 0));
-    ec = field ? field - 127 : -126;
-    if (half_ && ec < kF16.emin()) sc >>= kF16.emin() - ec, ec = kF16.emin();
-    if (u >> 31) sc = -sc;
+    split_accumulator(c, sc, ec);
+    if (half_ && ec < kF16.emin()) sc /= 1 << (kF16.emin() - ec), ec = kF16.emin();
   }
   int32_t top = std::max(ec, half_ ? kMinAlignmentHalf : kMinAlignment);
   for (int i = 0; i < count_; ++i) top = std::max(top, terms_[i].exponent);
   int64_t total = sc ? align_wide(sc, kFraction - 23 - (top - ec)) : 0;
   for (int i = 0; i < count_; ++i)
     total += align_wide(terms_[i].significand, kFraction - terms_[i].fraction - (top - terms_[i].exponent));
-  const Magnitude sum{static_cast<uint64_t>(total < 0 ? -total : total), top - kFraction, false};
-  if (!sum.significand) return 0;
-  const SmallFloat& to = half_ ? kF16 : kF32;
-  const uint32_t bits = round_magnitude(to, sum, total < 0, half_ ? Round::Rn : Round::Rz);
-  const double value = small_value(to, bits);
-  return static_cast<float>(total < 0 ? -value : value);
+  return rounded(total, top - kFraction, half_);
+}
+
+void ScaledSum::add(const float* a, const float* b, int ldb, float scale_a, float scale_b) {
+  float sum = 0;  // exact: multiples of 1/4 up to 576
+  bool any = false;
+  for (int k = 0; k < 16; ++k) {
+    const float product = a[k] * b[k * ldb];
+    sum += product;
+    any |= product != 0;
+  }
+  if (!any || scale_a == 0 || scale_b == 0) return;
+  int64_t sa, sb;
+  int32_t ea, eb;
+  split_scale(scale_a, scale_emin_, sa, ea);
+  split_scale(scale_b, scale_emin_, sb, eb);
+  terms_[count_++] = {static_cast<int64_t>(sum * 4) * sa * sb, ea + eb};
+}
+
+float ScaledSum::result(float c) const {
+  constexpr int32_t kBits = 35;
+  int32_t sc = 0, ec = kDropped;
+  if (c != 0) split_accumulator(c, sc, ec);
+  int32_t top = ec;
+  for (int i = 0; i < count_; ++i) top = std::max(top, terms_[i].exponent);
+  int64_t total = sc ? align_wide(sc, kBits - 23 - (top - ec)) : 0;
+  for (int i = 0; i < count_; ++i)
+    total += align_wide(terms_[i].significand, kBits - 8 - (top - terms_[i].exponent));
+  return rounded(total, top - kBits, false);
 }
 
 }  // namespace tileproof

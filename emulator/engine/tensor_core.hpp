@@ -50,4 +50,25 @@ class WideSum {
   Term terms_[64];
 };
 
+// One element of the kinds mxf4 and mxf4nvf4: sums of 16 products, scaled and aligned with 35 bits below the
+// largest exponent of their scale factors or of the accumulator (spec/machine/tensor_core.py: scaled_e2m1).
+class ScaledSum {
+ public:
+  // scale_emin: the exponent of the smallest normal scale factor.
+  explicit ScaledSum(int32_t scale_emin) : scale_emin_(scale_emin) {}
+  // 16 products of e2m1, b[k * ldb], and the scale factors of their blocks.
+  void add(const float* a, const float* b, int ldb, float scale_a, float scale_b);
+  // c plus the sums; everything is finite.
+  float result(float c) const;
+
+ private:
+  struct Term {
+    int64_t significand;
+    int32_t exponent;  // the value is significand * 2^(exponent - 8)
+  };
+  int32_t scale_emin_;
+  int count_ = 0;
+  Term terms_[4];
+};
+
 }  // namespace tileproof

@@ -11,7 +11,7 @@ from tileproof.emulator.registry import Modifiers, Unknown, instruction
 from tileproof.emulator.slots import slots
 
 # `limit` 1 .sat, 2 .relu; `nan` 1 .NaN, 2 .xorsign.abs.
-slots("half", operands="dst a b c", modifiers="operation brain packed rounding ftz limit nan", writes="dst")
+slots("half", operands="dst a b c", modifiers="operation brain packed ftz limit nan", writes="dst")
 
 _INTEGERS = {"s16", "u16", "s32", "u32", "s64", "u64"}
 HALVES = {"f16", "f16x2", "bf16", "bf16x2"}
@@ -49,8 +49,8 @@ def _three(sources: list[int]) -> list[int]:
 
 
 def half(
-    d: Decoder, base: str, type_: str, operands: tuple[Operand, ...], *, rounding: str | None = None,
-    ftz: object = None, limit: str | None = None, nan: object = None, xorsign: object = None,
+    d: Decoder, base: str, type_: str, operands: tuple[Operand, ...], *, ftz: object = None,
+    limit: str | None = None, nan: object = None, xorsign: object = None,
 ) -> None:  # fmt: skip
     carrier = _CARRIER[type_]
     dst, *sources = operands
@@ -64,7 +64,6 @@ def half(
         operation=_HALF_OPERATIONS.index(base),
         brain=int(type_.startswith("b")),
         packed=int(type_.endswith("x2")),
-        rounding=DIRECTED.index(rounding or "rn"),
         ftz=int(bool(ftz)),
         limit={None: 0, "sat": 1, "relu": 2}[limit],
         nan=int(bool(nan)) + 2 * int(bool(xorsign)),
@@ -94,13 +93,13 @@ def _float(
     dst, *sources = operands
     if type_ in HALVES:
         if type_.startswith("b"):
-            # Only fma of bf16 has .relu and other roundings than .rn.
+            # Only fma of bf16 has .relu. ptxas assembles its other roundings wrongly (docs/findings.md).
             _refuse(given, "rounding", *(["relu"] if base == "fma" else []))
         else:
             _refuse(given, "rounding", "ftz", "sat", *(["relu"] if base == "fma" else []))
-        if rounding not in (None, "rn") and not (base == "fma" and type_.startswith("b")):
+        if rounding not in (None, "rn"):
             raise Unknown(f"does not support the modifier .{rounding} of this type")
-        half(d, base, type_, operands, rounding=rounding, ftz=ftz, limit=limit)
+        half(d, base, type_, operands, ftz=ftz, limit=limit)
         return
     _refuse(
         given, *{"f32": ("rounding", "ftz", "sat"), "f64": ("rounding",), "f32x2": ("rounding", "ftz")}[type_]
@@ -228,7 +227,7 @@ def mad(d: Decoder, i: Instruction, m: Modifiers) -> None:
     "fma",
     group="arithmetic",
     forms=f"{NEED_ROUND}[.ftz][.sat].f32; {NEED_ROUND}[.ftz].f32x2 @sm_100 @ptx8.6; {NEED_ROUND}.f64; "
-    f".rn[.ftz][{{.sat,.relu}}].{{f16,f16x2}}; {NEED_ROUND}[.relu].{{bf16,bf16x2}} @sm_80 @ptx7.0; "
+    f".rn[.ftz][{{.sat,.relu}}].{{f16,f16x2}}; .rn[.relu].{{bf16,bf16x2}} @sm_80 @ptx7.0; "
     f"{NEED_ROUND}[.sat].f32.{{f16,bf16}} @sm_100 @ptx8.6",
     section="9.7.3.6, 9.7.4.4, 9.7.5.3",
     note="one rounding",

@@ -90,5 +90,41 @@ for _base, _group, _forms, _section, _note in (
         "9.7.16.10.9",
         ".ashift: no text says which way the rows move",
     ),
+    *(
+        (
+            base,
+            group,
+            f"{forms} @=sm_107a|=sm_107f @ptx9.4",
+            section,
+            "a mask of 32 CTAs, which SM100 does not have",
+        )
+        for base, group, forms, section in (
+            (
+                "mbarrier.arrive",
+                "mbarrier",
+                "[.expect_tx][{.release,.relaxed}.cluster].shared::cluster.multicast::cluster::32b.b64",
+                "9.7.13.15.13",
+            ),
+            (
+                "cp.async.bulk",
+                "asynchronous copies",
+                ".shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster::32b[.L2::cache_hint]",
+                "9.7.9.25.4.1",
+            ),
+            (
+                "cp.async.bulk.tensor",
+                "asynchronous copies",
+                ".{1d,2d,3d,4d,5d}.shared::cluster.global[{.tile,.tile::gather4,.im2col}]"
+                ".mbarrier::complete_tx::bytes.multicast::cluster::32b[.cta_group::{1,2}][.L2::cache_hint]",
+                "9.7.9.25.5.2",
+            ),
+            (
+                "tcgen05.commit",
+                "tcgen05",
+                ".cta_group::{1,2}.mbarrier::arrive::one[.shared::cluster].multicast::cluster::32b.b64",
+                "9.7.16.12.1",
+            ),
+        )
+    ),
 ):
     refused(_base, group=_group, forms=_forms, section=_section, note=_note)

@@ -12,6 +12,8 @@ from pathlib import Path
 # Shared memory of a CTA with the attribute for more than DEFAULT_SHARED_BYTES, static and dynamic together:
 # 227 KiB (cutlass/arch/arch.h, sm100_smem_capacity_bytes; the same on sm_90).
 MAX_SHARED_BYTES = 227 * 1024
+# CUDA C++ programming guide, technical specifications per compute capability (12.x).
+SM120_MAX_SHARED_BYTES = 99 * 1024
 DEFAULT_SHARED_BYTES = 48 * 1024
 PROCESSOR_SHARED_BYTES = 228 * 1024
 RESERVED_SHARED_BYTES = 1024  # of each CTA, for the system: where its own begin (Blackwell tuning guide 1.4)

@@ -30,6 +30,10 @@ HALF_MIN_ALIGNMENT = -21
 EXTRA_BITS = 2
 BF16_EMIN = -126
 F16_EMIN = -14
+GROUPED_K = 64
+GROUPED_FRACTION = 35
+UE4M3_EMIN = -6
+UE8M0_EMIN = -127
 _FRACTION = 23 + EXTRA_BITS
 _DROPPED = -(2**20)  # exponent of a zero term: below every real one
 
@@ -73,6 +77,46 @@ def _finite_block(a: Array, b: Array, c: Array, input_emin: int) -> F32:
     products = _align(sa[:, None, :] * sb[None, :, :], _FRACTION - 20 - (top[:, :, None] - exponent))
     total = products.sum(axis=2) + _align(sc, EXTRA_BITS - (top - ec))
     return _truncate(total, top - _FRACTION)
+
+
+def scaled_e2m1(
+    a: Array, b: Array, c: Array, scale_a: Array, scale_b: Array, scale_emin: int = UE8M0_EMIN
+) -> F32:
+    """``[m, n]`` f32: one instruction of kind mxf4 or mxf4nvf4, ``c + (a sa) [m, 64] @ (b sb) [n, 64]^T``.
+
+    scale_a ``[m, s]``, scale_b ``[n, s]``: s = 2 or 4. scale_emin: exponent of the smallest normal factor.
+    Each 16 products are added exactly and multiplied by
+    their scale factors. The four sums and the accumulator are aligned to the largest exponent (of a sum that
+    of its scale factors; of ue4m3 at least -6) with 35 bits below it, truncated toward zero, added exactly
+    and truncated to f32. Sources: microsoft/MMA-Sim (arXiv 2511.10909), and the words and the model of
+    github.com/sf-tensor/tcgen05, both of a B200. They agree but for sums whose products are all zero (here
+    they drop out) and, with ue4m3, an accumulator whose exponent lies between those of factors and products.
+    """
+    a64, b64, c64, sa, sb = (np.asarray(x, dtype=np.float64) for x in (a, b, c, scale_a, scale_b))
+    per = GROUPED_K // K_BLOCK
+    sa, sb = (np.repeat(x, per // x.shape[1], axis=1) for x in (sa, sb))
+    special = ~(
+        np.isfinite(sa).all(axis=1, keepdims=True)
+        & np.isfinite(sb).all(axis=1, keepdims=True).T
+        & np.isfinite(c64)
+    )
+    clean_a, clean_b = (np.where(np.isfinite(x), x, 0.0) for x in (sa, sb))
+    quarters = 4 * np.einsum("mgk,ngk->mng", a64.reshape(-1, per, K_BLOCK), b64.reshape(-1, per, K_BLOCK))
+    any_product = np.einsum(
+        "mgk,ngk->mng", abs(a64).reshape(-1, per, K_BLOCK), abs(b64).reshape(-1, per, K_BLOCK)
+    )
+    (t_a, f_a), (t_b, f_b) = (_split(x, 4, scale_emin) for x in (clean_a, clean_b))
+    factors = t_a[:, None, :] * t_b[None, :, :]
+    exponent = np.where((any_product > 0) & (factors > 0), f_a[:, None, :] + f_b[None, :, :], _DROPPED)
+    s_c, e_c = _split(np.where(np.isfinite(c64), c64, 0.0), 24, BF16_EMIN)
+    top = np.maximum(np.maximum(exponent.max(axis=2), e_c), BF16_EMIN - 149)
+    sums = _align(quarters.astype(np.int64) * factors, GROUPED_FRACTION - 8 - (top[:, :, None] - exponent))
+    total = sums.sum(axis=2) + _align(s_c, GROUPED_FRACTION - 23 - (top - e_c))
+    result = _truncate(total, top - GROUPED_FRACTION)
+    if not special.any():
+        return result
+    wide = [np.repeat(np.where(np.isfinite(x), 1.0, np.nan), K_BLOCK, axis=1) for x in (sa, sb)]
+    return _with_specials(result, special, a64 * wide[0], b64 * wide[1], c64)
 
 
 def _align(significand: I64, shift: I64) -> I64:
@@ -120,18 +164,22 @@ def instruction(
     b_emin: int,
     scale_a: Array | None = None,
     scale_b: Array | None = None,
+    scale_emin: int = UE8M0_EMIN,
     half: bool = False,
 ) -> F32:
     """``[m, n]`` f32: one dense instruction of any kind of floats, ``c + (a sa) [m, k] @ (b sb) [n, k]^T``.
 
     scale_a ``[m, s]``, scale_b ``[n, s]``: factors of blocks of k / s elements. half: an f16 accumulator.
 
-    All k products of the instruction and the accumulator go into one aligned sum. For tf32 (8 products) and
-    for f16 with an f16 accumulator (16; aligned down to 2^-21, rounded once to nearest even) that is the
-    authors' model (B200TC.m) and gives all 5000 words recorded on a B200; for 8-bit floats (32) it is their
-    model, and no words of tcgen05 are published; for narrower and scaled operands it is taken over by
-    analogy, a product's exponent being the sum of its factors' exponents.
+    All k products of the instruction and the accumulator go into one aligned sum, a product's exponent being
+    the sum of its factors' exponents. For tf32 (8 products) and for f16 with an f16 accumulator (16; aligned
+    down to 2^-21, rounded once to nearest even) that is the authors' model (B200TC.m) and gives all 5000
+    words recorded on a B200; for f8f6f4 and mxf8f6f4 it gives the words of tcgen05.mma that
+    github.com/sf-tensor/tcgen05 recorded on a B200. Scaled operands with k = 64 (mxf4, mxf4nvf4) follow
+    `scaled_e2m1`.
     """
+    if scale_a is not None and scale_b is not None and a.shape[1] == GROUPED_K:
+        return scaled_e2m1(a, b, c, scale_a, scale_b, scale_emin)
     a64, b64, c64 = (np.asarray(x, dtype=np.float64) for x in (a, b, c))
     ones = np.ones((1, 1))
     sa64 = np.asarray(ones if scale_a is None else scale_a, dtype=np.float64)

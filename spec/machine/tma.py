@@ -3,10 +3,10 @@ memory.
 
 Sources: CUDA driver API, tensor map object management (cuTensorMapEncodeTiled); PTX ISA 5.5.3 (tile mode),
 5.5.3.4 (gather4), 5.5.4 (im2col), 5.5.7 (swizzle), 9.7.9.27.1.2 (cp.async.bulk.tensor). Dimensions are
-innermost first; `strides` are bytes of dimensions 1 and up. The bit pattern of the NaN fill is undocumented;
-0x7ff7 for bf16 was seen on an H200 by this project, for float16 and float32 the canonical NaN is taken, other
-types are refused. TFLOAT32 rounds to the nearest of 10 bits of mantissa, FLOAT32_FTZ flushes subnormals (the
-driver API gives only the names). Of packed types an mbarrier counts the bytes in global memory, without the
+innermost first; `strides` are bytes of dimensions 1 and up. The bit pattern of the NaN fill is undocumented:
+an H200 and an H100 wrote 0x7ff7, of float32 twice; other types are refused. A load to TFLOAT32 rounds to the
+nearest of 10 bits of mantissa; an _FTZ type keeps subnormals in a load (an H100; the driver API gives only
+the names). Of packed types an mbarrier counts the bytes in global memory, without the
 padding (CUTLASS's collectives expect that many; PTX ISA 5.5.1.1 does not say). Seen on that card too
 (docs/evidence): with a swizzle each row of a box starts a row of the swizzle atom, however short it is; a
 copy whose innermost coordinate is no multiple of 16 bytes ends in an illegal instruction, and so does a
@@ -48,8 +48,8 @@ PACKED = {"16u4_align8b": (4, 8, 8), "16u4_align16b": (4, 8, 16), "16u6_align16b
 _FLOATING = ("float16", "float32", "float64", "bfloat16", "float32_ftz", "tfloat32", "tfloat32_ftz")
 _NAN_FILL = {
     "bfloat16": np.array([0xF7, 0x7F], dtype=np.uint8),
-    "float16": np.array([0xFF, 0x7F], dtype=np.uint8),
-    "float32": np.array([0xFF, 0xFF, 0xFF, 0x7F], dtype=np.uint8),
+    "float16": np.array([0xF7, 0x7F], dtype=np.uint8),
+    "float32": np.array([0xF7, 0x7F, 0xF7, 0x7F], dtype=np.uint8),
 }
 SWIZZLES = (*sw.BITS, *sw.ATOMS)
 # The driver took boxes of up to 219,632 bytes and refused 262,144 (docs/evidence).
@@ -325,14 +325,11 @@ def _image(fields: TensorMapFields, memory: Bytes, coords: list[I64], dst: int) 
 
 def _converted(fields: TensorMapFields, elements: Bytes) -> Bytes:
     """``[n, size]`` elements as a load of this type leaves them."""
-    if fields.dtype not in ("float32_ftz", "tfloat32", "tfloat32_ftz"):
+    if not fields.dtype.startswith("tfloat32"):
         return elements
-    bits = np.ascontiguousarray(elements).view(np.uint32).copy()
-    if fields.dtype.endswith("_ftz"):
-        bits[(bits & 0x7F800000) == 0] &= 0x80000000
-    if fields.dtype.startswith("tfloat32"):
-        nan = (bits & 0x7FFFFFFF) > 0x7F800000
-        bits = np.where(nan, 0x7FFFE000, (bits + 0xFFF + ((bits >> 13) & 1)) & ~np.uint32(0x1FFF))
+    bits = np.ascontiguousarray(elements).view(np.uint32)
+    nan = (bits & 0x7FFFFFFF) > 0x7F800000
+    bits = np.where(nan, 0x7FFFE000, (bits + 0xFFF + ((bits >> 13) & 1)) & ~np.uint32(0x1FFF))
     return bits.astype(np.uint32).view(np.uint8).reshape(elements.shape)
 
 

@@ -206,7 +206,8 @@ def any_codes(rng: np.random.Generator, shape: tuple[int, ...], type_: str) -> n
 
 
 @pytest.mark.parametrize("form", [*ONE_OF_EACH, Form(128, 64, type="f16", d_type="f16"), f(128, 64, "f8f6f4", "e5m2", d_type="f16"),
-                                  f(128, 64, "mxf4nvf4.2X", "e2m1"), f(128, 64, "f8f6f4", "e2m3")], ids=name)  # fmt: skip
+                                  f(128, 64, "mxf4nvf4.2X", "e2m1"), f(128, 64, "f8f6f4", "e2m3"),
+                                  f(128, 64, "mxf4nvf4.4X", "e2m1", scale_type="ue8m0")], ids=name)  # fmt: skip
 def test_the_exact_mode_is_the_model_and_the_fast_one_a_sum_in_f32(form: Form) -> None:
     if form.format == "i8":
         return
@@ -222,6 +223,8 @@ def test_the_exact_mode_is_the_model_and_the_fast_one_a_sum_in_f32(form: Form) -
         scales = {"scale_a": sa.astype(np.float64), "scale_b": sb.astype(np.float64)}
         wide = [x * np.repeat(s, form.k // count, axis=1) for x, s in zip(wide, scales.values(), strict=True)]
     emin: dict[str, Any] = {"a_emin": kinds.EMIN[form.types[0]], "b_emin": kinds.EMIN[form.types[1]]}
+    if form.scale_type == "ue4m3":
+        emin["scale_emin"] = tensor_core.UE4M3_EMIN
     want = tensor_core.instruction(
         a.astype(np.float64), b.astype(np.float64), d, **emin, **scales, half=form.d_type == "f16"
     )

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import pytest
-from tileproof.emulator import Module, PtxError, UnsupportedInstruction, isa, registry
+from tileproof.emulator import LaunchError, Module, PtxError, UnsupportedInstruction, isa, registry
 from tileproof.emulator.spelling import Forms, Target
 
 from tests.kit.ptx import HEADER, kernel_text
@@ -101,7 +101,11 @@ def decode(target: str, version: str, line: str) -> None:
     [
         ("sm_90a", "8.6", "tcgen05.wait::ld.sync.aligned;", ("sm_100a", "sm_90a")), ("sm_100", "8.6", "tcgen05.wait::ld.sync.aligned;", ("sm_100a", "a module for sm_100,")),
         ("sm_80", "8.0", "barrier.cluster.arrive;", ("sm_90", "sm_80")), ("sm_90", "7.8", "elect.sync %r1|%p1, -1;", ("PTX 8.0", "PTX 7.8")),
-        ("sm_90a", "8.6", "add.u32 %r1, %r2, %r3;", ("another target", "sm_90a")), ("sm_120", "8.8", "add.u32 %r1, %r2, %r3;", ("another target", "sm_120")),
+        ("sm_90a", "8.6", "add.u32 %r1, %r2, %r3;", ("another target", "sm_90a")), ("sm_107a", "9.4", "add.u32 %r1, %r2, %r3;", ("another target", "sm_107a")),
+        ("sm_120a", "8.8", "tcgen05.wait::ld.sync.aligned;", ("sm_100a", "sm_120a")), ("sm_107a", "9.3", "add.u32 %r1, %r2, %r3;", ("no target sm_107a", "9.4")),
+        ("sm_100a", "9.4", "mbarrier.arrive.expect_tx.shared::cluster.multicast::cluster::32b.b64 _, [%r1], 4, %r2;", ("sm_107a", "a module for sm_100a")),
+        ("sm_100a", "9.4", "mbarrier.arrive.release.cluster.shared::cluster.multicast::cluster::32b.b64 _, [%r1], %r2;", ("sm_107a", "a module for sm_100a")),
+        ("sm_100a", "9.4", "cp.async.bulk.tensor.1d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster::32b [%r1], [%rd1, {%r2}], [%r1], %r3;", ("sm_107a", "a module for sm_100a")),
         ("sm_100a", "8.0", "add.u32 %r1, %r2, %r3;", ("no target sm_100a", "8.6")), ("sm_100f", "8.7", "add.u32 %r1, %r2, %r3;", ("no target sm_100f", "8.8")),
         ("sm_x", "8.7", "add.u32 %r1, %r2, %r3;", (".target", "sm_x")), ("100a", "8.7", "add.u32 %r1, %r2, %r3;", (".target", "100a")), ("sm_100a", "eight", "ret;", (".version", "eight")),
     ],
@@ -126,6 +130,17 @@ def test_a_module_for_another_target_says_which(
 )
 def test_the_family_of_sm100_decodes(target: str, version: str) -> None:
     decode(target, version, "tcgen05.wait::ld.sync.aligned;")
+
+
+@pytest.mark.parametrize("target", ["sm_120", "sm_120a", "sm_120f", "sm_121a"])
+def test_modules_for_sm120_decode_and_have_its_shared_memory(target: str) -> None:
+    text = f".version 9.5\n.target {target}\n.address_size 64\n.visible .entry k()\n{{\nret;\n}}\n"
+    module = Module.from_ptx(text)
+    module.launch("k", grid=(1,), block=(1,), shared_bytes=99 * 1024)
+    with pytest.raises(LaunchError, match="at most 101376 bytes"):
+        module.launch("k", grid=(1,), block=(1,), shared_bytes=99 * 1024 + 1)
+    if target.endswith("a"):
+        decode(target, "9.5", "setmaxnreg.inc.sync.aligned.u32 232;")
 
 
 @pytest.mark.parametrize("target", ["sm_80", "sm_90", "sm_100", "sm_103"])

@@ -6,9 +6,10 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
-from tileproof.spec.machine import tensor_core
+from tileproof.spec.machine import kinds, tensor_core
 
 WORDS = Path(__file__).parent / "data" / "b200_bf16_words.txt"
 
@@ -140,3 +141,58 @@ def test_scales_multiply_products_exactly() -> None:
     assert (np.abs(got - want) <= 2.0**-19 * (np.abs(a) @ np.abs(b).T) * 256).all()
     ones = tensor_core.instruction(a, b, np.zeros((8, 5)), a_emin=0, b_emin=0)
     assert (ones == a @ b.T).all()
+
+
+def tcgen05_words() -> list[list[str]]:
+    lines = (WORDS.parent / "b200_tcgen05_words.txt").read_text().splitlines()
+    return [line.split() for line in lines if not line.startswith("#")]
+
+
+def decoded(type_: str, words: str) -> np.ndarray:
+    """``[1, k]`` f64: elements joined by commas."""
+    codes = [int(word, 16) for word in words.split(",")]
+    if type_ in ("tf32", "bf16"):
+        mask = 0xFFFFE000 if type_ == "tf32" else 0xFFFF0000
+        values = (np.array(codes, np.uint32) & np.uint32(mask)).view(np.float32)
+    elif type_ == "f16":
+        values = np.array(codes, np.uint16).view(np.float16)
+    else:
+        names = {"e4m3": "float8_e4m3fn", "ue4m3": "float8_e4m3fn", "e5m2": "float8_e5m2"}
+        names |= {"e2m3": "float6_e2m3fn", "e3m2": "float6_e3m2fn", "e2m1": "float4_e2m1fn"}
+        names |= {"ue8m0": "float8_e8m0fnu"}
+        values = np.array(codes, np.uint8).view(getattr(ml_dtypes, names[type_]))
+    return values.astype(np.float64)[None]
+
+
+@pytest.mark.parametrize("row", tcgen05_words(), ids=lambda row: row[0])
+def test_recorded_words_of_tcgen05(row: list[str]) -> None:
+    name, a, b, c, scale_a, scale_b, want = row
+    if name.startswith("i8"):
+        pytest.skip("integers are exact: tests/emulator/test_mma_kinds.py")
+    element = "e2m1" if name.startswith("mx") else name
+    given: dict[str, Any] = dict.fromkeys(("a_emin", "b_emin"), kinds.EMIN[element])
+    if scale_a != "-":
+        factor = "ue4m3" if name.endswith("ue4m3") else "ue8m0"
+        given |= {"scale_a": decoded(factor, scale_a), "scale_b": decoded(factor, scale_b)}
+        given["scale_emin"] = tensor_core.UE4M3_EMIN if factor == "ue4m3" else tensor_core.UE8M0_EMIN
+    accumulator = np.array([[int(c, 16)]], np.uint32).view(np.float32)
+    got = tensor_core.instruction(decoded(element, a), decoded(element, b), accumulator, **given)
+    assert got.view(np.uint32)[0, 0] == int(want, 16)
+
+
+def test_scaled_e2m1_keeps_35_bits_below_the_largest_factors() -> None:
+    """1 - 1 + 2^-e: e up to 35 stays; the 25 bits of the other kinds lose it from 26 on."""
+    a, ones, scale = np.zeros((1, 64)), np.ones((1, 64)), np.ones((1, 4))
+    a[0, [0, 16, 32]] = 1, -1, 1
+    c = np.zeros((1, 1))
+    for bits in (25, 26, 35, 36):
+        scale[0, 2] = 2.0**-bits
+        got = tensor_core.instruction(a, ones, c, a_emin=0, b_emin=0, scale_a=scale, scale_b=np.ones((1, 4)))
+        other = tensor_core.instruction(a * np.repeat(scale, 16, axis=1), ones, c, a_emin=-99, b_emin=0)
+        assert got == (2.0**-bits if bits <= 35 else 0) and other == (2.0**-bits if bits <= 25 else 0)
+    # within 16 products nothing is lost
+    a[:], a[0, :3] = 0, (6, -6, 0.5)
+    scale[:] = 1
+    assert tensor_core.instruction(
+        a, ones, c + 2.0**33, a_emin=0, b_emin=0, scale_a=scale, scale_b=scale
+    ) == np.float32(2.0**33)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 from tileproof.kernels import toolchain
@@ -22,8 +24,8 @@ def ptx_of(programs: Sequence[RandomKernel]) -> str:
     with tempfile.TemporaryDirectory() as folder:
         source, out = Path(folder) / "kernels.cu", Path(folder) / "kernels.ptx"
         source.write_text(f'#include "{PRELUDE}"\n' + "\n".join(p.text() for p in programs))
-        command = [toolchain.find().nvcc, f"-arch={ARCH}", "-std=c++17", "-fmad=false", "-w", "-ptx"]
-        _run([*map(str, command), str(source), "-o", str(out)])
+        options = [f"-arch={ARCH}", "-std=c++17", "-fmad=false", "-w", "-ptx"]
+        _run([tool("nvcc"), *options, str(source), "-o", str(out)])
         return out.read_text()
 
 
@@ -32,9 +34,47 @@ def cubin_of(ptx: str, level: int, ptxas: Path | str | None = None, arch: str = 
     with tempfile.TemporaryDirectory() as folder:
         source, out = Path(folder) / "kernels.ptx", Path(folder) / "kernels.cubin"
         source.write_text(ptx)
-        tool = str(ptxas or toolchain.find().ptxas)
-        _run([tool, f"-O{level}", f"-arch={arch}", str(source), "-o", str(out)])
+        _run([str(ptxas or tool("ptxas")), f"-O{level}", f"-arch={arch}", str(source), "-o", str(out)])
         return out.read_bytes()
+
+
+def fatbin_of(ptx: str, cubin: bytes) -> bytes:
+    """A fat binary with the machine code for the card and the PTX for the emulator."""
+    with tempfile.TemporaryDirectory() as folder:
+        text, code, out = (Path(folder) / f"kernels.{end}" for end in ("ptx", "cubin", "fatbin"))
+        text.write_text(ptx)
+        code.write_bytes(cubin)
+        number = ARCH.removeprefix("sm_")
+        images = [f"--image3=kind=elf,sm={number},file={code}", f"--image3=kind=ptx,sm={number},file={text}"]
+        _run([tool("fatbinary"), "-64", f"--create={out}", *images])
+        return out.read_bytes()
+
+
+@cache
+def tool(name: str) -> str:
+    """The path of a program of the CUDA compiler: of this environment, else of the machine."""
+    try:
+        return str(toolchain.find().nvcc.with_name(name))
+    except TileproofError:
+        if found := shutil.which(name):
+            return found
+        raise
+
+
+def disassembler() -> str:
+    """The path of nvdisasm, likewise."""
+    try:
+        return str(toolchain.nvdisasm())
+    except TileproofError:
+        if found := shutil.which("nvdisasm"):
+            return found
+        raise
+
+
+def version() -> str:
+    """What ptxas says of itself."""
+    done = subprocess.run([tool("ptxas"), "--version"], capture_output=True, text=True, check=True)
+    return done.stdout.strip().splitlines()[-1]
 
 
 def _run(command: list[str]) -> None:

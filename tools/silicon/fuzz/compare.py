@@ -41,14 +41,14 @@ _FIELDS = {
 }
 
 
-def read_words(name: str, code: list[read_back.SassLine | str]) -> Words:
-    """What the machine code writes, or why it was not read."""
+def read_words(name: str, code: list[read_back.SassLine | str], given: np.ndarray | None = None) -> Words:
+    """What the machine code writes on these inputs, or why it was not read."""
     try:
         text = HEADER + read_back.ptx_of(name, code)
     except read_back.NotRead as why:
         return "not read: " + re.sub(r"\d+", "#", str(why)).split(" ")[0]
     try:
-        return emulated.results(text, [name], struct=True)[name]
+        return emulated.results(text, [name], given, struct=True)[name]
     except TileproofError as error:
         return "not read: " + str(error).splitlines()[0]
 

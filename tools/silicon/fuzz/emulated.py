@@ -10,18 +10,22 @@ from tileproof.spec.machine.errors import TileproofError
 from tileproof.tools.silicon.fuzz.program import SLOTS, THREADS, inputs
 
 
-def results(ptx: str, names: list[str], seed: int = 0, struct: bool = False) -> dict[str, np.ndarray | str]:
+def results(
+    ptx: str, names: list[str], given: np.ndarray | None = None, struct: bool = False
+) -> dict[str, np.ndarray | str]:
     """What each kernel writes, [SLOTS, THREADS] u64, or why the emulator does not run it or complains.
 
-    `struct`: the kernels have one parameter, the bytes of the three pointers.
+    `given`: the words that they read (`inputs()`). `struct`: the kernels have one parameter, the bytes of the
+    three pointers.
     """
     module = Module.from_ptx(ptx)
-    return {name: _result(module, name, seed, struct) for name in names}
+    given = inputs() if given is None else given
+    return {name: _result(module, name, given, struct) for name in names}
 
 
-def _result(module: Module, name: str, seed: int, struct: bool) -> np.ndarray | str:
+def _result(module: Module, name: str, words_read: np.ndarray, struct: bool) -> np.ndarray | str:
     memory = Memory()
-    words = memory.buffer(inputs(seed))
+    words = memory.buffer(words_read)
     out = memory.buffer(np.zeros((SLOTS, THREADS), np.uint64))
     scratch = memory.buffer(np.zeros(16 * THREADS, np.uint8))
     given: list[Any] = [words, out, scratch]

@@ -18,12 +18,17 @@ from tileproof.tools.silicon.fuzz.operations import TYPES, WIDTH, CudaOperation,
 THREADS, INPUTS, SLOTS = 64, 4, 6
 PRELUDE = Path(__file__).with_name("prelude.cuh")
 _SPECIAL = {
-    "f32": (0, 1 << 31, 0x3F800000, 0xBF800000, 0x7F800000, 0xFF800000, 0x7FC00001, 0xFFFFFFFF, 1, 0x807FFFFF,
-            0x7F7FFFFF, 0x4F000000, 0xCF000001, 0x3F000000, 0x40490FDB, 0x477FE000, 0x43E00000),
-    "f64": (0, 1 << 63, 0x3FF0000000000000, 0xFFF0000000000000, 0x7FF8000000000001, 1, 0x7FEFFFFFFFFFFFFF,
-            0x41DFFFFFFFC00000, 0xC1E0000000000000, 0x3810000000000000, 0xBFE0000000000000),
-    "f16": (0, 0x8000, 0x3C00, 0xBC00, 0x7C00, 0xFC00, 0x7E01, 0xFFFF, 1, 0x83FF, 0x7BFF, 0x3800, 0x5F00),
-    "bf16": (0, 0x8000, 0x3F80, 0xBF80, 0x7F80, 0xFF80, 0x7FC1, 0xFFFF, 1, 0x807F, 0x7F7F, 0x3F00, 0x43E0),
+    "f32": (0, 1 << 31, 0x7F801FFF, 0xFFA00004, 0x3F800000, 0xBF800000, 0x7F800000, 0xFF800000, 0x7FC00001,
+            0xFFFFFFFF, 1, 0x807FFFFF, 0x7F7FFFFF, 0x4F000000, 0xCF000001, 0x3F000000,
+            0x40490FDB, 0x477FE000, 0x43E00000),
+    "f64": (0, 1 << 63, 0x3FF0000000000000, 0xFFF0000000000000, 0x7FF8000000000001, 1,
+            0x7FEFFFFFFFFFFFFF, 0xFFF8000000000002, 0x7FF0000000000003, 0xFFF4A5A5A5A5A5A5,
+            0x41DFFFFFFFC00000,
+            0xC1E0000000000000, 0x3810000000000000, 0xBFE0000000000000),
+    "f16": (0, 0x8000, 0xFD04, 0x3C00, 0xBC00, 0x7C00, 0xFC00, 0x7E01, 0xFFFF, 1, 0x83FF, 0x7BFF, 0x3800,
+            0x5F00),
+    "bf16": (0, 0x8000, 0xFFA4, 0x3F80, 0xBF80, 0x7F80, 0xFF80, 0x7FC1, 0xFFFF, 1, 0x807F, 0x7F7F, 0x3F00,
+             0x43E0),
 }  # fmt: skip
 
 
@@ -119,6 +124,25 @@ class RandomKernel:
         lines += [f"  out[{i * THREADS} + tid] = bits({v.text()});" for i, v in enumerate(self.outputs)]
         return "\n".join([*lines, "}"]) + "\n"
 
+    def without_nan(self) -> RandomKernel:
+        """With 1.5 for each constant that is a NaN."""
+
+        def plain(value: Value | None) -> Value | None:
+            if value is None or value.name:
+                return value
+            return replace(value, bits=without_nan(value.type, value.bits))
+
+        steps = [
+            replace(
+                step,
+                operands=tuple(v for v in map(plain, step.operands) if v),
+                condition=plain(step.condition),
+                otherwise=plain(step.otherwise),
+            )
+            for step in self.steps
+        ]
+        return replace(self, steps=tuple(steps))
+
     def needed(self) -> RandomKernel:
         """Without the statements that no output depends on."""
         wanted, kept = {v.name for v in self.outputs}, []
@@ -174,6 +198,32 @@ def inputs(seed: int = 0) -> np.ndarray:
     """The words that every kernel of a campaign reads: [types x INPUTS, THREADS] u64."""
     draw = random.Random(f"inputs {seed}")
     return np.array([[constant(kind, draw) for _ in range(THREADS)] for kind, _ in _rows()], np.uint64)
+
+
+_NAN = {
+    "f32": (0x7FFFFFFF, 0x7F800000, 0x3FC00000),
+    "f64": ((1 << 63) - 1, 0x7FF0000000000000, 0x3FF8000000000000),
+    "f16": (0x7FFF, 0x7C00, 0x3E00),
+    "bf16": (0x7FFF, 0x7F80, 0x3FC0),
+}
+
+
+def without_nan(kind: str, word: int) -> int:
+    """The bits of a value, 1.5 for a NaN."""
+    if kind.endswith("x2"):
+        half = kind[:-2]
+        return without_nan(half, word & 0xFFFF) | without_nan(half, word >> 16) << 16
+    if kind not in _NAN:
+        return word
+    magnitude, infinity, other = _NAN[kind]
+    return other if word & magnitude > infinity else word
+
+
+@cache
+def inputs_without_nan() -> np.ndarray:
+    """`inputs()` with 1.5 for each NaN of a floating-point type."""
+    rows = zip(_rows(), inputs().tolist(), strict=True)
+    return np.array([[without_nan(kind, word) for word in row] for (kind, _), row in rows], np.uint64)
 
 
 @cache

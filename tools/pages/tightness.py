@@ -80,14 +80,14 @@ def problem(values: str) -> Inputs:
 
 
 @dataclass(frozen=True)
-class Judged:
+class Tightness:
     """One stage of one class and arithmetic: median of bound / error, bits checked."""
 
     ratio: float
     bits: int
 
 
-class Model:
+class JudgedModel:
     """The stages of a correct kernel on a problem, and how they are judged."""
 
     def __init__(self, values: str, arithmetic: str) -> None:
@@ -124,7 +124,7 @@ class Model:
     def found(self, name: str, value: npt.NDArray[np.float32]) -> bool:
         return bool(compare(self.chain, self.tiles(name, value), self.ordered).divergences)
 
-    def judged(self, name: str) -> Judged:
+    def judged(self, name: str) -> Tightness:
         value = self.value(name)
         if self.found(name, value):
             raise AssertionError(f"the model of a correct kernel is judged wrong: {name}")
@@ -133,7 +133,7 @@ class Model:
         used = (term.errors > 0) & (error > 0) & np.isfinite(term.errors)
         ratio = float(np.median(term.errors[used] / error[used])) if used.any() else 1.0
         bits = next((t + 1 for t in range(F32 - 1, 0, -1) if self.found(name, in_bits(value, t))), 0)
-        return Judged(ratio, bits)
+        return Tightness(ratio, bits)
 
 
 def in_bits(value: npt.NDArray[np.float32], bits: int) -> npt.NDArray[np.float32]:
@@ -143,12 +143,12 @@ def in_bits(value: npt.NDArray[np.float32], bits: int) -> npt.NDArray[np.float32
 
 
 @cache
-def measured() -> Mapping[tuple[str, str, str], Judged]:
+def measured() -> Mapping[tuple[str, str, str], Tightness]:
     """By stage, class of values and arithmetic."""
     found = {}
     for values in CLASSES:
         for arithmetic in (OPEN, FAST, EXACT):
-            model = Model(values, arithmetic)
+            model = JudgedModel(values, arithmetic)
             for name in SPARSE_MLA_BWD.stages:
                 if arithmetic == OPEN or any(order.stage == name for order in PLAN.ordered):
                     found[name, values, arithmetic] = model.judged(name)

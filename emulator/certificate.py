@@ -37,7 +37,7 @@ def certificate(
     if ran not in decoded.doubts:
         decoded.doubts[ran] = tuple(_by_code(ran, decoded, body))
     doubts = (*from_findings(findings), *_by_engine(raw), *decoded.doubts[ran])
-    return Certificate(Obligations(**raw["obligations"]), doubts, raw["sums"])
+    return Certificate(Obligations(**raw["obligations"]), doubts, raw["sums"], raw["additions"])
 
 
 def _by_engine(raw: Mapping[str, Any]) -> Iterator[Doubt]:

@@ -107,7 +107,7 @@ def mutate(
     """
     from tileproof.conformance.beside.mutate.draw import draw, places_named, stands_at, wanted
     from tileproof.conformance.beside.mutate.journal import Journal
-    from tileproof.conformance.beside.mutate.judged import in_ptx, proved_equivalent
+    from tileproof.conformance.beside.mutate.judged import settled
     from tileproof.conformance.beside.mutate.ledger import enter
     from tileproof.conformance.beside.mutate.operators import OPERATORS
     from tileproof.conformance.beside.mutate.rules import proved
@@ -164,12 +164,8 @@ def mutate(
         judged = []
         with contextlib.suppress(*INTERRUPTS):
             for judgement in journal.judged(drawn, fresh) if journal else fresh:
-                if judgement.verdict == "survived" and (
-                    argument := proved(pool.code, in_ptx(judgement), original.facts)
-                ):
-                    judgement = proved_equivalent(judgement, argument)
-                judged.append(judgement)
-                progress.start(f"{title}: {judgement.drawn.operator} {judgement.verdict}")
+                judged.append(settled(judgement, lambda mutant: proved(pool.code, mutant, original.facts)))
+                progress.start(f"{title}: {judgement.drawn.operator} {judged[-1].verdict}")
                 progress.show(len(judged), False)
     of["count"] = count
     numbers = score(judged)

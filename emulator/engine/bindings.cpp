@@ -315,6 +315,7 @@ py::dict launch(
   }
   result["doubts"] = doubts;
   result["sums"] = engine.sums;
+  result["additions"] = py::make_tuple(engine.additions.sums[0], engine.additions.sums[1]);
   const Trace* trace = engine.trace.get();
   result["events"] = trace ? py::bytes(reinterpret_cast<const char*>(trace->events.data()),
                                        trace->events.size() * sizeof(TraceEvent))

@@ -21,6 +21,7 @@ bool add_row(Exec& x, const Instr& i, const float* added) {
   GlobalBuffer* b = apart || address % 4 ? nullptr : x.e.memory.find(address, bytes);
   if (!b || !b->writable || !b->initialised(address, bytes) || !x.e.tell_row(x, *b, address, 4)) return false;
   uint8_t* p = b->data + (address - b->address);
+  if (x.e.heard()) x.e.additions.add(address, reinterpret_cast<const uint8_t*>(added + first), bytes);
   for (int k = 0; k < count; ++k) {
     float cell;
     std::memcpy(&cell, p + 4 * k, 4);
@@ -65,6 +66,7 @@ Step atom(Exec& x, const Instr& i) {
       x.e.counters.atomic_bytes += 4;
       float cell;
       std::memcpy(&cell, p, 4);
+      if (x.e.heard()) x.e.additions.add(address, reinterpret_cast<const uint8_t*>(added + l), 4);
       cell = add_f32(cell, added[l], true);
       std::memcpy(p, &cell, 4);
     }
@@ -91,6 +93,8 @@ Step atom(Exec& x, const Instr& i) {
     for (int32_t k = 0; k < elements; ++k) std::memcpy(value[k], lane(values[k]), element);
     if (op == Reduction::Cas) std::memcpy(swap, lane(swaps[0]), element);
     for (int32_t k = 0; k < elements; ++k) {
+      if (x.e.heard() && !returns && !shared)
+        x.e.additions.add(address + static_cast<uint32_t>(k) * element, value[k], element);
       uint8_t* cell = p + static_cast<uint32_t>(k) * element;
       if (returns && results[k] != INT32_MIN)
         std::memcpy(x.dst<uint8_t>(results[k]) + static_cast<uint32_t>(l) * element, cell, element);

@@ -121,6 +121,7 @@ Step st_async_release(Exec& x, const Instr& i) {
       e->tell(&Listener::async_release, dst, scope);
       uint8_t* to = e->async_write_global(dst, size, at, change.op.has_value());
       if (!to) return;
+      if (change.op && e->heard()) e->additions.add(dst, data.data(), size);
       change.apply(to, data.data(), size);
       e->counters.global_bytes += size;
     });

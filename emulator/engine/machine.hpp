@@ -13,12 +13,12 @@
 #include <tuple>
 #include <vector>
 
+#include "certificate.hpp"
 #include "config.hpp"
 #include "findings.hpp"
 #include "listener.hpp"
 #include "memory.hpp"
 #include "poison.hpp"
-#include "race_phases.hpp"
 #include "enumerations/hang.hpp"
 #include "resident.hpp"
 #include "tensormap.hpp"
@@ -146,6 +146,7 @@ class Engine {
   Obligations obligations;                                     // of the race checker's certificate
   std::vector<Doubt> doubts;
   bool sums = false;  // floats were added in memory in an order that nothing fixes
+  Additions additions;
   TensorMapCache maps;
   std::mt19937_64 rng;
   std::vector<std::unique_ptr<Cluster>> live;  // the resident clusters, by their slots

@@ -40,10 +40,6 @@ enum class Path : uint8_t {
 
 enum class Place : uint8_t { Shared, Global, Tmem };
 
-// In a byte of `executed`, beside kRan: an mbarrier wait may have told its thread what that did not know; an
-// arrival at an mbarrier may have told a wait something.
-constexpr uint8_t kTold = 8;
-
 // Of a kind of reduction: the result depends on the order.
 constexpr uint8_t kSum = 128;
 
@@ -290,18 +286,9 @@ class Races : public Listener {
     std::shared_ptr<Knowledge> done;
     std::array<std::shared_ptr<Knowledge>, kFar> far, far_done;  // null before the first
     std::set<uint32_t> checked;                                  // warps that know of the init
-    bool delivers = false, delivered = false;  // bytes: the phase under way, the last complete one
-    struct Idle {  // a wait in the phase under way that told nothing new: who, when, and its byte of
-                   // `executed`
-      uint32_t agent;
-      Tick tick;
-      size_t pc;
-    };
-    std::vector<Idle> idle;
-    std::vector<std::pair<uint32_t, Tick>> asked;  // who has waited here, and when last
-    std::vector<size_t> unheard;  // arrivals since, as bytes of `executed`: after all that was asked
     Phases events;
     std::vector<Overrun> unasked;  // the first, while nobody has waited: it matters to who waits later
+    std::shared_ptr<const Knowledge> issued;  // of the last copy whose bytes came: `gather` has its kRuns
   };
   struct Meeting {  // a named or cluster barrier
     Knowledge gather;
@@ -401,7 +388,6 @@ class Races : public Listener {
                  const std::array<Tick, kOrders>& own);
   void happened(Knowledge& to, uint32_t agent, uint32_t lanes, Tick tick);
   bool tells_scopes_apart(const Cluster& cluster) const;
-  bool tells_runs_apart() const;
   void look_for_sc();
   void runs_before(Thread& t, uint32_t lanes, Knowledge& to) const;
   bool ran(const View& v, const Access& a, int8_t lane) const {
@@ -419,15 +405,10 @@ class Races : public Listener {
   bool copy_waited(const Access& a, int8_t lane) const;
   std::shared_ptr<const Knowledge> joined(Thread& t);
   Barrier* barrier(Cta& cta, uint32_t offset);
-  void told(const Exec& x, Barrier& b, uint32_t lanes);
   void asks_at(const Exec& x, Cta& cta, uint32_t offset, uint32_t lanes, Barrier& b);
   // `at_exit`: the first is a commit at the mbarrier at `offset`, whose phase nobody has waited for.
   std::string unheeded(const Access& a, const Access& b, std::string_view missing, bool at_exit,
                        uint64_t offset) const;
-  template <class Knows>
-  void gave(Barrier* b, uint32_t agent, const Instr* at, Knows&& know);
-  void gave(Barrier* b, const View& v);
-  void asks(Barrier& b, const Thread& t);
   uint32_t record(Thread& t, const Origin& at, uint32_t lanes, Path path);
   const View& running(const Exec& x, int lane);
   void finish(uint32_t id, uint32_t agent, Tick tick, uint32_t lanes);
@@ -489,7 +470,6 @@ class Races : public Listener {
   PagedShadow global_;
   bool scoped_ = false;                  // kScoped is kept: an mbarrier of a cluster is used at .cta scope
   bool sc_ = false, narrow_sc_ = false;  // the kernel has a fence.sc; of less than .gpu scope
-  bool runs_ = false;         // order of execution alone may matter: .relaxed barriers, TMEM is freed
   uint32_t next_base_ = 0;    // of the agents of the next cluster
   size_t retired_ = 1;        // accesses below belong to clusters that are over
   std::shared_ptr<View> op_;  // of the operation that completes now

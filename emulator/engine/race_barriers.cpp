@@ -152,10 +152,6 @@ void Races::mbarrier_init(const Exec& x, Cta& cta, uint32_t offset, int lane) {
   b.init_round = std::max(t.meets, cluster(cta).meeting.rounds) + 1;
   b.checked.clear();
   b.phases = b.last_commit = b.needed = b.waited = 0;
-  b.delivers = b.delivered = false;
-  b.idle.clear();
-  b.asked.clear();
-  b.unheard.clear();
 }
 
 // What is given by a thread, a copy or a commit of another CTA is kept apart as far as the waits may tell.
@@ -168,11 +164,6 @@ Knowledge& Races::given(Barrier& b, Far by, bool far) {
 void Races::mbarrier_arrive(const Exec& x, Cta& cta, uint32_t offset, uint32_t lanes, MbarrierScope reach) {
   Barrier* b = barrier(cta, offset);
   Thread& t = thread(x.w);
-  gave(b, t.agent, x.instr, [&](uint32_t who, Tick when) {
-    return std::all_of(t.groups.begin(), t.groups.end(), [&](const Group& g) {
-      return !(g.lanes & lanes) || g.know->of[kHappens].covers(who, when, kWholeWarp, ~0u);
-    });
-  });
   if (!b) return;
   arrival_counts(x, t, *b, cta, offset, lanes);
   const bool far = &cta != &x.cta;
@@ -196,67 +187,9 @@ void Races::mbarrier_arrive(const Exec& x, Cta& cta, uint32_t offset, uint32_t l
   }
 }
 
-// Whether nobody may learn of an arrival: under no schedule does a wait of the launch come after it, or
-// beside it. `know` is what each group of its lanes knows.
-template <class Knows>
-void Races::gave(Barrier* b, uint32_t agent, const Instr* at, Knows&& know) {
-  const size_t pc = static_cast<size_t>(at - e_.program.code.data());
-  if (e_.executed[pc] & kTold) return;
-  bool after = b != nullptr;
-  if (b)
-    for (auto [who, when] : b->asked) after = after && (who == agent || know(who, when));
-  if (!after)
-    e_.executed[pc] |= kTold;
-  else if (std::find(b->unheard.begin(), b->unheard.end(), pc) == b->unheard.end())
-    b->unheard.push_back(pc);
-}
-
-void Races::gave(Barrier* b, const View& v) {
-  gave(b, v.agent, v.at.instr,
-       [&](uint32_t who, Tick when) { return v.know->of[kHappens].covers(who, when, kWholeWarp, ~0u); });
-}
-
-void Races::asks(Barrier& b, const Thread& t) {
-  for (size_t pc : b.unheard) e_.executed[pc] |= kTold;
-  b.unheard.clear();
-  const auto mine =
-      std::find_if(b.asked.begin(), b.asked.end(), [&](const auto& one) { return one.first == t.agent; });
-  if (mine == b.asked.end())
-    b.asked.push_back({t.agent, t.now});
-  else
-    mine->second = t.now;
-}
-
-// Whether a wait tells its thread something, or may: a wait that does not is one before the first phase's
-// end, or one for a phase of which the thread knows all that its arrivals give; and the phase under way
-// cannot end before it, which mbarrier_done looks at.
-void Races::told(const Exec& x, Barrier& b, uint32_t lanes) {
-  const size_t pc = static_cast<size_t>(x.instr - x.e.program.code.data());
-  if (x.e.executed[pc] & kTold) return;
-  Thread& t = thread(x.w);
-  bool news = false;
-  if (b.done) {
-    news = b.delivered || b.done->maps;
-    for (const auto& far : b.far_done) news |= far != nullptr;
-    for (const Group& g : t.groups) {
-      if (!(g.lanes & lanes) || news) continue;
-      news |= (b.done->started & ~g.know->started) != 0;
-      for (int k = 0; k < kPublished; ++k)
-        if (k != kRuns || runs_) news |= !g.know->of[k].covers_but(b.done->of[k], b.agent, t.agent);
-      news |= b.has_commits && !g.know->of[kCommitted].covers_but(b.committed, b.agent, t.agent);
-    }
-  }
-  if (news)
-    x.e.executed[pc] |= kTold;
-  else
-    b.idle.push_back({t.agent, t.now, pc});
-}
-
 // A wait asks of its mbarrier, which must be initialised.
 void Races::asks_at(const Exec& x, Cta& cta, uint32_t offset, uint32_t lanes, Barrier& b) {
-  told(x, b, lanes);
   Thread& t = thread(x.w);
-  asks(b, t);
   if (b.checked.count(t.agent)) return;
   const int lane = __builtin_ctz(lanes);
   const uint32_t id = record(t, x.origin(lane), lanes, Path::Generic);
@@ -372,7 +305,6 @@ void Races::mbarrier_deliver(Cta& cta, const Mbarrier& bar, int64_t, const Origi
   for (uint32_t id : {op_->reads, op_->writes})
     if (id && accesses_[id].tick == kUnfinished) finish(id, far ? b->far_agent : b->agent, bar.phase + 1, 0);
   b->gather.started |= 1u << op_->at.rank;
-  b->delivers = true;
   if (cta.rank != op_->at.rank && op_->writes) remote(cta, op_->writes, kWholeWarp);
   op_->writes = 0;  // the next destination completes on a barrier of its own
 }
@@ -380,9 +312,7 @@ void Races::mbarrier_deliver(Cta& cta, const Mbarrier& bar, int64_t, const Origi
 // A commit arrives when the operations before it are complete; they began after what their thread did before.
 void Races::mbarrier_commit(Cta& cta, uint32_t offset) {
   Barrier* b = barrier(cta, offset);
-  if (!op_) return;
-  gave(b, *op_);
-  if (!b) return;
+  if (!b || !op_) return;
   knows_init(*op_, op_->reads, cta, offset, true);
   completion_counts(*op_, *b, cta, offset, true);
   const View& v = *op_;
@@ -408,10 +338,6 @@ void Races::mbarrier_done(Cta& cta, const Mbarrier& bar, const Origin& at) {
   Barrier* b = barrier(cta, bar.offset);
   if (!b) return;
   b->phases = bar.phase;
-  for (const Barrier::Idle& one : b->idle)
-    if (!b->gather.of[kHappens].covers(one.agent, one.tick, kWholeWarp, ~0u)) e_.executed[one.pc] |= kTold;
-  b->idle.clear();
-  b->delivered = std::exchange(b->delivers, false);
   happened(b->gather, b->agent, ~0u, bar.phase);
   if (b->far_agent) happened(given(*b, kCompletions, true), b->far_agent, ~0u, bar.phase);
   b->done = std::make_shared<Knowledge>(b->gather);

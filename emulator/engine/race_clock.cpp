@@ -33,10 +33,11 @@ void Clock::raise(uint32_t agent, uint32_t lanes, Tick tick) {
       std::find_if(partial_.begin(), partial_.end(), [&](const Partial& p) { return p.agent == agent; });
   if (lanes == ~0u) {
     whole = tick;
-    if (found != partial_.end() && found->latest() <= whole) partial_.erase(found);
+    if (found != partial_.end() && found->latest <= whole) partial_.erase(found);
     return;
   }
-  Partial& p = found != partial_.end() ? *found : partial_.emplace_back(Partial{agent, {}});
+  Partial& p = found != partial_.end() ? *found : partial_.emplace_back(Partial{agent, 0, {}});
+  p.latest = std::max(p.latest, tick);
   for (uint32_t m = lanes; m; m &= m - 1) {
     Tick& lane = p.lanes[static_cast<size_t>(__builtin_ctz(m))];
     lane = std::max(lane, tick);
@@ -49,7 +50,7 @@ void Clock::settle(Partial& p, Tick& whole) {
   Tick first = p.lanes[0];
   for (const Tick tick : p.lanes) first = std::min(first, tick);
   whole = std::max(whole, first);
-  if (p.latest() > whole) return;
+  if (p.latest > whole) return;
   p = partial_.back();
   partial_.pop_back();
 }
@@ -64,43 +65,25 @@ void Clock::join(const Clock& other) {
   };
   if (!other.whole_.empty()) join_ticks(segment(other.base_), other.whole_);
   for (const auto& [base, ticks] : other.far_) join_ticks(segment(base), ticks);
-  std::erase_if(partial_, [&](const Partial& p) { return covers(p.agent, p.latest()); });
+  std::erase_if(partial_, [&](const Partial& p) { return covers(p.agent, p.latest); });
   for (const Partial& theirs : other.partial_) {
     Tick& whole = at(theirs.agent);
-    if (theirs.latest() <= whole) continue;
+    if (theirs.latest <= whole) continue;
     const auto found = std::find_if(partial_.begin(), partial_.end(),
                                     [&](const Partial& p) { return p.agent == theirs.agent; });
-    Partial& p = found != partial_.end() ? *found : partial_.emplace_back(Partial{theirs.agent, {}});
+    Partial& p = found != partial_.end() ? *found : partial_.emplace_back(Partial{theirs.agent, 0, {}});
+    p.latest = std::max(p.latest, theirs.latest);
     for (size_t lane = 0; lane < p.lanes.size(); ++lane)
       p.lanes[lane] = std::max(p.lanes[lane], theirs.lanes[lane]);
     settle(p, whole);
   }
 }
 
-bool Clock::covers_but(const Clock& other, uint32_t one, uint32_t two) const {
-  auto whole = [&](uint32_t base, const std::vector<Tick>& ticks) {
-    for (size_t k = 0; k < ticks.size(); ++k) {
-      const uint32_t agent = base + static_cast<uint32_t>(k);
-      if (ticks[k] && agent != one && agent != two && !covers(agent, ticks[k])) return false;
-    }
-    return true;
-  };
-  return whole(other.base_, other.whole_) &&
-         std::all_of(other.far_.begin(), other.far_.end(),
-                     [&](const auto& far) { return whole(far.first, far.second); }) &&
-         std::all_of(other.partial_.begin(), other.partial_.end(), [&](const Partial& p) {
-           if (p.agent == one || p.agent == two) return true;
-           for (size_t lane = 0; lane < p.lanes.size(); ++lane)
-             if (!covers(p.agent, p.lanes[lane], static_cast<int8_t>(lane), 0)) return false;
-           return true;
-         });
-}
-
 bool Clock::covers_partly(uint32_t agent, Tick tick, int8_t lane, uint32_t lanes) const {
   const auto p = std::find_if(partial_.begin(), partial_.end(),
                               [&](const Partial& each) { return each.agent == agent; });
   if (p == partial_.end()) return false;
-  if (lane == kWholeWarp) return p->latest() >= tick;
+  if (lane == kWholeWarp) return p->latest >= tick;
   for (uint32_t m = lane < 32 ? 1u << lane : lanes; m; m &= m - 1)
     if (p->lanes[static_cast<size_t>(__builtin_ctz(m))] < tick) return false;
   return true;

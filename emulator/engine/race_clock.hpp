@@ -63,12 +63,10 @@ class Clock {
     if (covers(agent, tick)) return true;
     return !partial_.empty() && covers_partly(agent, tick, lane, lanes);
   }
-  // Whether all that `other` covers is covered, but for what is of two agents.
-  bool covers_but(const Clock& other, uint32_t one, uint32_t two) const;
   // Whether some lanes of the warp are covered, of an access whose own lane is not.
   bool covers_other_lanes(uint32_t agent, Tick tick) const {
     return std::any_of(partial_.begin(), partial_.end(),
-                       [&](const Partial& p) { return p.agent == agent && p.latest() >= tick; });
+                       [&](const Partial& p) { return p.agent == agent && p.latest >= tick; });
   }
   void clear() {
     whole_.clear();
@@ -79,12 +77,8 @@ class Clock {
  private:
   struct Partial {  // a warp of which some lanes are further than the whole
     uint32_t agent;
+    Tick latest;  // of its lanes
     std::array<Tick, 32> lanes;
-    Tick latest() const {
-      Tick last = 0;
-      for (const Tick tick : lanes) last = std::max(last, tick);
-      return last;
-    }
   };
   void settle(Partial& p, Tick& whole);
   Tick& at(uint32_t agent);

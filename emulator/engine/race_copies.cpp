@@ -85,10 +85,8 @@ void Races::copy_track(const Exec& x, CopyArrival& arrival) {
 
 void Races::copy_arrive(Cta& cta, uint32_t offset, const CopyArrival& arrival, int lane) {
   Barrier* b = barrier(cta, offset);
-  if (!arrival.view) return;
+  if (!b || !arrival.view) return;
   const View& v = *arrival.view;
-  gave(b, v);
-  if (!b) return;
   knows_init(v, v.reads, cta, offset, false);
   completion_counts(v, *b, cta, offset, true);
   const uint32_t absent = ~thread_at(v.at).all;

@@ -106,7 +106,10 @@ void Races::counts(Barrier& b, const Cta& cta, uint32_t offset, const Actor& who
   if (arrives) std::erase_if(b.events.announced, [&](const PhaseEvent& e) { return follows(who, e); });
   if (event.kind == PhaseEvent::Delivery)
     for (PhaseEvent& e : b.events.announced) e.held_open &= follows(who, e);
-  b.events.counted[0].push_back(event);
+  // Of operations that are over for none but those who wait for the phase, one of a kind stands for all.
+  auto& counted = b.events.counted[0];
+  if (event.agent || counted.empty() || counted.back().agent || counted.back().kind != event.kind)
+    counted.push_back(event);
 }
 
 void Races::arrival_counts(const Exec& x, Thread& t, Barrier& b, const Cta& cta, uint32_t offset,
@@ -139,7 +142,10 @@ void Races::completion_counts(const View& v, Barrier& b, const Cta& cta, uint32_
   if (arrives) return;
   // Bytes are delivered after what their thread had done at the issue, which the delivery does not make
   // visible.
-  b.gather.of[kRuns].join(v.know->of[kRuns]);
+  if (b.issued != v.know) {
+    b.gather.of[kRuns].join(v.know->of[kRuns]);
+    b.issued = v.know;
+  }
   b.gather.of[kRuns].raise(v.agent, v.lanes | ~thread_at(v.at).all, v.now);
   if (v.together) b.gather.of[kRuns].raise(v.agent, ~0u, v.together);
 }

@@ -1,13 +1,11 @@
-// The certificate (docs/certificate.md): what is counted in each phase of an mbarrier, and what depends on
-// the schedule although nothing races.
+// What is counted in each phase of an mbarrier (docs/certificate.md).
 #pragma once
 
 #include <array>
 #include <cstdint>
-#include <string>
 #include <vector>
 
-#include "findings.hpp"
+#include "certificate.hpp"
 #include "race_clock.hpp"
 
 namespace tileproof {
@@ -39,22 +37,6 @@ struct Actor {
   uint32_t lanes;
   Tick now;
   Tick together;  // up to here all lanes of the warp have run
-};
-
-// How many pairs of events the certificate needs an order of, by kind.
-struct Obligations {
-  uint64_t arrivals = 0;       // counted in no earlier phase
-  uint64_t waits = 0;          // start after the phase before is complete
-  uint64_t held = 0;           // end before the next phase is complete
-  uint64_t announcements = 0;  // before an arrival of their phase
-};
-
-// Why a launch that has no race may still depend on the schedule.
-struct Doubt {
-  const char* reason = "";
-  std::string text;
-  Origin at, other;
-  uint64_t count = 1;
 };
 
 }  // namespace tileproof

@@ -21,7 +21,6 @@ void Races::start_cluster(Cluster& cluster) {
   view_warp_ = nullptr;
   memo_for_ = 0;
   scoped_ = tells_scopes_apart(cluster);
-  runs_ = tells_runs_apart();
   look_for_sc();
   if (clusters_.size() <= cluster.slot) clusters_.resize(cluster.slot + 1);
   if (!clusters_[cluster.slot]) clusters_[cluster.slot] = std::make_unique<ClusterState>();
@@ -140,26 +139,6 @@ bool Races::tells_scopes_apart(const Cluster& cluster) const {
     if (i.fn == waits) return reach == MbarrierScope::Default || reach == MbarrierScope::Cta;
     return i.fn == arrives && reach == MbarrierScope::Default;
   });
-}
-
-// Whether the kernel frees tensor memory, which asks for order of execution alone, and has barriers that give
-// no more.
-bool Races::tells_runs_apart() const {
-  const auto handler = [](const char* name) {
-    return handler_table()[static_cast<size_t>(handler_ids().at(name))];
-  };
-  const Handler frees = handler("tcgen05.dealloc"), arrives = handler("mbarrier.arrive"),
-                waits = handler("mbarrier.wait"), meets = handler("barrier.cluster.arrive");
-  bool freed = false, relaxed = false;
-  for (const Instr& i : e_.program.code) {
-    freed |= i.fn == frees;
-    relaxed |= i.fn == meets && i.m[slot::barrier_cluster_arrive::relaxed];
-    relaxed |= i.fn == arrives &&
-               static_cast<MbarrierScope>(i.m[slot::mbarrier_arrive::reach]) == MbarrierScope::Relaxed;
-    relaxed |= i.fn == waits &&
-               static_cast<MbarrierScope>(i.m[slot::mbarrier_wait::reach]) == MbarrierScope::Relaxed;
-  }
-  return freed && relaxed;
 }
 
 // What a .relaxed arrival gives: that its lanes have run so far.

@@ -322,6 +322,7 @@ Step tensor_store(Exec& x, const Instr& i) {
                 std::memcpy(out, in, n);
               } else {
                 const uint32_t width = bytes_of(type);
+                if (e->heard()) e->additions.add(to, in, n);
                 for (uint32_t k = 0; k < n; k += width) reduce(*op, type, out + k, in + k, true);
               }
               e->counters.tma_store_bytes += n;

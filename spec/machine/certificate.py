@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
@@ -61,11 +62,14 @@ class Certificate:
 
     Without doubts every legal schedule has the same events and the same values, and ends. `sums`: it adds
     floats in global memory in an order that nothing fixes; these sums are equal up to rounding.
+    `additions`: hashes of what reductions without a result add to global memory, as a multiset of addresses
+    and operands.
     """
 
     obligations: Obligations = Obligations()
     doubts: tuple[Doubt, ...] = ()
     sums: bool = False
+    additions: tuple[int, int] = (0, 0)
 
     def __bool__(self) -> bool:
         return not self.doubts
@@ -95,8 +99,17 @@ def merged_certificate(
         kind.name: sum(getattr(run.obligations, kind.name) for run in known) for kind in fields(Obligations)
     }
     return Certificate(
-        Obligations(**counts), (*doubts, *from_findings(found)), any(run.sums for run in known)
+        Obligations(**counts),
+        (*doubts, *from_findings(found)),
+        any(run.sums for run in known),
+        known[0].additions if len(known) == 1 else _digest([run.additions for run in known]),
     )
+
+
+def _digest(additions: list[tuple[int, int]]) -> tuple[int, int]:
+    """The additions of several launches, in their order."""
+    digest = hashlib.sha256(repr(additions).encode()).digest()
+    return int.from_bytes(digest[:8], "little"), int.from_bytes(digest[8:16], "little")
 
 
 def summary(certificates: Iterable[Certificate | None]) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from tileproof.spec.machine.finding_text import headline
 
 Verdict = Literal["killed", "survived", "refused", "equivalent"]
 SAME_CODE = "ptxas makes the same machine code of it"
+SAME_IN_SCHEDULES = "equal in all schedules of the runs"
 MEMORY = 6 << 30  # bytes of address space beyond what the parent has
 _STOPPED = frozenset(("time limit", "crash", "memory"))
 
@@ -36,8 +37,9 @@ class Judgement:
     `by` is the check that killed it: the machine's code, or what was compared. `stage` is the first
     finding's, `differs` the first stage whose tiles are not the original's bits; `place` tells whether a
     finding names a source line of what was changed, `cause` is the first finding's. Of one that survived
-    `same` tells whether every launch was the original's bit for bit, findings included. `argument` is the
-    proof that it is equivalent; `becomes` what a mutant of sources is in the original's PTX
+    `same` tells whether every launch was the original's bit for bit, findings included, and `certified`
+    whether every launch of both was certified for all schedules. `argument` is the proof that it is
+    equivalent; `becomes` what a mutant of sources is in the original's PTX
     (`compared.change`), operator and lines.
     """
 
@@ -51,6 +53,7 @@ class Judgement:
     place: bool = False
     message: str = ""
     same: bool = False
+    certified: bool = False
     argument: str = ""
     run: int = -1
     seconds: float = 0.0
@@ -90,7 +93,7 @@ def judge_one(base: Original, drawn: Drawn, digest: str) -> Judgement:
         return done("equivalent", argument=SAME_CODE, same=True)
     try:
         build = built_with(base, ptx)
-        kill, same = judge(build, base)
+        kill, like = judge(build, base)
     except (UnsupportedInstruction, PtxError, LaunchError) as error:
         return done("killed", by="not read", kind="refusal", message=str(error), cause=str(error))
     except MemoryError:
@@ -98,7 +101,7 @@ def judge_one(base: Original, drawn: Drawn, digest: str) -> Judgement:
     if kill is None:
         made = change(PtxCode(base.built.ptx, base.built.entry), ptx) if drawn.sources else None
         becomes = None if made is None else (made[0], tuple(sorted(made[1].items())))
-        return done("survived", same=same, becomes=becomes)
+        return done("survived", same=like.same, certified=like.certified, becomes=becomes)
     first = kill.findings[0]
     return done(
         "killed",
@@ -215,6 +218,13 @@ def in_ptx(judgement: Judgement) -> Drawn:
     return replace(judgement.drawn, operator=operator, lines=dict(lines))
 
 
-def proved_equivalent(judgement: Judgement, argument: str) -> Judgement:
-    """A survivor that a rule proves to be equivalent."""
-    return replace(judgement, verdict="equivalent", argument=argument)
+def settled(judgement: Judgement, proved: Callable[[Drawn], str]) -> Judgement:
+    """The judgement of a survivor: equivalent if a rule proves it from the code (`proved`: the proof, or ""),
+    or if it is equal in all schedules of the runs; else as it was.
+    """
+    if judgement.verdict != "survived":
+        return judgement
+    argument = proved(in_ptx(judgement))
+    if not argument and judgement.same and judgement.certified:
+        argument = SAME_IN_SCHEDULES
+    return replace(judgement, verdict="equivalent", argument=argument) if argument else judgement

@@ -40,11 +40,15 @@ SCHEDULES: dict[Profile, int] = {"quick": 8, "full": 40}
 
 @dataclass(frozen=True)
 class OriginalRun:
-    """What the unchanged launch did under a schedule: bits of outputs and captures, warp instructions."""
+    """What the unchanged launch did under a schedule: bits of outputs and captures, warp instructions, its
+    additions; `certified`: for all schedules.
+    """
 
     schedule: Schedule
     bits: Mapping[str, str]
     instructions: int
+    certified: bool = False
+    additions: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -115,7 +119,8 @@ def original(
             wrong_here = _wrong(base, run, None)
             if wrong_here is not None:
                 break
-            runs.append(OriginalRun(schedule, _bits(run), run.counters.warp_instructions))
+            bits, length = _bits(run), run.counters.warp_instructions
+            runs.append(OriginalRun(schedule, bits, length, run.certified, _additions(run)))
         else:
             return replace(base, runs=tuple(runs))
     raise TileproofError(
@@ -149,7 +154,7 @@ def judge_one(base: OriginalLaunch, drawn: Drawn) -> Judgement:
         return done("refused", by="ptxas", message=assembled.refused)
     if assembled.digest == base.digest:
         return done("equivalent", argument=SAME_CODE, same=True)
-    same = True
+    same, certified = True, False
     try:
         others = {name: loaded for name, loaded in load(base.file).items() if name != base.module}
         mutant = LoadedModule(base.module, ptx, "", "", Module.from_ptx(ptx))
@@ -163,12 +168,15 @@ def judge_one(base: OriginalLaunch, drawn: Drawn) -> Judgement:
                 place = bool(wrong.lines & set(drawn.lines))
                 found = {"by": wrong.by, "kind": wrong.kind, "message": wrong.message, "cause": wrong.cause}
                 return done("killed", **found, stage=wrong.stage, place=place, run=number)
-            same = same and _bits(run) == was.bits
+            same = same and _bits(run) == was.bits and _additions(run) == was.additions
+            certified = run.certified and was.certified
+            if certified:
+                break
     except (UnsupportedInstruction, PtxError, LaunchError) as error:
         return done("killed", by="not read", kind="refusal", message=str(error), cause=str(error))
     except MemoryError:
         return done("killed", by="memory", message="more memory than a launch may take")
-    return done("survived", same=same)
+    return done("survived", same=same, certified=certified)
 
 
 def judge_all(
@@ -217,3 +225,7 @@ def _bits(run: RunResult) -> dict[str, str]:
     for name, output in run.outputs.items():
         out[name] = hashlib.sha256(output.values.tobytes() + output.written.tobytes()).hexdigest()
     return out
+
+
+def _additions(run: RunResult) -> tuple[int, int] | None:
+    return None if run.certificate is None else run.certificate.additions

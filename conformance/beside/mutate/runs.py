@@ -63,10 +63,13 @@ def _elements(run: Run) -> int:
 
 @dataclass(frozen=True)
 class Did:
-    """What a build did on one run: bits of its outputs and captures, its machine's remarks, its length."""
+    """What a build did on one run: bits of its outputs, captures and additions, its machine's remarks, its
+    length; `certified`: for all schedules of the run.
+    """
 
     bits: str
     instructions: int
+    certified: bool = False
 
 
 @dataclass(frozen=True)
@@ -114,7 +117,7 @@ class Recorder:
     def did(self) -> Did:
         """What the first launch did."""
         assert self.first is not None
-        return Did(_bits(self.first), self.first.counters["warp_instructions"])
+        return Did(_bits(self.first), self.first.counters["warp_instructions"], self.first.certified)
 
 
 def _bits(result: RunResult) -> str:
@@ -126,6 +129,8 @@ def _bits(result: RunResult) -> str:
     ):
         digest.update(repr((tile.tile, tile.stage, tile.cta, tile.phase)).encode())
         digest.update(tile.data.tobytes() + tile.valid.tobytes())
+    if result.certificate is not None:
+        digest.update(repr(result.certificate.additions).encode())
     for finding in sorted((finding.code, finding.machine.source) for finding in result.findings):
         digest.update(repr(finding).encode())
     return digest.hexdigest()
@@ -190,7 +195,7 @@ def _original(
 
 @dataclass(frozen=True)
 class Kill:
-    """The run in which something was found; `first` are the findings, with causes; `differs` is the first
+    """The run in which something was found; `findings` are the findings, with causes; `differs` is the first
     stage whose tiles are not the original's bits there, "" when none or nothing can be told.
     """
 
@@ -199,20 +204,41 @@ class Kill:
     differs: str
 
 
-def judge(build: Built, base: Original) -> tuple[Kill | None, bool]:
-    """Runs a mutant's build until something is found: the kill, and whether every run before was the
-    original's bit for bit.
+@dataclass(frozen=True)
+class Likeness:
+    """How a build's runs compare with the original's: `same` bits in every run, and `certified`: every run of
+    both builds, for all its schedules.
     """
-    same = True
+
+    same: bool = True
+    certified: bool = True
+
+    def after(self, did: Did, was: Did) -> Likeness:
+        """After one more run."""
+        return Likeness(
+            self.same and did.bits == was.bits, self.certified and did.certified and was.certified
+        )
+
+
+def judge(build: Built, base: Original) -> tuple[Kill | None, Likeness]:
+    """Runs a mutant's build until something is found: the kill, and how the runs before compare with the
+    original's. Problems of which a run was certified for all schedules do not run under another schedule.
+    """
+    like, covered = Likeness(), set()
     for number, ((case, schedule), was) in enumerate(zip(base.runs, base.did, strict=True)):
+        if case in covered:
+            continue
         driver = Recorder(max(MIN_INSTRUCTIONS, LONGER * was.instructions), base.strict)
         under_test = under_test_of(base.kernel, base.variant, build, driver)
         verdict = run_case(under_test, case, schedule, explain=True)
         if verdict.findings:
             difference = _first_difference(base, number, driver.first)
-            return Kill(number, tuple(verdict.findings), difference), same
-        same = same and driver.did().bits == was.bits
-    return (None if base.letter is None else _letter_kill(build, base, base.letter)), same
+            return Kill(number, tuple(verdict.findings), difference), like
+        did = driver.did()
+        like = like.after(did, was)
+        if did.certified:
+            covered.add(case)
+    return (None if base.letter is None else _letter_kill(build, base, base.letter)), like
 
 
 def _letter_kill(build: Built, base: Original, letter: Letter) -> Kill | None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from tileproof.conformance.beside.mutate.judged import SAME_CODE, Judgement
+from tileproof.conformance.beside.mutate.judged import SAME_CODE, SAME_IN_SCHEDULES, Judgement
 from tileproof.conformance.gate.difference import MUTATION
 from tileproof.conformance.gate.evidence import ReleaseEvidence
 from tileproof.spec.machine.errors import TileproofError
@@ -39,6 +40,7 @@ def score(judged: Sequence[Judgement]) -> dict[str, Any]:
         ),
         "of": counted,
         "score": _share(len(killed), counted),
+        "interval": interval(len(killed), counted),
         "synchronising": _share(sum(judgement.verdict == "killed" for judgement in sync), len(sync)),
         "crashed or stopped": sum(judgement.kind == "stopped" for judgement in judged),
         "value findings": len(values),
@@ -52,8 +54,23 @@ def score(judged: Sequence[Judgement]) -> dict[str, Any]:
 def _shown(judged: Sequence[Judgement]) -> dict[str, int]:
     """Number of equivalent mutants by the kind of proof."""
     arguments = [judgement.argument for judgement in judged if judgement.verdict == "equivalent"]
-    same = sum(argument == SAME_CODE for argument in arguments)
-    return {"the same machine code": same, "equivalent by a rule": len(arguments) - same}
+    code, runs = arguments.count(SAME_CODE), arguments.count(SAME_IN_SCHEDULES)
+    return {
+        "the same machine code": code,
+        "equivalent by a rule": len(arguments) - code - runs,
+        SAME_IN_SCHEDULES: runs,
+    }
+
+
+def interval(part: int, whole: int, z: float = 1.96) -> tuple[float, float] | None:
+    """The 95% confidence interval of a share (Wilson 1927); None of nothing."""
+    if not whole:
+        return None
+    share, room = part / whole, z * z / whole
+    middle = share + room / 2
+    apart = z * math.sqrt(share * (1 - share) / whole + room / (4 * whole))
+    low, high = (middle - apart) / (1 + room), (middle + apart) / (1 + room)
+    return round(max(low, 0.0), 4), round(min(high, 1.0), 4)
 
 
 def _share(part: int, whole: int) -> float | None:

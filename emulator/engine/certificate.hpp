@@ -1,0 +1,48 @@
+// The result of the certificate of a launch (docs/certificate.md): counts of obligations, and what depends on
+// the schedule although nothing races.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <string>
+
+#include "findings.hpp"
+
+namespace tileproof {
+
+// How many pairs of events the certificate needs an order of, by kind.
+struct Obligations {
+  uint64_t arrivals = 0;       // counted in no earlier phase
+  uint64_t waits = 0;          // start after the phase before is complete
+  uint64_t held = 0;           // end before the next phase is complete
+  uint64_t announcements = 0;  // before an arrival of their phase
+};
+
+// Why a launch that has no race may still depend on the schedule.
+struct Doubt {
+  const char* reason = "";
+  std::string text;
+  Origin at, other;
+  uint64_t count = 1;
+};
+
+// What reductions without a result add to global memory, as a multiset of (address, operand): sums of hashes,
+// which do not depend on the order.
+struct Additions {
+  std::array<uint64_t, 2> sums{};
+  void add(uint64_t address, const uint8_t* operand, uint32_t bytes) {
+    for (uint32_t k = 0; k < bytes; k += 4) {
+      uint32_t word = 0;
+      std::memcpy(&word, operand + k, std::min(bytes - k, 4u));
+      uint64_t h = (address + k) * 0x9e3779b97f4a7c15u ^ word;
+      h = (h ^ h >> 30) * 0xbf58476d1ce4e5b9u;
+      h = (h ^ h >> 27) * 0x94d049bb133111ebu;
+      sums[0] += h ^ h >> 31;
+      sums[1] += (h ^ h >> 29) * 0xff51afd7ed558ccdu;
+    }
+  }
+};
+
+}  // namespace tileproof

@@ -287,6 +287,7 @@ class Races : public Listener {
     std::array<std::shared_ptr<Knowledge>, kFar> far, far_done;  // null before the first
     std::set<uint32_t> checked;                                  // warps that know of the init
     Phases events;
+    bool asked = false;            // a thread has waited
     std::vector<Overrun> unasked;  // the first, while nobody has waited: it matters to who waits later
     std::shared_ptr<const Knowledge> issued;  // of the last copy whose bytes came: `gather` has its kRuns
   };
@@ -336,6 +337,7 @@ class Races : public Listener {
   void wait_counts(const Exec& x, Thread& t, Barrier& b, const Cta& cta, uint32_t offset, uint32_t lanes);
   void phase_ends(Barrier& b, const Cta& cta, uint32_t offset, const Origin& at);
   void open_round(const Exec& x, uint32_t id, const PhaseEvent& first, const PhaseEvent& second);
+  void never_ends(Cta& cta, uint32_t offset, const Barrier& b);
   void begins_again(const Exec& x, Barrier& b, const Cta& cta, uint32_t offset, int lane);
   void doubt(const char* reason, const Origin& at, const Origin& other, const std::string& text);
   void allocates(const Exec& x);
@@ -470,9 +472,9 @@ class Races : public Listener {
   PagedShadow global_;
   bool scoped_ = false;                  // kScoped is kept: an mbarrier of a cluster is used at .cta scope
   bool sc_ = false, narrow_sc_ = false;  // the kernel has a fence.sc; of less than .gpu scope
-  uint32_t next_base_ = 0;    // of the agents of the next cluster
-  size_t retired_ = 1;        // accesses below belong to clusters that are over
-  std::shared_ptr<View> op_;  // of the operation that completes now
+  uint32_t next_base_ = 0;               // of the agents of the next cluster
+  size_t retired_ = 1;                   // accesses below belong to clusters that are over
+  std::shared_ptr<View> op_;             // of the operation that completes now
   std::vector<std::shared_ptr<View>> outer_;  // those whose completion issued it
   View view_;
   uint64_t view_stamp_ = ~0ull;

@@ -519,6 +519,8 @@ void Races::add_read(S& shadow, Cell& cell, Slot fresh, const View& v, Place pla
 void Races::finish_cluster(Cluster& cluster) {
   answer();
   if (e_.live.size() <= 1) settle_reads();
+  for (const auto& cta : cluster.ctas)
+    for (const auto& [offset, b] : state(*cta).barriers) never_ends(*cta, offset, b);
   std::erase_if(flags_, [&](const auto& f) { return f.first >> 36 == shared_flag(*cluster.ctas[0]) >> 36; });
   if (e_.live.size() > 1) return;
   alike_.clear();

@@ -152,6 +152,7 @@ void Races::mbarrier_init(const Exec& x, Cta& cta, uint32_t offset, int lane) {
   b.init_round = std::max(t.meets, cluster(cta).meeting.rounds) + 1;
   b.checked.clear();
   b.phases = b.last_commit = b.needed = b.waited = 0;
+  b.asked = false;
 }
 
 // What is given by a thread, a copy or a commit of another CTA is kept apart as far as the waits may tell.
@@ -189,6 +190,7 @@ void Races::mbarrier_arrive(const Exec& x, Cta& cta, uint32_t offset, uint32_t l
 
 // A wait asks of its mbarrier, which must be initialised.
 void Races::asks_at(const Exec& x, Cta& cta, uint32_t offset, uint32_t lanes, Barrier& b) {
+  b.asked = true;
   Thread& t = thread(x.w);
   if (b.checked.count(t.agent)) return;
   const int lane = __builtin_ctz(lanes);

@@ -96,7 +96,7 @@ void Races::counts(Barrier& b, const Cta& cta, uint32_t offset, const Actor& who
                              ", and nothing orders it after the end of phase " + phase + ", in which " +
                              named(other) + " is counted: under another schedule it is counted in phase " +
                              phase;
-    if (b.asked.empty()) {
+    if (!b.asked) {
       doubt("order-decides", event.at, other.at, text);
       if (b.unasked.empty()) b.unasked.push_back({other, event, text});
     } else {
@@ -222,6 +222,22 @@ void Races::phase_ends(Barrier& b, const Cta& cta, uint32_t offset, const Origin
   p.counted[0].clear();
 }
 
+// The phase under way never ends. What holds it open may be bytes that were announced apart from an arrival,
+// and that no arrival follows, or bytes that nobody announced: under another schedule it is complete before
+// they are counted.
+void Races::never_ends(Cta& cta, uint32_t offset, const Barrier& b) {
+  const std::string missing = " in a phase that does not end; under another schedule it ends before";
+  for (const PhaseEvent& e : b.events.announced)
+    if (!e.held_open)
+      doubt("order-decides", e.at, e.at,
+            named(e) + " announces bytes, and no arrival of its phase is ordered after it," + missing);
+  const Mbarrier* bar = cta.shared.barrier(offset);
+  if (!bar || bar->tx >= 0) return;
+  for (const PhaseEvent& e : b.events.counted[0])
+    if (e.kind == PhaseEvent::Delivery)
+      doubt("order-decides", e.at, e.at, named(e) + " delivers bytes that nobody announces," + missing);
+}
+
 // An arrival at a named barrier that may be counted in the round before.
 void Races::open_round(const Exec& x, uint32_t id, const PhaseEvent& first, const PhaseEvent& second) {
   const std::string at = "named barrier " + std::to_string(id);
@@ -290,6 +306,7 @@ void Races::mbarrier_inval(const Exec& x, Cta& cta, uint32_t offset, int lane) {
     else
       doubt("order-decides", event.at, other.at, text);
   }
+  never_ends(cta, offset, *b);
   b->events.inval = event;
   t.now++;
   forget_view();

@@ -21,7 +21,7 @@ from tileproof.conformance.mutants.defects import defects
 from tileproof.conformance.observe.capture import captured_tiles
 from tileproof.emulator.explore import explore
 from tileproof.kernels.compile import ROOT
-from tileproof.kernels.edit import InStage, PlantedDefect
+from tileproof.kernels.edit import Edit, InStage, Place, PlantedDefect
 from tileproof.kernels.registry import kernel
 from tileproof.kernels.sm100.head128_columns.defects import VALUES
 from tileproof.spec.machine.errors import TileproofError
@@ -160,6 +160,28 @@ def test_many_schedules_give_the_same_outputs() -> None:
     one = Explored.of(KERNEL, KERNEL.build(KERNEL.variant(d_qk=576)), one_token(576, 3))
     report = explore(one, schedules=8, compare=one.compare, races=True, sample=True)
     assert report.certificate and not report.failed and report.defects == []
+
+
+LOADED = "load_scores(smem.dp_ready, k, Plan::tmem::dP::column, x, tmem_row());"
+FREED = "arrive_once(smem.dp_free);"
+
+
+@pytest.mark.parametrize("d_qk", D_QKS)
+def test_dp_freed_before_it_is_loaded_is_refuted_by_one_run_or_right_in_every_schedule(d_qk: int) -> None:
+    """At d_qk 512 a phase of dp_free may end without the warps that send: two k-blocks under `early` show it,
+    with right values. At 576 the sending warps wait for more, and no schedule differs.
+    """
+    place = Place(f"{LOADED} {FREED}", "sm100/head128_columns/softmax.cuh")
+    variant = KERNEL.variant(d_qk=d_qk)
+    built = KERNEL.build(variant, edits=(Edit(place, f"{FREED} {LOADED}"),))
+    one = Explored.of(KERNEL, built, small(KERNEL.plan(variant), 2))
+    report = explore(one, schedules=6, compare=one.compare, races=True, sample=True, shrink_seconds=0)
+    assert report.certificate is not None and one.wrong(Schedule()) == []
+    if d_qk == 512:
+        codes = {doubt.text for doubt in report.certificate.doubts}
+        assert codes & {"phase-overrun", "phase-lapped"}
+    else:
+        assert report.certificate and not report.failed
 
 
 @pytest.mark.parametrize(("planted", "moves"), ((None, True), ("cols-share-swapped", False)))

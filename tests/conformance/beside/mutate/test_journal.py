@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from tileproof.conformance.beside.mutate.draw import Drawn
 from tileproof.conformance.beside.mutate.journal import Journal
-from tileproof.conformance.beside.mutate.judged import SAME_CODE, Judgement
+from tileproof.conformance.beside.mutate.judged import SAME_CODE, SAME_IN_SCHEDULES, Judgement
 from tileproof.conformance.beside.mutate.rules import BY_A_RULE
-from tileproof.conformance.beside.mutate.score import as_json, score
+from tileproof.conformance.beside.mutate.score import as_json, interval, score
 from tileproof.conformance.gate.difference import SCORES
 from tileproof.spec.machine.errors import TileproofError
 
@@ -100,9 +100,15 @@ def test_the_score_as_json_has_what_a_comparison_of_releases_reads() -> None:
 
 
 def test_a_score_says_by_what_equivalent_mutants_are_shown_to_be_that():
-    arguments = (SAME_CODE, f"{BY_A_RULE}a hint: of prefetches", SAME_CODE)
+    arguments = (SAME_CODE, f"{BY_A_RULE}a hint: of prefetches", SAME_CODE, SAME_IN_SCHEDULES)
     judged = [Judgement(DRAWN[n], "equivalent", argument=one) for n, one in enumerate(arguments)]
     found = as_json([*judged, JUDGED[1]], **DRAW)
-    shown = ("the same machine code", "equivalent by a rule")
-    assert [found[name] for name in shown] == [2, 1] and found["equivalent"] == 3
+    shown = ("the same machine code", "equivalent by a rule", SAME_IN_SCHEDULES)
+    assert [found[name] for name in shown] == [2, 1, 1] and found["equivalent"] == 4
     assert [one["argument"] for one in found["equivalents"]] == list(arguments)
+
+
+def test_the_interval_of_a_score_is_wilsons():
+    assert interval(0, 0) is None and interval(784, 861) == (0.8896, 0.9279)
+    low, high = interval(10, 10) or (0, 0)
+    assert high == 1.0 and 0.72 < low < 0.73

@@ -15,6 +15,7 @@ import random
 import time
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from tileproof.emulator import RunResult, Schedule
@@ -80,7 +81,7 @@ class Seen:
     @property
     def agree(self) -> bool:
         """Whether all interleavings end, with each event in one phase and with the same values."""
-        sets = (*self.phases.values(), *self.reads.values(), self.final)
+        sets: list[set[Any]] = [*self.phases.values(), *self.reads.values(), self.final]
         return self.ends and all(len(each) == 1 for each in sets)
 
 
@@ -120,11 +121,11 @@ def interleaved(program: Program) -> Seen:
     return seen
 
 
-def _put(values: tuple, at: int, value: object) -> tuple:  # type: ignore[type-arg]
+def _put(values: tuple[Any, ...], at: int, value: Any) -> tuple[Any, ...]:
     return (*values[:at], value, *values[at + 1 :])
 
 
-def _counted(program: Program, state: State, barrier: int, arrivals: int, more: int) -> tuple:  # type: ignore[type-arg]
+def _counted(program: Program, state: State, barrier: int, arrivals: int, more: int) -> tuple[Any, ...]:
     phase, missing, size = state.bars[barrier]
     missing, size = missing - arrivals, size + more
     done = missing == 0 and size == 0

@@ -174,9 +174,9 @@ def test_dp_freed_before_it_is_loaded_is_refuted_by_one_run_or_right_in_every_sc
     place = Place(f"{LOADED} {FREED}", "sm100/head128_columns/softmax.cuh")
     variant = KERNEL.variant(d_qk=d_qk)
     built = KERNEL.build(variant, edits=(Edit(place, f"{FREED} {LOADED}"),))
-    one = Explored.of(KERNEL, built, small(KERNEL.plan(variant), 2))
-    report = explore(one, schedules=6, compare=one.compare, races=True, sample=True, shrink_seconds=0)
-    assert report.certificate is not None and one.wrong(Schedule()) == []
+    case = Explored.of(KERNEL, built, small(KERNEL.plan(variant), 2))
+    report = explore(case, schedules=6, compare=case.compare, races=True, sample=True, shrink_seconds=0)
+    assert report.certificate is not None and case.wrong(Schedule()) == []
     if d_qk == 512:
         codes = {doubt.text for doubt in report.certificate.doubts}
         assert codes & {"phase-overrun", "phase-lapped"}

@@ -23,7 +23,7 @@ from tileproof.spec.machine.descriptors import InstructionDescriptor, SmemDescri
 
 from tests.kit.ptx import BF16, Memory, alloc, dealloc, run, wait
 
-BARRIERS, BYTES, MOST = 2, 16, 32
+BARRIERS, BYTES, MAX_VALUES = 2, 16, 32
 AT, FINAL, CELLS = (
     1024,
     1024 + 64,
@@ -80,7 +80,7 @@ class Seen:
 
     @property
     def agree(self) -> bool:
-        """Whether all interleavings end, with each event in one phase and with the same values."""
+        """Whether all interleavings end, with each event in a single phase and with the same values."""
         sets: list[set[Any]] = [*self.phases.values(), *self.reads.values(), self.final]
         return self.ends and all(len(each) == 1 for each in sets)
 
@@ -115,7 +115,7 @@ def interleaved(program: Program) -> Seen:
         if not after:
             seen.ends &= all(at == len(steps) for at, steps in zip(state.places, threads, strict=True))
             seen.final.add((state.cells, state.sums))
-        fresh = [one for one in after if one not in known]
+        fresh = [new for new in after if new not in known]
         known.update(fresh)
         pending += fresh
     return seen
@@ -135,7 +135,7 @@ def _counted(program: Program, state: State, barrier: int, arrivals: int, more: 
 
 
 def _stepped(program: Program, s: State, seen: Seen) -> list[State]:
-    """The states after one step of a thread."""
+    """The states after a step of a thread."""
     after = []
     for thread, at in enumerate(s.places):
         if at == len(program.threads[thread]):
@@ -159,7 +159,7 @@ def _stepped(program: Program, s: State, seen: Seen) -> list[State]:
         elif step.kind in ("mma", "commit"):
             pipes = _put(pipes, thread, (*pipes[thread], at))
         elif step.kind == "group" and any(
-            one == thread and program.threads[one][n].kind == "store" for one, n in copies
+            owner == thread and program.threads[owner][n].kind == "store" for owner, n in copies
         ):
             continue
         after.append(State(_put(s.places, thread, at + 1), bars, cells, s.sums, copies, pipes))
@@ -167,7 +167,7 @@ def _stepped(program: Program, s: State, seen: Seen) -> list[State]:
 
 
 def _completed(program: Program, s: State, seen: Seen) -> list[State]:
-    """The states after the completion of one asynchronous operation."""
+    """The states after the completion of an asynchronous operation."""
     after = []
     for thread, at in s.copies:
         step, rest = program.threads[thread][at], s.copies - {(thread, at)}
@@ -289,10 +289,10 @@ class Ran:
 def launched(program: Program, schedule: Schedule) -> Ran:
     """Run a program on the emulator with race checking."""
     memory = Memory()
-    given = np.zeros((MOST, 4), np.uint32)
-    given[:, 0] = np.arange(MOST).astype(BF16).view(np.uint16)
+    given = np.zeros((MAX_VALUES, 4), np.uint32)
+    given[:, 0] = np.arange(MAX_VALUES).astype(BF16).view(np.uint16)
     source = memory.buffer(given)
-    out, sums = memory.buffer(np.zeros((MOST, 4), np.uint32)), memory.buffer(np.zeros(4, np.float32))
+    out, sums = memory.buffer(np.zeros((MAX_VALUES, 4), np.uint32)), memory.buffer(np.zeros(4, np.float32))
     result = run(
         ptx(program), [source, out, sums], memory=memory, threads=32 * len(program.threads),
         shared_bytes=0x3000, races=True, schedule=schedule,
@@ -421,7 +421,7 @@ class Score:
     wrong: list[Program] = field(default_factory=list)
 
     def judge(self, program: Program) -> None:
-        """Compare one program's certificate with its interleavings, and its values with theirs."""
+        """Compare a program's certificate with its interleavings, and its values with theirs."""
         ran, seen = launched(program, Schedule()), interleaved(program)
         self.programs += 1
         self.agreed += seen.agree
@@ -441,7 +441,7 @@ def _same(program: Program, ran: Ran, seen: Seen) -> bool:
     ((_, sums),) = seen.final
     own = [any(step.kind == "mma" for step in steps) for steps in program.threads]
     return {place: {value} for place, value in ran.reads.items()} == seen.reads and all(
-        one == two for one, two, mine in zip(ran.sums, sums, own, strict=True) if mine
+        ran_sum == model for ran_sum, model, mine in zip(ran.sums, sums, own, strict=True) if mine
     )
 
 

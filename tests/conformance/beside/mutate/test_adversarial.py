@@ -32,13 +32,13 @@ PROGRAMS = {
     "bytes announced in two, the second after the first copy": (
         False, Program(((EXPECT, LOAD, ANNOUNCE, OTHER), (READY, READ))),
     ),
-    "two arrivals for one, and the count of both": (
+    "an arrival twice, and the count of both": (
         True, Program(((EXPECT, LOAD, BACK, EXPECT, LOAD), (READY, READ, FREE, FREE, AGAIN, READ)), (1, 2)),
     ),
-    "two arrivals for one": (
+    "an arrival twice": (
         False, Program(((EXPECT, LOAD, BACK, EXPECT, LOAD), (READY, FREE, FREE, READ, AGAIN)), (1, 1)),
     ),
-    "two arrivals of one thread in place of one of each": (
+    "an arrival twice in place of the other thread": (
         False, Program(((WRITE, BACK, WRITE), (FREE, FREE, READ), (FREE, READ)), (1, 2)),
     ),
     "a commit after the products of the next turn": (

@@ -150,7 +150,8 @@ class KernelLaunch:
 
     `stream` 0 is the legacy default stream (`events`). `programmatic`: it may begin while the launch before
     it in its stream is in flight (CUDA's programmatic stream serialization). `cooperative`: all its CTAs run
-    at once (cudaLaunchCooperativeKernel).
+    at once (cudaLaunchCooperativeKernel). `clusters`: the clusters that run, by number, x fastest; () for
+    all. The emulator alone leaves some out.
     """
 
     kind: ClassVar[str] = "launch"
@@ -164,6 +165,7 @@ class KernelLaunch:
     stream: int = 0
     programmatic: bool = False
     cooperative: bool = False
+    clusters: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -402,8 +404,12 @@ class LaunchFile:
 
     def with_array(self, name: str, array: npt.NDArray[Any]) -> LaunchFile:
         """The same launches with these elements in a buffer."""
+        return self.with_content(name, ArrayContent(array))
+
+    def with_content(self, name: str, content: BufferContent) -> LaunchFile:
+        """The same launches with another content in a buffer."""
         own = self.buffer(name)
-        changed = replace(own, content=ArrayContent(array), known=())
+        changed = replace(own, content=content, known=())
         return replace(self, buffers=tuple(changed if buffer is own else buffer for buffer in self.buffers))
 
     def buffer(self, name: str, where: str = "") -> LaunchBuffer:

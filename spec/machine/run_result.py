@@ -10,6 +10,7 @@ import numpy as np
 from tileproof.spec.machine.certificate import Certificate
 from tileproof.spec.machine.finding import Finding
 from tileproof.spec.machine.finding_causes import Cause, by_cause
+from tileproof.spec.machine.schedule import Hold, Schedule
 
 # Findings that say where the tool stopped, not what is wrong.
 LIMITS = ("time-limit", "instruction-limit", "memory-limit")
@@ -151,7 +152,7 @@ class RunResult:
     `stored`: the addresses of the buffers that the launch wrote to. `hang`: the state in which it hung.
     `certificate`: of a run with race checking, whether it stands for all schedules; of a launch file, of all
     its launches.
-    The types of `trace`, `decisions`, `held_back` and `hang` are the emulator's.
+    The types of `trace`, `held_back` and `hang` are the emulator's.
     """
 
     outputs: Mapping[str, Output] = field(default_factory=dict)
@@ -160,7 +161,7 @@ class RunResult:
     printf: str = ""
     counters: Counters = field(default_factory=Counters)
     trace: Any = None
-    decisions: tuple[Any, ...] = field(default=(), repr=False)
+    decisions: tuple[Hold, ...] = field(default=(), repr=False)
     held_back: tuple[Any, ...] = ()
     allowed: tuple[Finding, ...] = ()
     mbarriers: tuple[MbarrierInit, ...] = ()
@@ -174,7 +175,7 @@ class RunResult:
     stages: Mapping[str, CapturedStage] = field(default_factory=dict)
     certificate: Certificate | None = None
     stopped: bool = False
-    schedule: Any = None
+    schedule: Schedule | None = None
     seconds: float = field(default=0.0, compare=False)
     limited: tuple[str, ...] = ()
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.errors import TileproofError, did_you_mean
 from tileproof.spec.plan import KernelPlan
 from tileproof.spec.problems.cases import Generator
 from tileproof.spec.problems.faults import FaultHypotheses
@@ -183,8 +183,9 @@ def known_stage(problem: ProblemType, name: str) -> Stage:
     """Return the problem's stage `name`; the TileproofError lists the known stages."""
     if name not in problem.stages:
         raise TileproofError(
-            "unknown stage", where="stage name", expected=", ".join(problem.stages), found=repr(name)
-        )
+            "unknown stage", where="stage name", expected=", ".join(problem.stages), found=repr(name),
+            do=did_you_mean(name, problem.stages),
+        )  # fmt: skip
     return problem.stages[name]
 
 

@@ -26,7 +26,6 @@ from tileproof.spec.machine.finding_text import headline
 Verdict = Literal["killed", "survived", "refused", "equivalent"]
 SAME_CODE = "ptxas makes the same machine code of it"
 MEMORY = 6 << 30  # bytes of address space beyond what the parent has
-_STOPPED = frozenset(("time limit", "crash", "memory"))
 
 
 @dataclass(frozen=True)

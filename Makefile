@@ -1,6 +1,6 @@
 # make verify   set up, build the kernels, check them, print the verdict
 # make test     set up, run the tests
-# make test-all the same, with the tests that are marked slow
+# make test-all run all tests, also those marked slow
 # make outside  set up, and install the compilers that tests/outside needs
 # make browser  install Chromium, in which the tests of the gate's page open it (Debian; as root)
 # make lint     ruff, mypy, clang-format
@@ -17,13 +17,13 @@ EXAMPLES ?= 200
 BACKWARD_EXAMPLES ?= 25
 SEED     ?= today
 PIP_ARGS ?=
-# Bytecode is kept even where the environment says otherwise: the tests start Python some hundred times.
+# Write bytecode even if the environment forbids it: the tests start Python hundreds of times.
 export PYTHONDONTWRITEBYTECODE :=
 VENV     := .venv
 PY       := $(VENV)/bin/python
 FOLDERS  := spec reference kernels emulator conformance tools
 
-# The environment is made again only when the content of what describes it changes.
+# The environment is rebuilt only when the content of these files changes.
 INPUTS   := CMakeLists.txt setup.py pyproject.toml requirements.txt requirements-nodeps.txt constraints.txt
 STAMP    := $(VENV)/tileproof-$(shell cat $(INPUTS) | sha256sum | cut -c1-16)
 CXX_FILES = $(shell find benchmarks emulator kernels conformance \
@@ -49,12 +49,12 @@ $(STAMP):
 engine: $(STAMP)
 	@$(PY) setup.py -q build_ext --inplace
 
-# What tests/outside needs beside.
+# The packages that tests/outside needs in addition.
 outside: setup
 	$(PY) -m pip install -q --disable-pip-version-check $(PIP_ARGS) \
 	  -r requirements-outside.txt -c constraints.txt
 
-# Debian's Chromium; whoever is not root is told, and the tests that need it are skipped by name.
+# Installs Chromium on Debian, as root. Without it the tests that need a browser are skipped.
 browser:
 	@command -v chromium >/dev/null && command -v chromedriver >/dev/null || \
 	  { test "$$(id -u)" = 0 && apt-get update -qq && \
@@ -79,7 +79,7 @@ mutants: setup
 	    --profile full --seed $(SEED) --count $(COUNT) -j 0 --ledger $(LEDGER) || failed=1; \
 	done; exit $$failed
 
-# The evidence of the night before is kept in before/: what got worse since is a defect.
+# before/ holds the evidence of the previous night; a check that got worse since then is a defect.
 NIGHT    ?= build/nightly
 nightly: setup
 	@mkdir -p $(NIGHT)/before
@@ -87,7 +87,7 @@ nightly: setup
 	@$(VENV)/bin/tileproof gate --profile nightly --keep-going --seed $(SEED) -j 0 --out $(NIGHT) \
 	  $(if $(RESUME),--resume) $$(test ! -f $(NIGHT)/before/evidence.json || echo --against $(NIGHT)/before)
 
-# Everything that the engine decodes from a kernel's bytes (tests/kit/fuzz), and damaged PTX.
+# Fuzz what the engine decodes from a kernel's bytes (tests/kit/fuzz), and damaged PTX.
 SECONDS  ?= 600
 fuzz: setup
 	@$(PY) setup.py -q build_ext --sanitize
@@ -105,14 +105,14 @@ test: setup
 test-all: setup
 	$(PY) -m pytest -n 2 $(PYTEST_ARGS)
 
-# Type checkers do not follow an editable install of mapped folders: they get a tree of links instead.
+# Type checkers do not follow an editable install of mapped folders; they read a tree of links.
 build/types/tileproof: $(STAMP)
 	@mkdir -p $@
 	@for folder in $(FOLDERS); do ln -sfn ../../../$$folder $@/$$folder; done
 	@for file in package/tileproof/*.py; do ln -sfn ../../../$$file $@/; done
 	@touch $@
 
-# Every linter runs, so that one run shows all there is to mend.
+# Run every linter even if an earlier one fails.
 lint: setup build/types/tileproof
 	@failed=0; \
 	$(PY) -m ruff check . || failed=1; \

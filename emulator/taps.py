@@ -10,8 +10,7 @@ from tileproof.emulator.errors import LaunchError
 from tileproof.emulator.misuse import MAX_COUNT, instance, whole
 from tileproof.emulator.result import Capture, SmemRegion, Tap, TmemRegion
 from tileproof.spec.machine.limits import MAX_SHARED_BYTES, RESERVED_SHARED_BYTES
-
-MBARRIER_BYTES = 8
+from tileproof.spec.machine.mbarrier import MBARRIER_BYTES
 
 
 def for_engine(tap: Tap, dynamic: int) -> tuple[str, int, bool, int, int, int, int]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import pkgutil
 from collections.abc import Mapping
-from difflib import get_close_matches
 from functools import cache
 from types import MappingProxyType
 
@@ -14,7 +13,7 @@ from tileproof.kernels import outside, tutorials
 from tileproof.kernels.called import HOST
 from tileproof.kernels.host.torch_cuda import card
 from tileproof.kernels.kernel import Kernel
-from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.errors import TileproofError, did_you_mean
 
 
 @cache
@@ -79,13 +78,13 @@ def kernel(name: str) -> Kernel:
         return outside.at_path(name)
     if name in broken():
         raise broken()[name]
-    close = get_close_matches(name, [*kernels(), *tutorials.kernels(), *card.kernels()], n=3, cutoff=0.6)
+    meant = did_you_mean(name, [*kernels(), *tutorials.kernels(), *card.kernels()])
     raise TileproofError(
         "there is no such kernel",
         where="kernel name",
         expected=", ".join(sorted(kernels())) + ", or a path to a kernel.py or to a launch file",
         found=name,
-        do=(f"did you mean {' or '.join(close)}?" if close else "choose one of the known kernels")
+        do=(meant or "choose one of the known kernels")
         + " (`tileproof kernels`)"
         + "".join(f"; {point} could not be loaded: {error.found}" for point, error in broken().items()),
     )

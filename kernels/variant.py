@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.errors import TileproofError, did_you_mean
 
 
 @dataclass(frozen=True)
@@ -52,11 +52,13 @@ def select(owner: str, variants: Sequence[Variant], wanted: Mapping[str, int]) -
     """The variants of `owner` that have every wanted size; TileproofError names those there are."""
     found = tuple(variant for variant in variants if variant.has(wanted))
     if not found:
+        asked = ",".join(f"{name}={value}" for name, value in wanted.items())
+        meant = did_you_mean(asked, map(str, variants))
         raise TileproofError(
             f"{owner} has no such variant",
             where="variant",
             expected=" or ".join(map(str, variants)),
-            found=",".join(f"{name}={value}" for name, value in wanted.items()),
-            do="choose one of the kernel's variants (`tileproof kernels`)",
+            found=asked,
+            do=meant or "choose one of the kernel's variants (`tileproof kernels`)",
         )
     return found

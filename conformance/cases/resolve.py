@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import json
-from difflib import get_close_matches
 from pathlib import Path
 
 from tileproof.kernels import outside, registry
@@ -16,6 +15,7 @@ from tileproof.kernels.called import HOST
 from tileproof.kernels.kernel import Kernel
 from tileproof.kernels.launch.model import SCHEMA, LaunchFile
 from tileproof.kernels.launch.reading import LAUNCH_NAMES, read
+from tileproof.kernels.paths import MANY, contents, described, missing
 from tileproof.spec.machine.errors import TileproofError
 
 EXPECTED = (
@@ -23,8 +23,6 @@ EXPECTED = (
     "launch() or LAUNCH, or a folder with launch.json"
 )
 INIT = "write its launch file first: `tileproof judge {} --init` (docs/judging.md)"
-PTX = "PTX"  # what `described` calls it
-_MANY = 8  # names of a folder that a message shows
 
 # What Tileproof's own JSON files are, by their schema, and the command that reads each.
 _OTHER_SCHEMAS = {
@@ -92,31 +90,8 @@ def launch_file(path: Path) -> LaunchFile:
 def without(folder: Path, name: str, expected: str) -> TileproofError:
     """The error for a folder that does not hold what it should."""
     return TileproofError(
-        f"the folder has no {name}", where=str(folder), expected=expected, found=_contents(folder)
+        f"the folder has no {name}", where=str(folder), expected=expected, found=contents(folder)
     )
-
-
-def missing(path: Path, expected: str) -> TileproofError:
-    """The error for a path where nothing lies; names of its folder that are like it are offered."""
-    folder = path.parent
-    if not folder.is_dir():
-        return TileproofError(
-            "there is no such file", where=str(path), expected=expected,
-            found=f"no folder {folder}", do=_meant(str(folder), _names(folder.parent), folder.parent),
-        )  # fmt: skip
-    return TileproofError(
-        "there is no such file", where=str(path), expected=expected,
-        found=f"nothing at this path; {_contents(folder)}",
-        do=_meant(path.name, _names(folder), folder),
-    )  # fmt: skip
-
-
-def require_file(path: Path, expected: str) -> None:
-    """TileproofError where no file lies at a path."""
-    if not path.exists():
-        raise missing(path, expected)
-    if path.is_dir():
-        raise TileproofError("this is a folder", where=str(path), expected=expected, found=_contents(path))
 
 
 def not_ptx(path: Path) -> TileproofError:
@@ -125,35 +100,6 @@ def not_ptx(path: Path) -> TileproofError:
         "this is not PTX", where=str(path), expected="a text file with .version and .target",
         found="a folder" if path.is_dir() else described(path),
     )  # fmt: skip
-
-
-def described(file: Path) -> str:
-    """What a file is, in a few words: from its first bytes."""
-    try:
-        with file.open("rb") as opened:
-            head = opened.read(1024)
-    except OSError as error:
-        return str(error.strerror or error)
-    if not head:
-        return "an empty file"
-    for magic, what in (
-        (b"\x7fELF", "an ELF file (a cubin?)"),
-        (b"PK", "a zip archive"),
-        (b"\x93NUMPY", ".npy"),
-    ):
-        if head.startswith(magic):
-            return what
-    try:
-        text = head.decode("utf-8")
-    except UnicodeDecodeError as error:
-        if error.start < len(head) - 4:
-            return f"a binary file that begins with {head[:8].hex(' ')}"
-        text = head[: error.start].decode("utf-8")
-    if "\0" in text:
-        return f"a binary file that begins with {head[:8].hex(' ')}"
-    if ".version" in text and ".target" in text:
-        return PTX
-    return f"text that begins with {text.splitlines()[0][:40]!r}" if text.strip() else "an empty text"
 
 
 def _is_name(argument: str) -> bool:
@@ -177,7 +123,7 @@ def _defines_kernel(path: Path, argument: str) -> bool:
         return True
     if not names & {*LAUNCH_NAMES, "*"}:
         wanted = f"{outside.ATTRIBUTE} (a kernel), or launch() or {LAUNCH_NAMES[0]} (a launch file)"
-        found = ", ".join(sorted(names)[:_MANY]) or "no names"
+        found = ", ".join(sorted(names)[:MANY]) or "no names"
         raise TileproofError(
             "the Python file defines neither a kernel nor a launch", where=str(path), expected=wanted,
             found=found,
@@ -230,21 +176,3 @@ def require_json(file: Path, what: str, expected: str, schema: str) -> None:
 
 def _wrong(what: str, path: Path, found: str, do: str = "") -> TileproofError:
     return TileproofError(what, where=str(path), expected=EXPECTED, found=found, do=do)
-
-
-def _names(folder: Path) -> list[str]:
-    try:
-        return sorted(path.name for path in folder.iterdir())
-    except OSError:
-        return []
-
-
-def _contents(folder: Path) -> str:
-    names = [name for name in _names(folder) if not name.startswith(".")]
-    more = f" and {len(names) - _MANY} more" if len(names) > _MANY else ""
-    return f"the folder {folder} holds {', '.join(names[:_MANY]) or 'nothing'}{more}"
-
-
-def _meant(name: str, names: list[str], folder: Path) -> str:
-    close = get_close_matches(Path(name).name, names, n=3, cutoff=0.6)
-    return f"did you mean {' or '.join(str(folder / name) for name in close)}?" if close else ""

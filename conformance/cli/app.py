@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shlex
 import sys
 import traceback
@@ -45,7 +46,7 @@ from tileproof.conformance.cli.tensors import tensors
 from tileproof.conformance.cli.time import time
 from tileproof.conformance.cli.trace import trace
 from tileproof.emulator.heap import keep_freed_memory
-from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.errors import TileproofError, did_you_mean
 from tileproof.spec.machine.finding_text import printable
 
 RENAMED = {"orders": "synchronisation", "prove": "crosscheck"}  # current names of renamed commands
@@ -94,7 +95,11 @@ class Errors(click.Group):
 
 def _usage_error(error: click.ClickException) -> TileproofError:
     command = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "tileproof"
-    return TileproofError(error.format_message(), do=f"see {command} --help")
+    text = error.format_message()
+    # click's sentence about a value that is none of a fixed list.
+    choice = re.search(r": '(.*)' is not one of (.*)\.$", text, re.DOTALL)
+    meant = did_you_mean(choice[1], re.findall(r"'([^']*)'", choice[2])) if choice else ""
+    return TileproofError(text, do=" ".join([meant, f"see `{command} --help`"]).strip())
 
 
 def fail(error: TileproofError, as_json: bool) -> NoReturn:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from tileproof.conformance.check.property import Stopped
@@ -16,6 +17,13 @@ from tileproof.conformance.cli.stopping import closed_pipe_is_fine, stoppable
 from tileproof.conformance.cli.variants import chosen, variant_options
 from tileproof.conformance.report.terminal import tell
 from tileproof.spec.machine.errors import TileproofError
+
+if TYPE_CHECKING:
+    from tileproof.conformance.gate.campaign import CampaignPlan, Shard
+    from tileproof.conformance.gate.store import StoredResult
+    from tileproof.kernels.kernel import Kernel
+    from tileproof.kernels.launch.model import LaunchFile
+    from tileproof.kernels.variant import Variant
 
 DEFECT, COULD_NOT, INCOMPLETE = 1, 2, 3
 
@@ -110,16 +118,13 @@ def campaign(
 
     Exit code 0: clean; 1: a defect; 3: interrupted; 2: a shard could not be run.
     """
-    from tileproof.conformance.beside.mutate.parts import scored
     from tileproof.conformance.beside.mutate.score import into as with_score
     from tileproof.conformance.cases import resolve
     from tileproof.conformance.gate import campaign as campaigns
     from tileproof.conformance.gate import evidence
-    from tileproof.conformance.gate.model import GatedVariant
     from tileproof.conformance.gate.reports import write_all
     from tileproof.conformance.gate.store import ResultStore, RunIdentity, write_whole
-    from tileproof.conformance.launches.modules import load
-    from tileproof.conformance.verdict.program import program, tool_identity
+    from tileproof.conformance.verdict.program import tool_identity
     from tileproof.kernels import registry
     from tileproof.kernels.launch.model import LaunchFile
 
@@ -136,17 +141,7 @@ def campaign(
     subjects = [(kernel, one) for kernel in chosen_kernels for one in chosen(kernel, variant)]
     shared = str(Path(database).absolute()) if database else str((out / "examples").absolute())
     plan = campaigns.CampaignPlan(examples, schedules, mutants, shard, seed, shared, drawn, profile)
-    programs = {}
-    for kernel, one in subjects:
-        tell(f"building {kernel.title(one)}")
-        built = kernel.build(one)
-        if kernel.probe:
-            kernel.build(one, True)  # here, and not once on each worker
-        programs[f"{kernel.name} {one}"] = program(kernel.name, {}, built.entry, built.ptx).ptx_sha256
-    for name, file in files:
-        programs[name] = program(
-            file.name, {}, "", "".join(one.ptx for one in load(file).values())
-        ).ptx_sha256
+    programs = _programs(subjects, files)
     tool = tool_identity()
     ran = f"campaign {examples} {schedules} {mutants} by {shard}"
     ran += f", {drawn} drawn, {profile}" if drawn else ""
@@ -167,32 +162,16 @@ def campaign(
         finally:
             store.close()
     figures: dict[str, Any] = {**campaigns.summary(wanted, found), "complete": complete}
-    scores = []
-    for kernel, one in subjects if drawn else ():
-        try:
-            judged = campaigns.rows(wanted, found, GatedVariant(kernel, one))
-        except TileproofError as error:
-            tell(str(error))
-            continue
-        how: dict[str, Any] = {"seed": seed, "count": drawn, "profile": profile}
-        scores.append((kernel, one, scored(kernel, one, kernel.build(one), judged, **how)))
-    figures["mutation"] = [part for _, _, part in scores]
-    figures["mutation"] += [campaigns.mutants_of_file(wanted, found, name) for name, _ in files if drawn]
-    if not figures["mutation"]:
-        del figures["mutation"]
+    scores = _scores(subjects, wanted, found, plan) if drawn else []
+    mutation = [part for _, _, part in scores]
+    mutation += [campaigns.mutants_of_file(wanted, found, name) for name, _ in files if drawn]
+    figures |= {"mutation": mutation} if mutation else {}
     write_whole(out / "summary.json", json.dumps(figures, indent=1) + "\n")
     with closed_pipe_is_fine():
         if as_json:
             print(json.dumps(figures, indent=1))
         else:
-            for one_result in found.values():
-                for defect in one_result.findings:
-                    print(f"{one_result.key}: {defect.message}\n  replay: {defect.replay}")
-            for part in figures.get("mutation", ()):
-                for row in part["survivors"]:
-                    print(f"survived: {json.dumps(row)}")
-            told = {name: value for name, value in figures.items() if name not in ("work", "mutation")}
-            print(", ".join(f"{name} {value}" for name, value in told.items()))
+            _print(figures, found.values())
         if before is not None and into is not None:
             made = campaigns.merged(before, wanted, found, complete)
             for kernel, one, part in scores:
@@ -200,6 +179,60 @@ def campaign(
             paths = write_all(made, into)
             if not as_json:
                 print_verdict(made, paths)
-    if figures["failed"]:
-        return DEFECT
-    return COULD_NOT if figures["without_result"] else 0 if complete else INCOMPLETE
+    failed = DEFECT if figures["failed"] else COULD_NOT if figures["without_result"] else 0
+    return failed or (0 if complete else INCOMPLETE)
+
+
+def _programs(
+    subjects: Sequence[tuple[Kernel, Variant]], files: Sequence[tuple[str, LaunchFile]]
+) -> dict[str, str]:
+    """Build every kernel, here and not on each worker; return the hash of the PTX of each subject."""
+    from tileproof.conformance.launches.modules import load
+    from tileproof.conformance.verdict.program import program
+
+    programs = {}
+    for kernel, variant in subjects:
+        tell(f"building {kernel.title(variant)}")
+        built = kernel.build(variant)
+        if kernel.probe:
+            kernel.build(variant, True)
+        programs[f"{kernel.name} {variant}"] = program(kernel.name, {}, built.entry, built.ptx).ptx_sha256
+    for name, file in files:
+        ptx = "".join(module.ptx for module in load(file).values())
+        programs[name] = program(file.name, {}, "", ptx).ptx_sha256
+    return programs
+
+
+def _scores(
+    subjects: Sequence[tuple[Kernel, Variant]],
+    wanted: Sequence[Shard],
+    found: Mapping[str, StoredResult],
+    plan: CampaignPlan,
+) -> list[tuple[Kernel, Variant, dict[str, Any]]]:
+    """Return the score of the drawn mutants of each variant whose shards all have a result."""
+    from tileproof.conformance.beside.mutate.parts import scored
+    from tileproof.conformance.gate import campaign as campaigns
+    from tileproof.conformance.gate.model import GatedVariant
+
+    scores = []
+    for kernel, variant in subjects:
+        try:
+            judged = campaigns.rows(wanted, found, GatedVariant(kernel, variant))
+        except TileproofError as error:
+            tell(str(error))
+            continue
+        how: dict[str, Any] = {"seed": plan.seed, "count": plan.drawn, "profile": plan.profile}
+        scores.append((kernel, variant, scored(kernel, variant, kernel.build(variant), judged, **how)))
+    return scores
+
+
+def _print(figures: Mapping[str, Any], results: Iterable[StoredResult]) -> None:
+    """Print findings, surviving mutants and the summary as text."""
+    for result in results:
+        for finding in result.findings:
+            print(f"{result.key}: {finding.message}\n  replay: {finding.replay}")
+    for part in figures.get("mutation", ()):
+        for row in part["survivors"]:
+            print(f"survived: {json.dumps(row)}")
+    shown = {name: value for name, value in figures.items() if name not in ("work", "mutation")}
+    print(", ".join(f"{name} {value}" for name, value in shown.items()))

@@ -7,8 +7,9 @@ import os
 import re
 import shlex
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from tileproof.conformance.cli.driving import CUDA, DRIVERS, driver_of, opened
@@ -21,6 +22,12 @@ from tileproof.conformance.cli.views import view_options, write_views
 from tileproof.conformance.report import terminal as text
 from tileproof.kernels.called import HOST
 from tileproof.spec.machine.errors import TileproofError
+
+if TYPE_CHECKING:
+    from tileproof.conformance.check.property import Report
+    from tileproof.conformance.check.run import KernelUnderTest
+    from tileproof.conformance.verdict.contract import VerdictRecord
+    from tileproof.spec.problems.cases import AnyCase
 
 FAILING = Path("build/failing")  # where failing examples are saved
 NO_LIMIT_S = 86_400.0  # of a launch file's runs together, where no limit is given
@@ -130,8 +137,6 @@ def check(
     from tileproof.conformance.judging.judging import JudgeOptions
     from tileproof.conformance.judging.runs import RunOptions
     from tileproof.conformance.mutants.defects import planted_on, planted_reference
-    from tileproof.conformance.verdict import jsonform
-    from tileproof.conformance.verdict.contract import EXIT_CODES, worst
     from tileproof.kernels.launch.model import LaunchFile
     from tileproof.spec.machine.schedule import Schedule
     from tileproof.spec.problems import problem_type
@@ -166,13 +171,7 @@ def check(
             "a replay needs one schedule", where="--policy", expected=", ".join(engine.POLICIES), found="all"
         )
     variants = chosen(found, variant) if case is None else (found.variant(**case.sizes()),)
-    extra = [*(f"--stage={name}" for name in stages), *([f"--plant={plant}"] if plant else [])]
-    extra += [f"--driver={driver_name}"] if driver_name == CUDA else []
-    extra += ["--mma=exact"] if mma == "exact" else []
-    extra += [] if races else ["--no-races"]
-    extra += ["--strict"] if strict else []
-    extra += [f"--seconds-limit={seconds_limit:g}"] if seconds_limit else []
-    extra += [f"--allow={one}" for one in allow]
+    extra = _replay_options(stages, plant, driver_name, mma, races, strict, seconds_limit, allow)
     driving = opened(
         driver_name,
         policy=policy,
@@ -213,27 +212,64 @@ def check(
         verdict_of(under_test, report, number, command)
         for under_test, report, command in zip(under_tests, reports, commands, strict=False)
     ]
-    word = worst(record.verdict for record in records)
     write_views(records, sarif, junit)
+    return _print(reports, commands, records, number, as_json, seed == TODAY)
+
+
+def _print(
+    reports: Sequence[Report],
+    commands: Sequence[str],
+    records: Sequence[VerdictRecord],
+    number: int,
+    as_json: bool,
+    seed_of_the_day: bool,
+) -> int:
+    """Print the reports, as text or as one JSON object; return the exit code."""
+    from tileproof.conformance.check.property import as_dict
+    from tileproof.conformance.verdict import jsonform
+    from tileproof.conformance.verdict.contract import EXIT_CODES, worst
+
+    word = worst(record.verdict for record in records)
     with closed_pipe_is_fine():
         if as_json:
-            results = [
-                engine.as_dict(report, command) for report, command in zip(reports, commands, strict=True)
-            ]
+            results = [as_dict(report, command) for report, command in zip(reports, commands, strict=True)]
             whole = {
                 "verdict": word, "exit_code": EXIT_CODES[word], "seed": number, "results": results,
                 "verdicts": jsonform.dump(records),
             }  # fmt: skip
             print(json.dumps(whole, indent=1))
         else:
-            if seed == TODAY:
+            if seed_of_the_day:
                 print(f"seed {number}")
             for report, command in zip(reports, commands, strict=True):
                 text.print_report(report, command)
     return EXIT_CODES[word]
 
 
-def _saved(under_test: Any, report: Any, case: Any, folder: Path | None, several: bool) -> Path | None:
+def _replay_options(
+    stages: tuple[str, ...],
+    plant: str | None,
+    driver_name: str,
+    mma: str,
+    races: bool,
+    strict: bool,
+    seconds_limit: float,
+    allow: tuple[str, ...],
+) -> list[str]:
+    """The options of a check that its replay needs too."""
+    extra = [*(f"--stage={name}" for name in stages), *([f"--plant={plant}"] if plant else [])]
+    extra += [f"--driver={driver_name}"] if driver_name == CUDA else []
+    extra += ["--mma=exact"] if mma == "exact" else []
+    extra += [] if races else ["--no-races"]
+    extra += ["--strict"] if strict else []
+    extra += [f"--seconds-limit={seconds_limit:g}"] if seconds_limit else []
+    extra += [f"--allow={one}" for one in allow]
+    return extra
+
+
+def _saved(
+    under_test: KernelUnderTest, report: Report, case: AnyCase | None, folder: Path | None, several: bool
+) -> Path | None:
     """The folder in which an example was saved: a failing one, or one that was asked for; None of others, and
     of a Python function, which has no launch to save. A folder that cannot be written ends no check that
     did not ask for it.
@@ -256,7 +292,7 @@ def _saved(under_test: Any, report: Any, case: Any, folder: Path | None, several
         return None
 
 
-def _replay(kernel: str, report: Any, extra: list[str]) -> str:
+def _replay(kernel: str, report: Report, extra: list[str]) -> str:
     if report.failure is None:
         return ""
     from tileproof.spec.machine.schedule import SEEDED

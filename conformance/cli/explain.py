@@ -15,6 +15,7 @@ from tileproof.conformance.beside.logs.hangs.reader import Progress, read_text
 from tileproof.conformance.beside.logs.hangs.render import diagnosis
 from tileproof.conformance.beside.logs.hangs.rewrite import NO_WORDS, Words, load_words
 from tileproof.conformance.beside.logs.hangs.text import text as hang_text
+from tileproof.kernels import paths
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.plan import KernelPlan
 
@@ -168,7 +169,7 @@ def explain(
     from tileproof.conformance.cases import resolve
 
     if str(file) != "-":
-        resolve.require_file(file, "the output of a failed build, the printf log of a kernel that hung, or -")
+        paths.require_file(file, "the output of a failed build, the printf log of a kernel that hung, or -")
     plan = None
     if kernel is not None:
         found = resolve.compiled_kernel(kernel, "a launch file has no plan whose barriers a log names")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from tileproof.kernels import paths
 from tileproof.spec.machine.errors import TileproofError
 
 if TYPE_CHECKING:
@@ -68,10 +69,10 @@ def _modules(argument: str) -> list[tuple[str, Module]]:
     from tileproof.kernels.launch.model import LaunchFile
 
     path = Path(argument)
-    if path.suffix == ".ptx" or (path.is_file() and resolve.described(path) == resolve.PTX):
+    if path.suffix == ".ptx" or (path.is_file() and paths.described(path) == paths.PTX):
         if not path.exists():
-            raise resolve.missing(path, "a PTX file, a launch file or a kernel")
-        if path.is_dir() or resolve.described(path) != resolve.PTX:
+            raise paths.missing(path, "a PTX file, a launch file or a kernel")
+        if path.is_dir() or paths.described(path) != paths.PTX:
             raise resolve.not_ptx(path)
         return [(argument, Module.from_file(path))]
     found = resolve.compiled(argument)

@@ -15,6 +15,7 @@ from tileproof.conformance.cli.stopping import closed_pipe_is_fine, stoppable
 from tileproof.conformance.cli.variants import variant_options
 from tileproof.conformance.cli.views import view_options, write_views
 from tileproof.conformance.report import terminal as text
+from tileproof.kernels import paths
 from tileproof.spec.machine.errors import TileproofError
 
 if TYPE_CHECKING:
@@ -235,8 +236,8 @@ def _init(ptx: Path, entry: str | None, out: Path | None) -> int:
     from tileproof.kernels.launch.jsonform import blanks
 
     if not ptx.is_file():
-        raise resolve.missing(ptx, "a PTX file (--init)") if not ptx.exists() else resolve.not_ptx(ptx)
-    if resolve.described(ptx) != resolve.PTX:
+        raise paths.missing(ptx, "a PTX file (--init)") if not ptx.exists() else resolve.not_ptx(ptx)
+    if paths.described(ptx) != paths.PTX:
         raise resolve.not_ptx(ptx)
     folder = out or ptx.parent
     path = folder / "launch.json"

@@ -28,6 +28,7 @@ from tileproof.conformance.report import terminal as text
 
 if TYPE_CHECKING:
     from tileproof.conformance.beside.mutate.draw import Drawn, Pool
+    from tileproof.conformance.beside.mutate.journal import Journal
     from tileproof.conformance.beside.mutate.judged import Judgement
     from tileproof.conformance.beside.mutate.rules import Facts
     from tileproof.kernels.kernel import Kernel
@@ -105,26 +106,23 @@ def mutate(
 
     A seed gives the same mutants on every machine with the same compiler.
     """
-    from tileproof.conformance.beside.mutate.draw import draw, places_named, stands_at, wanted
-    from tileproof.conformance.beside.mutate.journal import Journal
+    from tileproof.conformance.beside.mutate.draw import places_named, wanted
     from tileproof.conformance.beside.mutate.judged import settled
     from tileproof.conformance.beside.mutate.ledger import enter
     from tileproof.conformance.beside.mutate.operators import OPERATORS
     from tileproof.conformance.beside.mutate.rules import proved
     from tileproof.conformance.beside.mutate.score import as_json as evidence_part
-    from tileproof.conformance.beside.mutate.score import by_check, by_operator, score
     from tileproof.conformance.beside.mutate.score import into as with_score
+    from tileproof.conformance.beside.mutate.score import score
     from tileproof.conformance.cases import resolve
     from tileproof.conformance.gate import evidence
     from tileproof.conformance.gate.reports import write_all
-    from tileproof.conformance.verdict.contract import EXIT_CODES, Word
     from tileproof.conformance.verdict.program import tool_identity
     from tileproof.kernels.launch.model import LaunchFile
-    from tileproof.spec.machine.errors import TileproofError
 
     found = resolve.compiled(kernel, NO_PTX)
     names = wanted(operators)
-    places = places_named(at)
+    places_named(at)  # rejects a wrong one before anything runs
     before = None if into is None else evidence.read(into)
     began = time.monotonic()
     with stoppable(), text.Progress(count) as progress:
@@ -135,15 +133,7 @@ def mutate(
         if isinstance(found, LaunchFile):  # operators on sources need a kernel's sources
             names = [name for name in names if name in OPERATORS]
         title, pool = original.title, original.pool
-        every = draw(pool, names, seed, rounds=None if count else 1)
-        if places:
-            every = (mutant for mutant in every if stands_at(mutant, places))
-        drawn = list(itertools.islice(every, count or None))
-        if places and not drawn:
-            raise TileproofError(
-                "no operator applies there", where="--at", found=", ".join(at),
-                do="name a file and line of the kernel's code, as the survivors' `at` does",
-            )  # fmt: skip
+        drawn = _drawn(pool, names, seed, count, at)
         if only:
             drawn = [mutant for mutant in drawn if mutant.number in only]
         tool = tool_identity()
@@ -152,12 +142,8 @@ def mutate(
             "operators": names, **({"at": list(at)} if at else {}),
             "ptx": original.sha256,
         }  # fmt: skip
-        journal = None
-        if resume is not None:
-            state = {"tool_commit": tool.commit, "tool_changed": tool.changed}
-            journal = Journal(resume, {**of, **state}, drawn)
-            for note in journal.notes:
-                click.echo(note, err=True)
+        state = {"tool_commit": tool.commit, "tool_changed": tool.changed}
+        journal = None if resume is None else _journal(resume, {**of, **state}, drawn)
         known_already = journal.done if journal else {}
         pending = [mutant for mutant in drawn if mutant.number not in known_already]
         fresh = original.judge(pending, jobs or os.cpu_count() or 1, seconds)
@@ -178,10 +164,29 @@ def mutate(
     if left and (ledger is not None or into is not None):
         click.echo("the score of a part is entered nowhere", err=True)
     if ledger is not None and not left:
-        enter(ledger, numbers, **of, tool_commit=tool.commit, tool_changed=tool.changed)
+        enter(ledger, numbers, **of, **state)
     if before is not None and into is not None and not left:
         part = evidence_part(judged, **of)
         write_all(with_score(before, found.name, original.sizes, part), into)
+    identity = {"kernel": found.name, "variant": original.sizes, "seed": seed, "profile": profile}
+    return _print(title, identity, numbers, judged, took, (left, going_on), as_json)
+
+
+def _print(
+    title: str,
+    identity: dict[str, Any],
+    numbers: dict[str, Any],
+    judged: Sequence[Judgement],
+    took: float,
+    interrupted: tuple[int, str],
+    as_json: bool,
+) -> int:
+    """Print the score and the survivors; return the exit code. `interrupted`: the number of mutants that
+    were not judged, and how to resume."""
+    from tileproof.conformance.beside.mutate.score import by_check, by_operator
+    from tileproof.conformance.verdict.contract import EXIT_CODES, Word
+
+    left, going_on = interrupted
     none = f"no score: none of the {len(judged)} mutants can be killed by a check"
     word: Word = "defect" if numbers["survived"] else "incomplete" if left or not numbers["of"] else "clean"
     if as_json:
@@ -189,8 +194,7 @@ def mutate(
             "verdict": word,
             **({} if numbers["of"] else {"why": none}),
             **({"interrupted": True, "left": left, "resume": going_on} if left else {}),
-            "kernel": found.name, "variant": original.sizes, "seed": seed, "profile": profile,
-            "seconds": took, "score": numbers,
+            **identity, "seconds": took, "score": numbers,
             "by operator": by_operator(judged), "by check": by_check(judged),
             "mutants": [one.as_dict() for one in judged],
         }  # fmt: skip
@@ -198,16 +202,46 @@ def mutate(
             print(json.dumps(whole, indent=1))
         return EXIT_CODES[word]
     with closed_pipe_is_fine():
-        text.print_rows(f"Mutants of {title}, seed {seed}, {profile}", by_operator(judged), False)
+        text.print_rows(
+            f"Mutants of {title}, seed {identity['seed']}, {identity['profile']}", by_operator(judged), False
+        )
         text.print_rows("Killed by", by_check(judged), False)
-        for one in judged:
-            if one.verdict == "survived":
-                print(f"survived: {json.dumps(one.as_dict())}")
+        for judgement in judged:
+            if judgement.verdict == "survived":
+                print(f"survived: {json.dumps(judgement.as_dict())}")
         print(json.dumps({**numbers, "seconds": took}))
         print(word.upper() + ("" if numbers["of"] else f": {none}"))
         if left:
-            print(f"interrupted: {len(judged)} of {len(drawn)} mutants were judged; {going_on}")
+            print(f"interrupted: {len(judged)} of {len(judged) + left} mutants were judged; {going_on}")
     return EXIT_CODES[word]
+
+
+def _drawn(pool: Pool, operators: Sequence[str], seed: int, count: int, at: Sequence[str]) -> list[Drawn]:
+    """Return `count` mutants (0: one per place and operator), only at the places `at`, if any."""
+    from tileproof.conformance.beside.mutate.draw import draw, places_named, stands_at
+    from tileproof.spec.machine.errors import TileproofError
+
+    every = draw(pool, operators, seed, rounds=None if count else 1)
+    places = places_named(at)
+    if places:
+        every = (mutant for mutant in every if stands_at(mutant, places))
+    drawn = list(itertools.islice(every, count or None))
+    if places and not drawn:
+        raise TileproofError(
+            "no operator applies there", where="--at", found=", ".join(at),
+            do="name a file and line of the kernel's code, as the survivors' `at` does",
+        )  # fmt: skip
+    return drawn
+
+
+def _journal(path: Path, of: dict[str, Any], drawn: Sequence[Drawn]) -> Journal:
+    """Open the saved results of a draw, and print what could not be used of them."""
+    from tileproof.conformance.beside.mutate.journal import Journal
+
+    journal = Journal(path, of, drawn)
+    for note in journal.notes:
+        click.echo(note, err=True)
+    return journal
 
 
 @dataclass(frozen=True)

@@ -172,7 +172,7 @@ class LaunchCase(Case):
     def repeat(self, first: JudgedRun) -> None:
         run = first.result
         if run is not None and first.finished and not run.defects:
-            self.first, self.base = run.outputs, run.schedule
+            self.first, self.base = run.outputs, run.schedule or Schedule()
 
     def explain(self, log: RunLog, seconds: float, progress: Progress) -> None:
         if self.reference is not None:

@@ -12,10 +12,12 @@ from tileproof.conformance.judging.expected import Expected
 from tileproof.kernels.foreign.frames import Message
 from tileproof.kernels.foreign.process import ForeignProcess
 from tileproof.kernels.foreign.running import guarded, run_python
+from tileproof.kernels.paths import described, require_file
 from tileproof.spec.machine.errors import TileproofError
 
 FUNCTION = "reference"
 WHAT = "the reference"
+EXPECTED = f"FILE.py with a function {FUNCTION}(), or FILE.py:FUNCTION"
 _BOUNDS = ("bound", "atol", "rtol")
 
 
@@ -62,8 +64,12 @@ class ReferenceFile:
         return _returned(self._process.ask({"call": rest}, arrays, self.seconds))
 
     def _started(self, process: ForeignProcess | None = None) -> tuple[ForeignProcess, dict[str, Any]]:
-        if not self.path.is_file():
-            raise TileproofError(f"{WHAT} cannot be read", where=str(self.path), found="no such file")
+        require_file(self.path, EXPECTED)
+        if self.path.suffix != ".py":
+            raise TileproofError(
+                f"{WHAT} is not a Python file", where=str(self.path), expected=EXPECTED,
+                found=described(self.path),
+            )  # fmt: skip
         process = process or server(self.path)
         told = process.ask({"load": str(self.path), "function": self.function}, seconds=self.seconds)
         return process, told.body

@@ -17,6 +17,7 @@ from tileproof.kernels import toolchain
 from tileproof.kernels.compile import cache_root, compile_error
 from tileproof.kernels.launch.contents import regular_file
 from tileproof.kernels.launch.model import CudaSource, LaunchFile, LaunchModule, PtxFile, PtxText
+from tileproof.kernels.paths import require_file
 from tileproof.spec.machine.errors import TileproofError
 
 COMPILE_S = 1800
@@ -92,8 +93,7 @@ def compiled(source: Path, flags: tuple[str, ...], target: str) -> Path:
     tools = toolchain.find()
     folders = (f"-I{source.parent}", f"-I{tools.cutlass_include}")
     command = [str(tools.nvcc), *_FLAGS, f"-arch={target}", *folders, *flags]
-    if not source.is_file():
-        raise TileproofError("the source cannot be read", where=str(source), found="no such file")
+    require_file(source, "a CUDA source (.cu)")
     # Line markers of the preprocessor say where the source lies, which is no part of what it is.
     preprocessed = re.sub(r"^#.*$", "", _run([*command, "-E", str(source)]), flags=re.MULTILINE)
     key = hashlib.sha256("\0".join([tools.version, *_FLAGS, target, *flags, preprocessed]).encode())

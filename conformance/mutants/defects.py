@@ -17,7 +17,7 @@ from tileproof.kernels.edit import PlantedDefect, apply
 from tileproof.kernels.kernel import Kernel
 from tileproof.kernels.registry import kernels
 from tileproof.kernels.variant import Variant
-from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.errors import TileproofError, did_you_mean
 
 
 def defects() -> Mapping[str, PlantedDefect]:
@@ -36,7 +36,7 @@ def defect(name: str, known: Mapping[str, PlantedDefect] | None = None) -> Plant
             where="--plant",
             expected=", ".join(sorted(known)) or "none is defined",
             found=name,
-            do="list them with `tileproof defects`",
+            do=did_you_mean(name, known) or "list them with `tileproof defects`",
         )
     return known[name]
 

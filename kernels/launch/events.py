@@ -49,6 +49,3 @@ class BufferRead:
     bytes: int
     offset: int = 0
     stream: int | None = None
-
-
-Ordering = EventRecord | EventWait | HostWait

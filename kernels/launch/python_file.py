@@ -15,6 +15,7 @@ from tileproof.kernels.foreign.running import guarded, run_python
 from tileproof.kernels.launch import jsonform
 from tileproof.kernels.launch.contents import ArrayContent, Filled, InlineBytes
 from tileproof.kernels.launch.model import LaunchBuffer, LaunchFile
+from tileproof.kernels.paths import require_file
 from tileproof.spec.machine.errors import TileproofError
 
 NAMES = ("LAUNCH", "launch")  # of what the file defines, the first that it has
@@ -23,8 +24,7 @@ WHAT = "the launch file"
 
 def launch_of(path: Path) -> LaunchFile:
     """The launch file that a Python file makes; TileproofError when it makes none."""
-    if not path.is_file():
-        raise TileproofError(f"{WHAT} cannot be read", where=str(path), found="no such file")
+    require_file(path, "a Python file with launch() or LAUNCH")
     with ForeignProcess(__name__, WHAT, str(path)) as process:
         told = process.ask({"path": os.fspath(path)})
     data, folder = told.body.get("launch"), told.body.get("folder")

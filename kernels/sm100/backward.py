@@ -27,7 +27,7 @@ def describe(inputs: Inputs, plan: KernelPlan, built: Built, probe: bool, maps: 
     """Grid of one cluster per token; one by-value struct of tensor maps, addresses and sizes.
 
     `maps` makes the tensor maps, which come first, of q, dO, kv and dQ. Each
-    kernel's config.cuh asserts their offsets and the struct's size, params.cuh the offsets of the rest.
+    kernel's config.cuh asserts the struct's size, params.cuh the offsets of maps and of the rest.
 
     Outputs: `delta [s_q, h_q]` f32, `dQ [s_q, h_q, d_qk]` bf16, and `dKV [s_kv, d_qk]` f32, which starts as
     zeros and is added to. The probe build also writes `P`, `S`, `dP` f32 and `dS` bf16 `[s_q, h_q, topk]`, of

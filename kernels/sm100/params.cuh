@@ -1,4 +1,5 @@
-// What the host of a whole backward passes by value behind the tensor maps (kernels/sm100/backward.py).
+// What the host of a sparse MLA kernel passes by value: tensor maps, then the rest
+// (kernels/sm100/backward.py).
 #pragma once
 
 #include <cstddef>
@@ -8,6 +9,20 @@
 namespace tileproof {
 
 using bf16 = cutlass::bfloat16_t;
+
+// Each tensor map is read as boxes of rows x columns, 128B swizzle; the host chooses the boxes.
+struct InputMaps {
+  cute::TmaDescriptor q_map;   // [s_q * h_q, d_qk]
+  cute::TmaDescriptor dO_map;  // [s_q * h_q, d_v]
+  cute::TmaDescriptor kv_map;  // [s_kv, d_qk], boxes of one row for gather4, zero fill
+};
+static_assert(offsetof(InputMaps, dO_map) == 128);
+static_assert(offsetof(InputMaps, kv_map) == 256);
+
+struct BackwardMaps : InputMaps {
+  cute::TmaDescriptor dQ_map;  // [s_q * h_q, d_qk]
+};
+static_assert(sizeof(BackwardMaps) == 512);
 
 struct BackwardParams {
   const bf16* o;           // [s_q, h_q, d_v]
@@ -30,10 +45,10 @@ static_assert(offsetof(BackwardParams, dKV) == 40);
 static_assert(offsetof(BackwardParams, dS) == 72);
 static_assert(offsetof(BackwardParams, sm_scale_log2e) == 92);
 
-// The parameters of a kernel: `Maps`, a struct of tensor maps, then the rest. Both bases are structs of data
-// alone, so that one follows the other; CUtensorMap is 128 bytes, aligned 128 since CUDA 13.
-template <class Maps>
-struct Params : Maps, BackwardParams {
+// The parameters of a kernel: `Maps`, a struct of tensor maps, then the rest. Bases without virtual functions
+// follow each other in memory; CUtensorMap is 128 bytes, aligned 128 since CUDA 13.
+template <class Maps, class Rest = BackwardParams>
+struct Params : Maps, Rest {
   static_assert(sizeof(Maps) % 128 == 0);
 };
 

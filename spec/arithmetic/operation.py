@@ -6,13 +6,12 @@ so that ``m.exp2(a)`` in a stage's function means whatever the interpretation `m
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar, Literal
 
 from tileproof.spec.arithmetic.forms import F32, OPERAND, Form, StageValue
-from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.errors import TileproofError, did_you_mean
 
 Interpretation = Literal["exact", "rounded", "bound", "text"]
 
@@ -37,16 +36,16 @@ class Operation:
     error: str = ""
     source: str = ""
 
-    def exact(self, m: Any, *operands: Any, **options: Any) -> Any:
+    def exact(self, m: Arithmetic, *operands: Any, **options: Any) -> Any:
         raise NotImplementedError
 
-    def rounded(self, m: Any, *operands: Any, **options: Any) -> Any:
+    def rounded(self, m: Arithmetic, *operands: Any, **options: Any) -> Any:
         raise NotImplementedError
 
-    def bound(self, m: Any, *operands: Any, **options: Any) -> Any:
+    def bound(self, m: Arithmetic, *operands: Any, **options: Any) -> Any:
         raise NotImplementedError
 
-    def text(self, m: Any, *operands: Any, **options: Any) -> Any:
+    def text(self, m: Arithmetic, *operands: Any, **options: Any) -> Any:
         raise NotImplementedError
 
     @property
@@ -118,9 +117,9 @@ def find(name: str) -> Operation:
     try:
         return _operations[name]
     except KeyError:
-        close = difflib.get_close_matches(name, _operations, 1)
+        meant = did_you_mean(name, _operations)
         raise UnknownOperation(
-            f"unknown operation {name}" + (f": did you mean {close[0]}?" if close else ""),
+            f"unknown operation {name}" + (f": {meant}" if meant else ""),
             expected=", ".join(sorted(_operations)),
             found=name,
             do="register it: tileproof.spec.arithmetic.register (docs/adding-a-problem.md)",
@@ -139,6 +138,7 @@ class Arithmetic:
     """
 
     interpretation: ClassVar[Interpretation]
+    narrow: str  # of the interpretation as text: the form of the rounded copy
 
     def operation(self, name: str) -> Any:
         """The registered operation `name` in this interpretation, as a function of its operands."""

@@ -6,6 +6,9 @@ expected, what was found, and what to do about it. The command line prints it an
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from difflib import get_close_matches
+
 
 class TileproofError(Exception):
     """Something that could not be checked, said in five parts.
@@ -53,3 +56,13 @@ class TileproofError(Exception):
 
 class LaunchError(TileproofError):
     """A launch, or its schedule, that does not fit its kernel or the machine."""
+
+
+def did_you_mean(given: str, known: Iterable[str], shown: Callable[[str], str] = str) -> str:
+    """Return "did you mean a or b?" with the known names that resemble the given name; "" if none does."""
+    names = list(known)
+    close = get_close_matches(given, names, n=3, cutoff=0.6)
+    if not close:
+        lower = {name.lower(): name for name in names}
+        close = [lower[name] for name in get_close_matches(given.lower(), lower, n=3, cutoff=0.6)]
+    return f"did you mean {' or '.join(map(shown, close))}?" if close else ""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from tileproof.spec.machine.errors import TileproofError
 
 MAX_COUNT = 2**20 - 1
+MBARRIER_BYTES = 8  # the object: 64 bits, aligned to 8 bytes (PTX ISA 9.7.13.15)
 
 
 @dataclass

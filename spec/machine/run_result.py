@@ -11,6 +11,7 @@ from tileproof.spec.machine.certificate import Certificate
 from tileproof.spec.machine.finding import Finding
 from tileproof.spec.machine.finding_causes import Cause, by_cause
 from tileproof.spec.machine.lazy import LAZY_BYTES
+from tileproof.spec.machine.schedule import Hold, Schedule
 
 PAGE_BYTES = 4096  # of the pages of `Output.stored`
 # Findings that say where the tool stopped, not what is wrong.
@@ -175,7 +176,7 @@ class RunResult:
     `stored`: the addresses of the buffers that the launch wrote to. `hang`: the state in which it hung.
     `certificate`: of a run with race checking, whether it stands for all schedules; of a launch file, of all
     its launches.
-    The types of `trace`, `decisions`, `held_back` and `hang` are the emulator's.
+    The types of `trace`, `held_back` and `hang` are the emulator's.
     """
 
     outputs: Mapping[str, Output] = field(default_factory=dict)
@@ -184,7 +185,7 @@ class RunResult:
     printf: str = ""
     counters: Counters = field(default_factory=Counters)
     trace: Any = None
-    decisions: tuple[Any, ...] = field(default=(), repr=False)
+    decisions: tuple[Hold, ...] = field(default=(), repr=False)
     held_back: tuple[Any, ...] = ()
     allowed: tuple[Finding, ...] = ()
     mbarriers: tuple[MbarrierInit, ...] = ()
@@ -198,7 +199,7 @@ class RunResult:
     stages: Mapping[str, CapturedStage] = field(default_factory=dict)
     certificate: Certificate | None = None
     stopped: bool = False
-    schedule: Any = None
+    schedule: Schedule | None = None
     seconds: float = field(default=0.0, compare=False)
     limited: tuple[str, ...] = ()
 

@@ -17,7 +17,6 @@ from tileproof.spec.machine.errors import TileproofError
 
 LANES = 128
 COLUMNS = 512
-ALLOCATION = (32, 64, 128, 256, 512)
 
 I64 = npt.NDArray[np.int64]
 Index = int | I64

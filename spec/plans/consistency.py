@@ -7,6 +7,7 @@ from itertools import pairwise
 
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.limits import MAX_SHARED_BYTES
+from tileproof.spec.machine.mbarrier import MBARRIER_BYTES
 from tileproof.spec.machine.mma import check_shape, layout_of
 from tileproof.spec.plan import (
     FinishedObservation,
@@ -18,7 +19,6 @@ from tileproof.spec.plan import (
 )
 from tileproof.spec.problems.base import sums_over_walk
 
-MBARRIER_BYTES = 8  # PTX ISA, mbarrier object: 64 bits, 8-byte aligned
 MAX_MBARRIER_COUNT = (1 << 20) - 1  # PTX ISA, limits of the expected count and of the tx-count
 TMEM_ALLOCATIONS = (32, 64, 128, 256, 512)  # PTX ISA, tcgen05.alloc
 PATTERN_BYTES = {"none": 16, "32B": 256, "64B": 512, "128B": 1024}  # PTX ISA, where a swizzle pattern starts

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.mbarrier import MBARRIER_BYTES
 from tileproof.spec.plan import (
     Barrier,
     FinishedObservation,
@@ -88,7 +89,6 @@ Q_STAGES = 2
 DQ_COLUMNS = 32
 DQ_STAGES = 2
 F16_BYTES, F32_BYTES = 2, 4
-MBARRIER_BYTES = 8
 TILE_ALIGNMENT = 2048  # alignas of the example's operand tiles
 PIPELINE_ALIGNMENT = 16
 ONE = (0,)

@@ -25,7 +25,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Literal
 
-from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.mbarrier import MBARRIER_BYTES
 from tileproof.spec.plan import (
     Barrier,
     KernelPlan,
@@ -39,6 +39,7 @@ from tileproof.spec.plan import (
     TmemTile,
     WarpRole,
 )
+from tileproof.spec.plans.sizes import require_size
 from tileproof.spec.problems.sparse_mla_bwd.problem import SPARSE_MLA_BWD
 
 NAME = "head128-columns"
@@ -67,7 +68,6 @@ FIRST_SOFTMAX, FIRST_EXPORT = 4, 12
 FINISHING_WARPS = SOFTMAX_WARPS // CLUSTER
 BF16_BYTES = 2
 F32_BYTES = 4
-MBARRIER_BYTES = 8
 SWIZZLES: dict[int, Swizzle] = {ROPE_CTA: "64B"}  # of tiles less than 64 columns wide
 SMEM_ALIGNMENT = 1024  # where a 128-byte swizzle pattern starts (PTX ISA, tcgen05 matrix descriptor)
 
@@ -79,14 +79,7 @@ def plans() -> list[KernelPlan]:
 
 def plan(d_qk: int) -> KernelPlan:
     """The plan for rows of `d_qk` columns; TileproofError when there is none."""
-    if d_qk not in D_QKS:
-        raise TileproofError(
-            f"{NAME} has no plan for this d_qk",
-            where="d_qk",
-            expected=" or ".join(map(str, D_QKS)),
-            found=str(d_qk),
-            do="choose one of the supported widths",
-        )
+    require_size(NAME, "d_qk", d_qk, D_QKS)
     rope = ROPE_CTA if d_qk > D_V else 0
     smem, barriers, smem_bytes = _shared_memory(rope)
     return KernelPlan(

@@ -8,7 +8,7 @@ tiles of 64 bf16 (the swizzle's span), each column tile contiguous.
 
 from __future__ import annotations
 
-from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.mbarrier import MBARRIER_BYTES
 from tileproof.spec.plan import (
     Barrier,
     KernelPlan,
@@ -20,6 +20,7 @@ from tileproof.spec.plan import (
     TmemTile,
     WarpRole,
 )
+from tileproof.spec.plans.sizes import require_size
 from tileproof.spec.problems.sparse_mla_bwd.problem import SPARSE_MLA_BWD
 
 NAME = "head128-part0"
@@ -32,7 +33,6 @@ CLUSTER = 2
 KV_STAGES = 2
 P_STAGES = 2
 BF16_BYTES = 2
-MBARRIER_BYTES = 8
 SMEM_ALIGNMENT = 1024  # where a 128-byte swizzle pattern starts (PTX ISA, tcgen05 matrix descriptor)
 BOTH = (0, 1)
 
@@ -47,14 +47,7 @@ def plans() -> list[KernelPlan]:
 
 def plan(d_qk: int) -> KernelPlan:
     """The plan for rows of `d_qk` columns; TileproofError when there is none."""
-    if d_qk not in D_QKS:
-        raise TileproofError(
-            f"{NAME} has no plan for this d_qk",
-            where="d_qk",
-            expected=" or ".join(map(str, D_QKS)),
-            found=str(d_qk),
-            do="choose one of the supported widths",
-        )
+    require_size(NAME, "d_qk", d_qk, D_QKS)
     smem, barriers, smem_bytes = _shared_memory(d_qk)
     return KernelPlan(
         name=NAME,

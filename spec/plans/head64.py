@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.mbarrier import MBARRIER_BYTES
 from tileproof.spec.plan import (
     Barrier,
     KernelPlan,
@@ -35,6 +35,7 @@ from tileproof.spec.plan import (
     TmemTile,
     WarpRole,
 )
+from tileproof.spec.plans.sizes import require_size
 from tileproof.spec.problems.sparse_mla_bwd.problem import SPARSE_MLA_BWD
 
 NAME = "head64"
@@ -46,9 +47,7 @@ WARPGROUP = 128
 LOAD_WARPS = 4
 BF16_BYTES = 2
 F32_BYTES = 4
-MBARRIER_BYTES = 8
 SMEM_ALIGNMENT = 1024  # where a 128-byte swizzle pattern starts (PTX ISA, tcgen05 matrix descriptor)
-Majors = tuple[Literal["K", "MN"], Literal["K", "MN"]]
 
 HEADS = 64
 DQ_N = 256
@@ -66,14 +65,7 @@ def plans() -> list[KernelPlan]:
 
 def plan(d_qk: int) -> KernelPlan:
     """The plan for rows of `d_qk` columns; TileproofError when there is none."""
-    if d_qk not in D_QKS:
-        raise TileproofError(
-            f"{NAME} has no plan for this d_qk",
-            where="d_qk",
-            expected=" or ".join(map(str, D_QKS)),
-            found=str(d_qk),
-            do="choose one of the supported widths",
-        )
+    require_size(NAME, "d_qk", d_qk, D_QKS)
     rope = d_qk > D_V
     smem, barriers, smem_bytes = _shared_memory(d_qk)
     return KernelPlan(

@@ -6,6 +6,7 @@ accumulator lies in tensor memory, a row of D in a lane (layout D of tcgen05.mma
 
 from __future__ import annotations
 
+from tileproof.spec.machine.mbarrier import MBARRIER_BYTES
 from tileproof.spec.plan import (
     Barrier,
     KernelPlan,
@@ -23,7 +24,6 @@ NAME = "sm100-gemm-bias"
 ROWS, COLUMNS, BLOCK = 128, 64, 64  # of a tile of D, and of K per stage
 STAGES = 3
 F16_BYTES = 2
-MBARRIER_BYTES = 8
 SMEM_ALIGNMENT = 1024  # where a 128-byte swizzle pattern starts (PTX ISA, tcgen05 matrix descriptor)
 ONE = (0,)
 

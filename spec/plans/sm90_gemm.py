@@ -6,6 +6,7 @@ Shared-memory tiles are K-major with 128-byte swizzle, a row one span of it. The
 
 from __future__ import annotations
 
+from tileproof.spec.machine.mbarrier import MBARRIER_BYTES
 from tileproof.spec.plan import Barrier, KernelPlan, OutputObservation, SmemTile, WarpRole
 from tileproof.spec.problems.gemm.problem import GEMM, GEMM_BIAS, Gemm
 
@@ -14,7 +15,6 @@ BIAS = "sm90-gemm-bias"  # D = alpha A B^T + bias, in bf16
 TILE = 64  # rows and columns of D, and of K per stage
 STAGES = 3
 F16_BYTES = 2
-MBARRIER_BYTES = 8
 ONE = (0,)
 
 TILE_BYTES = TILE * TILE * F16_BYTES

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.errors import TileproofError, did_you_mean
 from tileproof.spec.plan import KernelPlan
 from tileproof.spec.problems.cases import Generator
 from tileproof.spec.problems.faults import FaultHypotheses
@@ -185,8 +185,9 @@ def known_stage(problem: ProblemType, name: str) -> Stage:
     """Return the problem's stage `name`; the TileproofError lists the known stages."""
     if name not in problem.stages:
         raise TileproofError(
-            "unknown stage", where="stage name", expected=", ".join(problem.stages), found=repr(name)
-        )
+            "unknown stage", where="stage name", expected=", ".join(problem.stages), found=repr(name),
+            do=did_you_mean(name, problem.stages),
+        )  # fmt: skip
     return problem.stages[name]
 
 

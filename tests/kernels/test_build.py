@@ -82,6 +82,32 @@ def test_a_plan_that_moves_a_tile_does_not_compile(empty_cache: Path) -> None:
     assert list((empty_cache / "kernels").iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"q_ready": "do_ready", "do_ready": "q_ready"}, "barrier q_ready is not where the plan puts it"),
+        ({"p_free": 1}, "barrier p_free has other stages than in the plan"),
+    ],
+)
+def test_a_plan_with_other_barriers_does_not_compile(
+    empty_cache: Path, changes: dict[str, str | int], words: str
+) -> None:
+    unplanted = plan(576)
+    by_name = {barrier.name: barrier for barrier in unplanted.barriers}
+    for name, change in changes.items():
+        other = {"offset": by_name[change].offset} if isinstance(change, str) else {"stages": change}
+        unplanted = dataclasses.replace(
+            unplanted,
+            barriers=tuple(
+                dataclasses.replace(barrier, **other) if barrier.name == name else barrier  # type: ignore[arg-type]
+                for barrier in unplanted.barriers
+            ),
+        )
+    with pytest.raises(TileproofError) as caught:
+        kernel(NAME).build_plan(kernel(NAME).variant(d_qk=576), unplanted)
+    assert words in caught.value.what
+
+
 def test_a_source_error_names_file_and_line(empty_cache: Path) -> None:
     text = (ROOT / SOURCE).read_text()
     line = text[: text.index("void issue_mmas()")].count("\n") + 2

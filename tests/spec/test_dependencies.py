@@ -39,6 +39,7 @@ ROOMS = {
         "conformance.launches",
         "conformance.drivers",
         "kernels.foreign",
+        "kernels.paths",
         "kernels.launch",
         "conformance.compare",
         "conformance.diagnose",

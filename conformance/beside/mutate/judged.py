@@ -27,7 +27,6 @@ Verdict = Literal["killed", "survived", "refused", "equivalent"]
 SAME_CODE = "ptxas makes the same machine code of it"
 SAME_IN_SCHEDULES = "equal in all schedules of the runs"
 MEMORY = 6 << 30  # bytes of address space beyond what the parent has
-_STOPPED = frozenset(("time limit", "crash", "memory"))
 
 
 @dataclass(frozen=True)

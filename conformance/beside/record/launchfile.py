@@ -49,7 +49,6 @@ _INLINE_BYTES = 256  # longer contents are stored in files
 _MAP_ALIGNMENT = 64  # cuTensorMapEncodeTiled
 _NON_BLOCKING = 1  # cudaStreamNonBlocking
 _READING = ("read", "mark", "wait", "synced")  # reported after the last launch too
-_Moving = BufferWrite | BufferCopy | BufferRead | VariableWrite
 
 
 @dataclass

@@ -55,12 +55,9 @@ struct SharedStorage {
   uint32_t tmem_base;
 };
 static_assert(offsetof(SharedStorage, a) == TileA::offset && offsetof(SharedStorage, b) == TileB::offset);
-static_assert(offsetof(SharedStorage, full) == Plan::barrier::full::offset);
-static_assert(offsetof(SharedStorage, empty) == Plan::barrier::empty::offset);
-static_assert(offsetof(SharedStorage, product_ready) == Plan::barrier::product_ready::offset);
+static_assert(Plan::barriers_agree<SharedStorage>());
 static_assert(offsetof(SharedStorage, tmem_base) == Plan::smem::tmem_base::offset);
 static_assert(sizeof(SharedStorage) == Plan::smem_bytes && TileB::stages == kStages);
-static_assert(Plan::barrier::full::stages == kStages && Plan::barrier::empty::stages == kStages);
 static_assert(Plan::barrier::full::tx_bytes == TileA::bytes + TileB::bytes);
 
 // One column tile per stage: a row is one span of the 128-byte swizzle.

@@ -18,22 +18,14 @@ namespace tileproof::head128_columns {
 
 using namespace cute;
 
-// The maps of RoPE columns are of the same tensors; no kernel without RoPE reads them.
-struct Maps {
-  TmaDescriptor q_map;        // [s_q * h_q, d_qk], box 128 x 64, 128B swizzle
-  TmaDescriptor dO_map;       // [s_q * h_q, d_v],  box 128 x 64, 128B swizzle
-  TmaDescriptor kv_map;       // [s_kv, d_qk],      box 1 x 64 for gather4, 128B swizzle, zero fill
-  TmaDescriptor dQ_map;       // [s_q * h_q, d_qk], box 128 x 64, 128B swizzle
+// Boxes: 128 x 64 of q, dO and dQ, 1 x 64 of kv. The maps of RoPE columns are of the same tensors; no kernel
+// without RoPE reads them.
+struct Maps : BackwardMaps {
   TmaDescriptor q_rope_map;   // [s_q * h_q, d_qk], box 128 x 32, 64B swizzle
   TmaDescriptor kv_rope_map;  // [s_kv, d_qk],      box 1 x 32 for gather4, 64B swizzle, zero fill
   TmaDescriptor dQ_rope_map;  // [s_q * h_q, d_qk], box 128 x 32, 64B swizzle
 };
-static_assert(offsetof(Maps, dO_map) == 128);
-static_assert(offsetof(Maps, kv_map) == 256);
-static_assert(offsetof(Maps, dQ_map) == 384);
-static_assert(offsetof(Maps, q_rope_map) == 512);
-static_assert(offsetof(Maps, kv_rope_map) == 640);
-static_assert(offsetof(Maps, dQ_rope_map) == 768);
+static_assert(sizeof(Maps) == 7 * 128);
 using Params = tileproof::Params<Maps>;
 static_assert(sizeof(Params) == 1024);
 
@@ -150,32 +142,7 @@ struct Config {
   static_assert(kShareBytes == Plan::smem::incoming::bytes && kShareBytes == kKvHalfBytes);
 
   // The barriers.
-  static_assert(offsetof(SharedStorage, q_ready) == Plan::barrier::q_ready::offset);
-  static_assert(offsetof(SharedStorage, do_ready) == Plan::barrier::do_ready::offset);
-  static_assert(offsetof(SharedStorage, delta_ready) == Plan::barrier::delta_ready::offset);
-  static_assert(offsetof(SharedStorage, p_ready) == Plan::barrier::p_ready::offset);
-  static_assert(offsetof(SharedStorage, dp_ready) == Plan::barrier::dp_ready::offset);
-  static_assert(offsetof(SharedStorage, kv_lo_ready) == Plan::barrier::kv_lo_ready::offset);
-  static_assert(offsetof(SharedStorage, kv_hi_ready) == Plan::barrier::kv_hi_ready::offset);
-  static_assert(offsetof(SharedStorage, kv_lo_free) == Plan::barrier::kv_lo_free::offset);
-  static_assert(offsetof(SharedStorage, kv_hi_free) == Plan::barrier::kv_hi_free::offset);
-  static_assert(offsetof(SharedStorage, p_free) == Plan::barrier::p_free::offset);
-  static_assert(offsetof(SharedStorage, dp_free) == Plan::barrier::dp_free::offset);
-  static_assert(offsetof(SharedStorage, in_p_free) == Plan::barrier::in_p_free::offset);
-  static_assert(offsetof(SharedStorage, in_dp_free) == Plan::barrier::in_dp_free::offset);
-  static_assert(offsetof(SharedStorage, in_ready) == Plan::barrier::in_ready::offset);
-  static_assert(offsetof(SharedStorage, in_p_read) == Plan::barrier::in_p_read::offset);
-  static_assert(offsetof(SharedStorage, in_dp_read) == Plan::barrier::in_dp_read::offset);
-  static_assert(offsetof(SharedStorage, s_sent) == Plan::barrier::s_sent::offset);
-  static_assert(offsetof(SharedStorage, ds_sent) == Plan::barrier::ds_sent::offset);
-  static_assert(offsetof(SharedStorage, s_ready) == Plan::barrier::s_ready::offset);
-  static_assert(offsetof(SharedStorage, ds_ready) == Plan::barrier::ds_ready::offset);
-  static_assert(offsetof(SharedStorage, s_free) == Plan::barrier::s_free::offset);
-  static_assert(offsetof(SharedStorage, ds_free) == Plan::barrier::ds_free::offset);
-  static_assert(offsetof(SharedStorage, dkv_ready) == Plan::barrier::dkv_ready::offset);
-  static_assert(offsetof(SharedStorage, dkv_free) == Plan::barrier::dkv_free::offset);
-  static_assert(offsetof(SharedStorage, dq_ready) == Plan::barrier::dq_ready::offset &&
-                Plan::barrier::dq_ready::stages == 2);
+  static_assert(Plan::template barriers_agree<SharedStorage>());
   static_assert(Plan::barrier::q_ready::tx_bytes == sizeof(SharedStorage::q) + kNarrowHeadBytes);
   static_assert(Plan::barrier::do_ready::tx_bytes == sizeof(SharedStorage::dO));
   static_assert(Plan::barrier::kv_lo_ready::tx_bytes == kKvHalfBytes + kNarrowKeyBytes);
@@ -196,8 +163,6 @@ struct Config {
   static_assert(Plan::barrier::s_free::count == Plan::cluster &&
                 Plan::barrier::ds_free::count == Plan::cluster);
   static_assert(Plan::barrier::dkv_free::count == Plan::role::dkv_export::warps / kDkvParts);
-  static_assert(Plan::barrier::dkv_ready::stages == kDkvParts &&
-                Plan::barrier::dkv_free::stages == kDkvParts);
 
   // dQ leaves through the keys' bytes: a column tile of it through half of a k-block.
   static_assert(kHeadTileBytes == kKvHalfBytes && kColTiles == 2 * kKvStages);

@@ -12,18 +12,14 @@
 #include "sm100/context.cuh"
 #include "sm100/cute.cuh"
 #include "sm100/operand.cuh"
+#include "sm100/params.cuh"
 
 namespace tileproof::head128_part0 {
 
 using namespace cute;
 
-using bf16 = cutlass::bfloat16_t;
-
-// What the host passes, by value. Tensor maps first: CUtensorMap is 128 bytes, aligned 128 since CUDA 13.
-struct Params {
-  TmaDescriptor q_map;     // [s_q * h_q, d_qk], box 64 x 64, 128B swizzle
-  TmaDescriptor dO_map;    // [s_q * h_q, d_v],  box 64 x 64, 128B swizzle
-  TmaDescriptor kv_map;    // [s_kv, d_qk],      box 1 x 64 for gather4, 128B swizzle, zero fill
+// What the host passes behind the maps. Boxes: 64 x 64 of q and dO, 1 x 64 of kv.
+struct PartParams {
   const bf16* o;           // [s_q, h_q, d_v]
   const int* indices;      // [s_q, topk]
   const int* topk_length;  // [s_q], or null: topk everywhere
@@ -32,12 +28,9 @@ struct Params {
   int s_kv;
   int topk;
 };
-static_assert(offsetof(Params, q_map) == 0);
-static_assert(offsetof(Params, dO_map) == 128);
-static_assert(offsetof(Params, kv_map) == 256);
-static_assert(offsetof(Params, o) == 384);
-static_assert(offsetof(Params, P) == 416);
-static_assert(offsetof(Params, topk) == 428);
+static_assert(offsetof(PartParams, P) == 32);
+static_assert(offsetof(PartParams, topk) == 44);
+using Params = tileproof::Params<InputMaps, PartParams>;
 static_assert(sizeof(Params) == 512);
 
 template <class Plan>
@@ -95,14 +88,7 @@ struct Config {
   static_assert(sizeof(SharedStorage) == Plan::smem_bytes, "the plan's shared-memory size differs");
 
   // The barriers.
-  static_assert(offsetof(SharedStorage, q_ready) == Plan::barrier::q_ready::offset);
-  static_assert(offsetof(SharedStorage, do_ready) == Plan::barrier::do_ready::offset);
-  static_assert(offsetof(SharedStorage, kv_ready) == Plan::barrier::kv_ready::offset);
-  static_assert(offsetof(SharedStorage, kv_free) == Plan::barrier::kv_free::offset);
-  static_assert(offsetof(SharedStorage, p_ready) == Plan::barrier::p_ready::offset);
-  static_assert(offsetof(SharedStorage, p_free) == Plan::barrier::p_free::offset);
-  static_assert(Plan::barrier::kv_ready::stages == kKvStages && Plan::barrier::kv_free::stages == kKvStages);
-  static_assert(Plan::barrier::p_ready::stages == kPStages && Plan::barrier::p_free::stages == kPStages);
+  static_assert(Plan::template barriers_agree<SharedStorage>());
   static_assert(Plan::barrier::q_ready::tx_bytes == Plan::cluster * sizeof(SharedStorage::q));
   static_assert(Plan::barrier::do_ready::tx_bytes == sizeof(SharedStorage::dO));
   static_assert(Plan::barrier::kv_ready::tx_bytes == Plan::cluster * sizeof(SharedStorage::kv[0]));

@@ -19,16 +19,8 @@ namespace tileproof::head64 {
 
 using namespace cute;
 
-struct Maps {
-  TmaDescriptor q_map;   // [s_q * h_q, d_qk], box 64 x 64, 128B swizzle
-  TmaDescriptor dO_map;  // [s_q * h_q, d_v],  box 64 x 64, 128B swizzle
-  TmaDescriptor kv_map;  // [s_kv, d_qk],      box 1 x 64 for gather4, 128B swizzle, zero fill
-  TmaDescriptor dQ_map;  // [s_q * h_q, d_qk], box 64 x 64, 128B swizzle
-};
-static_assert(offsetof(Maps, dO_map) == 128);
-static_assert(offsetof(Maps, kv_map) == 256);
-static_assert(offsetof(Maps, dQ_map) == 384);
-using Params = tileproof::Params<Maps>;
+// Boxes: 64 x 64 of q, dO and dQ, 1 x 64 of kv.
+using Params = tileproof::Params<BackwardMaps>;
 static_assert(sizeof(Params) == 640);
 
 template <class Plan>
@@ -110,23 +102,9 @@ struct Config {
   static_assert(sizeof(SharedStorage) == Plan::smem_bytes, "the plan's shared-memory size differs");
 
   // The barriers.
-  static_assert(offsetof(SharedStorage, q_ready) == Plan::barrier::q_ready::offset);
-  static_assert(offsetof(SharedStorage, do_ready) == Plan::barrier::do_ready::offset);
-  static_assert(offsetof(SharedStorage, delta_ready) == Plan::barrier::delta_ready::offset);
-  static_assert(offsetof(SharedStorage, kv_lo_ready) == Plan::barrier::kv_lo_ready::offset);
-  static_assert(offsetof(SharedStorage, kv_hi_ready) == Plan::barrier::kv_hi_ready::offset);
-  static_assert(offsetof(SharedStorage, kv_lo_free) == Plan::barrier::kv_lo_free::offset);
-  static_assert(offsetof(SharedStorage, kv_hi_free) == Plan::barrier::kv_hi_free::offset);
-  static_assert(offsetof(SharedStorage, p_ready) == Plan::barrier::p_ready::offset);
-  static_assert(offsetof(SharedStorage, dp_ready) == Plan::barrier::dp_ready::offset);
-  static_assert(offsetof(SharedStorage, s_ready) == Plan::barrier::s_ready::offset);
-  static_assert(offsetof(SharedStorage, ds_ready) == Plan::barrier::ds_ready::offset);
-  static_assert(offsetof(SharedStorage, dkv_ready) == Plan::barrier::dkv_ready::offset);
-  static_assert(offsetof(SharedStorage, dkv_free) == Plan::barrier::dkv_free::offset);
-  static_assert(offsetof(SharedStorage, dq_ready) == Plan::barrier::dq_ready::offset);
+  static_assert(Plan::template barriers_agree<SharedStorage>());
   static_assert(Plan::barrier::kv_lo_ready::tx_bytes == (kQkTiles - kLoTiles) * kColTileBytes);
   static_assert(Plan::barrier::kv_hi_ready::tx_bytes == (hi_tile(1) - hi_tile(0)) * kColTileBytes);
-  static_assert(Plan::barrier::kv_hi_ready::stages == kHiParts);
   static_assert(Plan::barrier::q_ready::tx_bytes == sizeof(SharedStorage::q));
   static_assert(Plan::barrier::do_ready::tx_bytes == sizeof(SharedStorage::dO));
   static_assert(Plan::barrier::kv_lo_free::count == 1);
@@ -134,8 +112,6 @@ struct Config {
   static_assert(Plan::barrier::ds_ready::count == 32 * Plan::role::softmax::warps);
   static_assert(Plan::barrier::dkv_free::count == 32 * Plan::role::dkv_export::warps);
   static_assert(Plan::barrier::delta_ready::count == 32 * Plan::role::dkv_export::warps);
-  static_assert(Plan::barrier::dkv_ready::stages == kDkvStages &&
-                Plan::barrier::dkv_free::stages == kDkvStages);
 
   // The accumulators: layout E holds half of a tile's N columns in each half of the lanes, layout D all.
   static_assert(2 * Plan::tmem::P::columns == kKeys && 2 * Plan::tmem::dP::columns == kKeys);

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from tileproof.spec.arithmetic.forms import F32, F64, Form, round_in
 from tileproof.spec.arithmetic.formula import ATOM, PRODUCT, SUM, Formula, shared_axes, wrap
-from tileproof.spec.arithmetic.operation import Operation
+from tileproof.spec.arithmetic.operation import Arithmetic, Operation
 from tileproof.spec.arithmetic.terms import Bounded, Mask, RoundedTerm, TermView, either, finish, over
 from tileproof.spec.numerics import DIV_RELATIVE, F32_TINY, U_F32, U_F64, gamma, round_f32
 
@@ -28,21 +28,21 @@ class Mul(Operation):
     error = "prod(M) - |a b c| + gamma(roundings, u + w) prod(M) + what may underflow on the way"
     source = "`U_F32` above; a power of two multiplies exactly"
 
-    def exact(self, m: Any, *factors: F64) -> F64:
+    def exact(self, m: Arithmetic, *factors: F64) -> F64:
         with np.errstate(over="ignore", invalid="ignore"):
             product = factors[0]
             for factor in factors[1:]:
                 product = product * factor
             return np.asarray(product)
 
-    def rounded(self, m: Any, *factors: F64) -> F64:
+    def rounded(self, m: Arithmetic, *factors: F64) -> F64:
         product = factors[0]
         with np.errstate(over="ignore", invalid="ignore"):
             for factor in factors[1:]:
                 product = round_f32(product * factor)
         return np.asarray(product)
 
-    def bound(self, m: Any, *factors: Bounded) -> Bounded:
+    def bound(self, m: Arithmetic, *factors: Bounded) -> Bounded:
         value, count = factors[0].value, len(factors)
         with np.errstate(invalid="ignore", over="ignore", under="ignore"):
             carried: Any = factors[0].error
@@ -75,7 +75,7 @@ class Mul(Operation):
             may_be_nan = either(may_be_nan, whole & np.logical_or.reduce(zero))
         return Bounded(value, error, may_be_nan)
 
-    def text(self, m: Any, *factors: Formula) -> Formula:
+    def text(self, m: Arithmetic, *factors: Formula) -> Formula:
         m.operations.append("mul")
         some = "product" if len(factors) == 2 else "products, in any order,"
         m.roundings.append(f"{some} to f32")
@@ -99,15 +99,15 @@ class Add(Operation):
     def _of(self, a: F64, b: F64) -> F64:
         return np.asarray(a + b)
 
-    def exact(self, m: Any, a: F64, b: F64) -> F64:
+    def exact(self, m: Arithmetic, a: F64, b: F64) -> F64:
         with np.errstate(over="ignore", invalid="ignore"):
             return self._of(a, b)
 
-    def rounded(self, m: Any, a: F64, b: F64) -> F64:
+    def rounded(self, m: Arithmetic, a: F64, b: F64) -> F64:
         with np.errstate(over="ignore", invalid="ignore"):
             return round_f32(self._of(a, b))
 
-    def bound(self, m: Any, a: Bounded, b: Bounded) -> Bounded:
+    def bound(self, m: Arithmetic, a: Bounded, b: Bounded) -> Bounded:
         with np.errstate(invalid="ignore", over="ignore"):
             value = self._of(a.value, b.value)
             carried = a.error + b.error
@@ -124,7 +124,7 @@ class Add(Operation):
                 may_be_nan = either(may_be_nan, both[0] & both[1])
             return Bounded(value, error, may_be_nan)
 
-    def text(self, m: Any, a: Formula, b: Formula) -> Formula:
+    def text(self, m: Arithmetic, a: Formula, b: Formula) -> Formula:
         m.operations.append(self.word)
         m.roundings.append(f"{self.word} to f32 (one rounding with a product, if fused)")
         right = wrap(b, PRODUCT)
@@ -147,15 +147,15 @@ class Neg(Operation):
 
     name = "neg"
 
-    def exact(self, m: Any, a: F64) -> F64:
+    def exact(self, m: Arithmetic, a: F64) -> F64:
         return np.asarray(-a)
 
     rounded = exact
 
-    def bound(self, m: Any, a: Bounded) -> Bounded:
+    def bound(self, m: Arithmetic, a: Bounded) -> Bounded:
         return Bounded(-a.value, a.error, a.may_be_nan)
 
-    def text(self, m: Any, a: Formula) -> Formula:
+    def text(self, m: Arithmetic, a: Formula) -> Formula:
         plain, latex = wrap(a, PRODUCT)
         return Formula(f"-{plain}", f"-{latex}", a.axes, SUM)
 
@@ -167,15 +167,15 @@ class Div(Operation):
     error = "(e_a + |a / b| e_b) / (|b| - e_b), then DIV_RELATIVE M + 2^-149; +inf where b may be 0"
     source = "PTX ISA 9.7.3.8: at most 2 ulp for .full and .approx"
 
-    def exact(self, m: Any, a: F64, b: F64) -> F64:
+    def exact(self, m: Arithmetic, a: F64, b: F64) -> F64:
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             return np.asarray(a / b)
 
-    def rounded(self, m: Any, a: F64, b: F64) -> F64:
+    def rounded(self, m: Arithmetic, a: F64, b: F64) -> F64:
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             return round_f32(a / b)
 
-    def bound(self, m: Any, a: Bounded, b: Bounded) -> Bounded:
+    def bound(self, m: Arithmetic, a: Bounded, b: Bounded) -> Bounded:
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             value = np.asarray(a.value / b.value)
             least = np.abs(b.value) - b.error
@@ -193,7 +193,7 @@ class Div(Operation):
             error = error if may_be_nan is None else np.where(may_be_nan, np.inf, error)
             return Bounded(value, error, may_be_nan if may_be_nan is not None and may_be_nan.any() else None)
 
-    def text(self, m: Any, a: Formula, b: Formula) -> Formula:
+    def text(self, m: Arithmetic, a: Formula, b: Formula) -> Formula:
         m.operations.append("div")
         m.roundings.append("quotient to f32, at most 2 ulp off")
         left, right = wrap(a, PRODUCT), wrap(b, ATOM)
@@ -210,12 +210,12 @@ class Max(Operation):
     source = "PTX ISA 9.7.3.12; no rounding"
     largest: Any = np.fmax
 
-    def exact(self, m: Any, *terms: F64) -> F64:
+    def exact(self, m: Arithmetic, *terms: F64) -> F64:
         return np.asarray(over(self.largest, list(terms)))
 
     rounded = exact
 
-    def bound(self, m: Any, *terms: Bounded) -> Bounded:
+    def bound(self, m: Arithmetic, *terms: Bounded) -> Bounded:
         value = over(self.largest, [term.value for term in terms])
         if all(term.exact and term.may_be_nan is None for term in terms):
             return Bounded(value)
@@ -229,7 +229,7 @@ class Max(Operation):
             value, np.where(np.isfinite(error), error, np.inf), either(*(x.may_be_nan for x in terms))
         )
 
-    def text(self, m: Any, *terms: Formula) -> Formula:
+    def text(self, m: Arithmetic, *terms: Formula) -> Formula:
         m.operations.append(self.name)
         plain = f"{self.name}({', '.join(term.plain for term in terms)})"
         return Formula(
@@ -253,12 +253,12 @@ class MaxOfRows(Operation):
     error = "how far the largest moves while the elements move within their errors"
     source = "PTX ISA 9.7.3.12; no rounding"
 
-    def exact(self, m: Any, a: F64) -> F64:
+    def exact(self, m: Arithmetic, a: F64) -> F64:
         return np.asarray(np.fmax.reduce(a, axis=-1, initial=-np.inf))
 
     rounded = exact
 
-    def bound(self, m: Any, a: Bounded) -> Bounded:
+    def bound(self, m: Arithmetic, a: Bounded) -> Bounded:
         value = self.exact(m, a.value)
         if a.exact and a.may_be_nan is None:
             return Bounded(value)
@@ -269,7 +269,7 @@ class MaxOfRows(Operation):
             error = np.where(np.isfinite(error), error, np.inf)
         return Bounded(value, error, None if a.may_be_nan is None else np.asarray(a.may_be_nan.any(axis=-1)))
 
-    def text(self, m: Any, a: Formula) -> Formula:
+    def text(self, m: Arithmetic, a: Formula) -> Formula:
         m.operations.append("rowmax")
         return Formula(f"rowmax({a.plain})", rf"\operatorname{{rowmax}}({a.latex})", a.axes[:-1])
 
@@ -280,12 +280,12 @@ class Select(Operation):
     name = "select"
     error = "that of what is selected"
 
-    def exact(self, m: Any, mask: Bools, a: F64, other: F64 | float = 0.0) -> F64:
+    def exact(self, m: Arithmetic, mask: Bools, a: F64, other: F64 | float = 0.0) -> F64:
         return np.where(mask, a, other)
 
     rounded = exact
 
-    def bound(self, m: Any, mask: Mask, a: Bounded, other: Bounded | None = None) -> Bounded:
+    def bound(self, m: Arithmetic, mask: Mask, a: Bounded, other: Bounded | None = None) -> Bounded:
         if other is None:
             may_be_nan = None if a.may_be_nan is None else a.may_be_nan & mask
             return Bounded(np.where(mask, a.value, 0.0), np.where(mask, a.error, 0.0), may_be_nan)
@@ -296,7 +296,7 @@ class Select(Operation):
         value = np.where(mask, a.value, other.value)
         return Bounded(value, np.where(mask, a.error, other.error), may_be_nan)
 
-    def text(self, m: Any, mask: Formula, a: Formula, other: Formula | None = None) -> Formula:
+    def text(self, m: Arithmetic, mask: Formula, a: Formula, other: Formula | None = None) -> Formula:
         m.operations.append("select")
         plain, latex = ("0", "0") if other is None else (other.plain, other.latex)
         return Formula(
@@ -316,17 +316,17 @@ class NamedConstant(Operation):
     error = "u |value|, 0 of a number that f32 holds"
     source = "`U_F32` above"
 
-    def exact(self, m: Any, name: str, value: float) -> F64:
+    def exact(self, m: Arithmetic, name: str, value: float) -> F64:
         return np.asarray(value, np.float64)
 
-    def rounded(self, m: Any, name: str, value: float) -> F64:
+    def rounded(self, m: Arithmetic, name: str, value: float) -> F64:
         return np.asarray(np.float32(value), np.float64)
 
-    def bound(self, m: Any, name: str, value: float) -> Bounded:
+    def bound(self, m: Arithmetic, name: str, value: float) -> Bounded:
         held = value == float(np.float32(value))
         return Bounded(np.asarray(value, np.float64), 0.0 if held else U_F32 * abs(value))
 
-    def text(self, m: Any, name: str, value: float) -> Formula:
+    def text(self, m: Arithmetic, name: str, value: float) -> Formula:
         if value != float(np.float32(value)):
             m.roundings.append(f"{name} to f32")
         return Formula(name, name.replace("log2(e)", r"\log_2 e"))
@@ -339,16 +339,16 @@ class RoundTo(Operation):
     error = "e_a + U_form (|a| + e_a) + half of the least subnormal"
     source = "`U_BF16`, `U_F32` above"
 
-    def exact(self, m: Any, form: Form, a: F64) -> F64:
+    def exact(self, m: Arithmetic, form: Form, a: F64) -> F64:
         return a
 
-    def rounded(self, m: Any, form: Form, a: F64) -> F64:
+    def rounded(self, m: Arithmetic, form: Form, a: F64) -> F64:
         return a if form == F32 else round_in(form, a)
 
-    def bound(self, m: Any, form: Form, a: Bounded) -> Bounded:
+    def bound(self, m: Arithmetic, form: Form, a: Bounded) -> Bounded:
         return a if form == F32 else RoundedTerm(form, a)
 
-    def text(self, m: Any, form: Form, a: Formula) -> Formula:
+    def text(self, m: Arithmetic, form: Form, a: Formula) -> Formula:
         if form != F32:
             m.roundings.append(f"{form.name}, to nearest even")
             m.narrow = form.name
@@ -360,15 +360,15 @@ class Transpose(Operation):
 
     name = "transpose"
 
-    def exact(self, m: Any, a: F64) -> F64:
+    def exact(self, m: Arithmetic, a: F64) -> F64:
         return a.T
 
     rounded = exact
 
-    def bound(self, m: Any, a: Bounded) -> Bounded:
+    def bound(self, m: Arithmetic, a: Bounded) -> Bounded:
         return TermView(a, lambda x: x.T)
 
-    def text(self, m: Any, a: Formula) -> Formula:
+    def text(self, m: Arithmetic, a: Formula) -> Formula:
         plain, latex = wrap(a, ATOM)
         return Formula(f"{plain}^T", rf"{latex}^{{\mathsf T}}", a.axes[::-1])
 
@@ -378,15 +378,15 @@ class Column(Operation):
 
     name = "column"
 
-    def exact(self, m: Any, a: F64) -> F64:
+    def exact(self, m: Arithmetic, a: F64) -> F64:
         return np.asarray(a)[:, None]
 
     rounded = exact
 
-    def bound(self, m: Any, a: Bounded) -> Bounded:
+    def bound(self, m: Arithmetic, a: Bounded) -> Bounded:
         return TermView(a, lambda x: x[:, None])
 
-    def text(self, m: Any, a: Formula) -> Formula:
+    def text(self, m: Arithmetic, a: Formula) -> Formula:
         return Formula(a.plain, a.latex, (*a.axes, ""), a.binds)
 
 

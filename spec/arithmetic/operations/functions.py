@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 from tileproof.spec.arithmetic.forms import F64, Polynomial
 from tileproof.spec.arithmetic.formula import Formula
-from tileproof.spec.arithmetic.operation import Operation
+from tileproof.spec.arithmetic.operation import Arithmetic, Operation
 from tileproof.spec.arithmetic.terms import Bounded, either, finish
 from tileproof.spec.numerics import (
     DIV_RELATIVE,
@@ -42,16 +42,16 @@ class Exp2(Operation):
     )
     source = "PTX ISA 9.7.3.21: at most 2 ulp; .ftz"
 
-    def exact(self, m: Any, a: F64, by: Polynomial | None = None) -> F64:
+    def exact(self, m: Arithmetic, a: F64, by: Polynomial | None = None) -> F64:
         with np.errstate(over="ignore", invalid="ignore"):
             return np.asarray(np.exp2(a))
 
-    def rounded(self, m: Any, a: F64, by: Polynomial | None = None) -> F64:
+    def rounded(self, m: Arithmetic, a: F64, by: Polynomial | None = None) -> F64:
         with np.errstate(over="ignore", invalid="ignore"):
             power = round_f32(np.exp2(a) if by is None else by.value(a))
         return np.where(power < F32_MIN_NORMAL, 0.0, power)
 
-    def bound(self, m: Any, a: Bounded, by: Polynomial | None = None) -> Bounded:
+    def bound(self, m: Arithmetic, a: Bounded, by: Polynomial | None = None) -> Bounded:
         relative, reduced = (EX2_RELATIVE, 0.0) if by is None else (by.relative, U_F32)
         with np.errstate(invalid="ignore", over="ignore"):
             value = np.exp2(a.value)
@@ -59,7 +59,7 @@ class Exp2(Operation):
             error = value * (spread * (1 + relative) + relative + 4 * U_F64) + F32_MIN_NORMAL
             return Bounded(value, finish(error, value + error), a.may_be_nan)
 
-    def text(self, m: Any, a: Formula, by: Polynomial | None = None) -> Formula:
+    def text(self, m: Arithmetic, a: Formula, by: Polynomial | None = None) -> Formula:
         m.operations.append("exp2")
         how = f"ex2.approx.ftz.f32: relative {power_of_two(EX2_RELATIVE)}"
         if by is not None:
@@ -84,14 +84,14 @@ class _Function(Operation):
         """How far the machine's value of an operand within the error of `a` may be from the function's."""
         raise NotImplementedError
 
-    def exact(self, m: Any, a: F64) -> F64:
+    def exact(self, m: Arithmetic, a: F64) -> F64:
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             return np.asarray(self.value(a))
 
-    def rounded(self, m: Any, a: F64) -> F64:
+    def rounded(self, m: Arithmetic, a: F64) -> F64:
         return round_f32(self.exact(m, a))
 
-    def bound(self, m: Any, a: Bounded) -> Bounded:
+    def bound(self, m: Arithmetic, a: Bounded) -> Bounded:
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             value = self.exact(m, a.value)
             spread: Any = 0.0
@@ -111,7 +111,7 @@ class _Function(Operation):
             error = error if may_be_nan is None else np.where(may_be_nan, np.inf, error)
             return Bounded(value, finish(error, size + error), may_be_nan)
 
-    def text(self, m: Any, a: Formula) -> Formula:
+    def text(self, m: Arithmetic, a: Formula) -> Formula:
         m.operations.append(self.name)
         m.roundings.append(self.rounding)
         return Formula(f"{self.name}({a.plain})", self.latex.replace("a", a.latex), a.axes)
@@ -223,7 +223,7 @@ class Sigmoid(_Function):
         small = np.exp(-np.abs(x))
         return np.where(np.asarray(x) >= 0, 1.0, small) / (1.0 + small)
 
-    def rounded(self, m: Any, a: F64) -> F64:
+    def rounded(self, m: Arithmetic, a: F64) -> F64:
         power = m.exp2(m.neg(m.mul(a, m.constant("log2(e)", LOG2_E))))
         unit = m.constant("1", 1.0)
         return np.asarray(m.div(unit, m.add(unit, power)))
@@ -233,7 +233,8 @@ class Sigmoid(_Function):
         exponent = np.minimum(a.magnitude_bound * LOG2_E, 160.0)
         power = np.expm1((gamma(2, U_F32) * exponent + F32_MIN_NORMAL) * LN_2)
         power = power * (1 + EX2_RELATIVE) + EX2_RELATIVE
-        rest = np.clip(1.0 - self.exact(None, a.value - a.error), 0.0, 1.0)
+        with np.errstate(over="ignore", invalid="ignore"):
+            rest = np.clip(1.0 - self.value(a.value - a.error), 0.0, 1.0)
         relative = rest * power / (1.0 - rest * power)
         return size * (relative + (1 + relative) * (U_F32 + DIV_RELATIVE) * (1 + U_F32)) + F32_MIN_NORMAL
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from tileproof.spec.arithmetic.forms import F32, F64, Form, round_in
 from tileproof.spec.arithmetic.formula import PRODUCT, SUM, Formula, latex_axis, side_by_side, wrap
-from tileproof.spec.arithmetic.operation import Operation
+from tileproof.spec.arithmetic.operation import Arithmetic, Operation
 from tileproof.spec.arithmetic.sums import RowSums
 from tileproof.spec.arithmetic.terms import Bounded, Mask, Partial, Sum, either
 from tileproof.spec.machine import tensor_core
@@ -20,10 +20,10 @@ from tileproof.spec.numerics import F32_TINY, U_F32, U_F32_RZ, round_f32
 class Composed(Operation):
     """An operation made of others: `of` is its value over any arithmetic."""
 
-    def of(self, m: Any, *operands: Any, **options: Any) -> Any:
+    def of(self, m: Arithmetic, *operands: Any, **options: Any) -> Any:
         raise NotImplementedError
 
-    def exact(self, m: Any, *operands: Any, **options: Any) -> Any:
+    def exact(self, m: Arithmetic, *operands: Any, **options: Any) -> Any:
         return self.of(m, *operands, **options)
 
     rounded = bound = text = exact
@@ -64,7 +64,7 @@ def _partial_of_rows(each: F64) -> Partial:
         return Partial(np.asarray(runs), np.asarray((each * each).sum(axis=-1)), lambda: each[rows])
 
 
-def _in_print(m: Any, a: Formula, b: Formula, more: str = "") -> None:
+def _in_print(m: Arithmetic, a: Formula, b: Formula, more: str = "") -> None:
     if a.axes[-1:] != b.axes[-2:-1]:
         raise TileproofError(
             "the axes of a product do not meet",
@@ -84,13 +84,13 @@ class MatMul(Operation):
     error = "e_a |b| + |a| e_b + e_a e_b + (gamma(n, U_F32_RZ) + gamma(n, w)) sum(M_a M_b) + n 2^-149"
     source = "`U_F32_RZ`, `gamma` above"
 
-    def exact(self, m: Any, a: F64, b: F64) -> F64:
+    def exact(self, m: Arithmetic, a: F64, b: F64) -> F64:
         return np.asarray(a @ b)
 
-    def rounded(self, m: Any, a: F64, b: F64) -> Any:
+    def rounded(self, m: Arithmetic, a: F64, b: F64) -> Any:
         return m.accumulate(np.zeros((a.shape[0], b.shape[1])), a, b)
 
-    def bound(self, m: Any, a: Bounded, b: Bounded) -> Sum:
+    def bound(self, m: Arithmetic, a: Bounded, b: Bounded) -> Sum:
         with np.errstate(invalid="ignore", over="ignore"):
             value = a.value @ b.value
             shape = value.shape
@@ -121,7 +121,7 @@ class MatMul(Operation):
             (lambda: _partial(a.value, b.value),),
         )
 
-    def text(self, m: Any, a: Formula, b: Formula) -> Formula:
+    def text(self, m: Arithmetic, a: Formula, b: Formula) -> Formula:
         m.operations.append("matmul")
         _in_print(m, a, b)
         return side_by_side(a, b)
@@ -134,7 +134,7 @@ class Accumulate(Operation):
     error = "that of matmul, over the terms of both products"
     source = "`U_F32_RZ`, `gamma` above"
 
-    def exact(self, m: Any, total: F64, a: F64, b: F64) -> F64:
+    def exact(self, m: Arithmetic, total: F64, a: F64, b: F64) -> F64:
         product = a @ b
         if product.shape == np.shape(total):
             return np.asarray(total + product)
@@ -142,7 +142,7 @@ class Accumulate(Operation):
         result[:, : product.shape[1]] += product
         return result
 
-    def rounded(self, m: Any, total: F64, a: F64, b: F64) -> F64:
+    def rounded(self, m: Arithmetic, total: F64, a: F64, b: F64) -> F64:
         width = b.shape[1]
         start = np.asarray(total)[:, :width].astype(np.float32)
         if m.mma == "tensor-core":
@@ -155,7 +155,7 @@ class Accumulate(Operation):
         result[:, :width] = sums
         return result
 
-    def bound(self, m: Any, total: Sum, a: Bounded, b: Bounded) -> Sum:
+    def bound(self, m: Arithmetic, total: Sum, a: Bounded, b: Bounded) -> Sum:
         more: Sum = m.matmul(a, b)
         width = more.value.shape[1]
 
@@ -185,7 +185,7 @@ class Accumulate(Operation):
                 total.sources + more.sources,
             )
 
-    def text(self, m: Any, total: Formula, a: Formula, b: Formula) -> Formula:
+    def text(self, m: Arithmetic, total: Formula, a: Formula, b: Formula) -> Formula:
         m.operations.append("accumulate")
         _in_print(m, a, b, " in the same accumulator")
         product = side_by_side(a, b)
@@ -206,10 +206,10 @@ class SumOfRows(Operation):
     error = "that of matmul with U_F32; of products that were rounded, theirs with ones"
     source = "`U_F32`, `gamma` above"
 
-    def exact(self, m: Any, a: F64, b: F64 | None = None, products: Form = F32) -> F64:
+    def exact(self, m: Arithmetic, a: F64, b: F64 | None = None, products: Form = F32) -> F64:
         return np.asarray(a.sum(axis=-1) if b is None else np.einsum("...d,...d->...", a, b))
 
-    def rounded(self, m: Any, a: F64, b: F64 | None = None, products: Form = F32) -> F64:
+    def rounded(self, m: Arithmetic, a: F64, b: F64 | None = None, products: Form = F32) -> F64:
         total = np.zeros(a.shape[:-1], np.float32)
         for column in range(a.shape[-1]):
             product = a[..., column] if b is None else a[..., column] * b[..., column]
@@ -217,7 +217,7 @@ class SumOfRows(Operation):
             total = total + product.astype(np.float32)
         return total.astype(np.float64)
 
-    def bound(self, m: Any, a: Bounded, b: Bounded | None = None, products: Form = F32) -> Sum:
+    def bound(self, m: Arithmetic, a: Bounded, b: Bounded | None = None, products: Form = F32) -> Sum:
         b = Bounded(np.ones(a.value.shape)) if b is None else b
         if products != F32:  # of exact operands the product is exact in f64
             with np.errstate(invalid="ignore", over="ignore"):
@@ -246,7 +246,7 @@ class SumOfRows(Operation):
                 (lambda: _partial_of_rows(each),),
             )  # fmt: skip
 
-    def text(self, m: Any, a: Formula, b: Formula | None = None, products: Form = F32) -> Formula:
+    def text(self, m: Arithmetic, a: Formula, b: Formula | None = None, products: Form = F32) -> Formula:
         m.operations.append("rowsum")
         what = "exact products" if products == F32 else f"products rounded to {products.name}"
         what = "terms" if b is None else what
@@ -265,10 +265,10 @@ class SumOfColumns(Composed):
     error = "that of rowsum"
     source = "`U_F32`, `gamma` above"
 
-    def of(self, m: Any, a: Any, b: Any) -> Any:
+    def of(self, m: Arithmetic, a: Any, b: Any) -> Any:
         return m.rowsum(m.transpose(a), m.transpose(b))
 
-    def text(self, m: Any, a: Formula, b: Formula) -> Formula:
+    def text(self, m: Arithmetic, a: Formula, b: Formula) -> Formula:
         m.operations.append("rowsum")
         axis = a.axes[0]
         m.roundings.append(f"f32 accumulation of {axis} products, to nearest, any order")
@@ -291,7 +291,9 @@ class MatMulInSteps(Composed):
     name = "matmul_in_steps"
     error = "that of matmul for each step, of mul, add and round to between"
 
-    def of(self, m: Any, a: Any, b: Any, steps: Any, form: Form, *factors: Any, apart: bool = False) -> Any:
+    def of(
+        self, m: Arithmetic, a: Any, b: Any, steps: Any, form: Form, *factors: Any, apart: bool = False
+    ) -> Any:
         total = None
         number = getattr(steps, "value", steps)
         ends = [i for i in range(1, len(number)) if number[i] != number[i - 1]]
@@ -305,7 +307,14 @@ class MatMulInSteps(Composed):
         return total
 
     def text(
-        self, m: Any, a: Formula, b: Formula, steps: Any, form: Form, *factors: Formula, apart: bool = False
+        self,
+        m: Arithmetic,
+        a: Formula,
+        b: Formula,
+        steps: Any,
+        form: Form,
+        *factors: Formula,
+        apart: bool = False,
     ) -> Formula:
         product: Formula = m.matmul(a, b)
         product = m.mul(*factors, product) if factors else product
@@ -321,12 +330,12 @@ class MatMulOfRun(Composed):
     name = "matmul_of_run"
     error = "that of matmul"
 
-    def of(self, m: Any, a: Any, b: Any, runs: Any, number: int) -> Any:
+    def of(self, m: Arithmetic, a: Any, b: Any, runs: Any, number: int) -> Any:
         at = np.flatnonzero(np.asarray(getattr(runs, "value", runs)) == number)
         run = slice(int(at[0]), int(at[-1]) + 1) if len(at) else slice(0, 0)
         return m.matmul(m.part(a, (slice(None), run)), m.part(b, (run, slice(None))))
 
-    def text(self, m: Any, a: Formula, b: Formula, runs: Formula, number: int) -> Formula:
+    def text(self, m: Arithmetic, a: Formula, b: Formula, runs: Formula, number: int) -> Formula:
         product = m.matmul(a, b)
         plain = f"{product.plain} over {a.axes[-1]} where {runs.plain} is {number}"
         latex = rf"{product.latex}\ [{runs.latex} = {number}]"
@@ -339,14 +348,14 @@ class AddInOrder(Composed):
     name = "add_in_order"
     error = "that of add for each part that is not exactly 0"
 
-    def of(self, m: Any, *parts: Any) -> Any:
+    def of(self, m: Arithmetic, *parts: Any) -> Any:
         total = parts[0]
         for part in parts[1:]:
             if np.any(getattr(part, "value", part)) or np.any(getattr(part, "errors", 0.0)):
                 total = m.add(total, part)  # adding what is exactly 0 rounds nothing
         return total
 
-    def text(self, m: Any, *parts: Formula) -> Formula:
+    def text(self, m: Arithmetic, *parts: Formula) -> Formula:
         total = parts[0]
         for part in parts[1:]:
             total = m.add(total, part)
@@ -359,14 +368,14 @@ class AddToFirstColumns(Composed):
     name = "add_to_first_columns"
     error = "that of add in the columns of b, that of a in the others"
 
-    def of(self, m: Any, a: Any, b: Any) -> Any:
+    def of(self, m: Arithmetic, a: Any, b: Any) -> Any:
         width = b.shape[1]
         if width == a.shape[1]:
             return m.add(a, b)
         some, rest = (m.part(a, (slice(None), one)) for one in (slice(width), slice(width, None)))
         return m.side_by_side(m.add(some, b), rest)
 
-    def text(self, m: Any, a: Formula, b: Formula) -> Formula:
+    def text(self, m: Arithmetic, a: Formula, b: Formula) -> Formula:
         if a.axes == b.axes:
             return m.add(a, b)
         whole = m.add(a, Formula(b.plain, b.latex, a.axes, b.binds))
@@ -379,12 +388,12 @@ class Beside(Operation):
 
     name = "side_by_side"
 
-    def exact(self, m: Any, a: F64, b: F64) -> F64:
+    def exact(self, m: Arithmetic, a: F64, b: F64) -> F64:
         return np.concatenate([a, b], axis=1)
 
     rounded = exact
 
-    def bound(self, m: Any, a: Bounded, b: Bounded) -> Bounded:
+    def bound(self, m: Arithmetic, a: Bounded, b: Bounded) -> Bounded:
         nan = None
         if a.may_be_nan is not None or b.may_be_nan is not None:
             masks = [np.zeros(x.shape, bool) if x.may_be_nan is None else x.may_be_nan for x in (a, b)]
@@ -392,7 +401,7 @@ class Beside(Operation):
         value, error = (np.concatenate(some, axis=1) for some in ((a.value, b.value), (a.errors, b.errors)))
         return Bounded(value, error, nan)
 
-    def text(self, m: Any, a: Formula, b: Formula) -> Formula:
+    def text(self, m: Arithmetic, a: Formula, b: Formula) -> Formula:
         return Formula(f"[{a.plain}, {b.plain}]", rf"\left[{a.latex},\ {b.latex}\right]", a.axes)
 
 
@@ -403,20 +412,20 @@ class ScatterAdd(Operation):
     error = "`spec.numerics.bound_scatter`, below"
     source = "`U_F32`, `F32_MIN_NORMAL` above"
 
-    def exact(self, m: Any, total: F64, rows: npt.NDArray[np.int64], tile: F64) -> F64:
+    def exact(self, m: Arithmetic, total: F64, rows: npt.NDArray[np.int64], tile: F64) -> F64:
         np.add.at(total, rows, tile)
         return total
 
-    def rounded(self, m: Any, total: F64, rows: npt.NDArray[np.int64], tile: F64) -> F64:
+    def rounded(self, m: Arithmetic, total: F64, rows: npt.NDArray[np.int64], tile: F64) -> F64:
         for row, values in zip(rows, tile, strict=True):
             total[row] = round_f32(total[row] + values)
         return total
 
-    def bound(self, m: Any, total: RowSums, rows: npt.NDArray[np.int64], tile: Bounded) -> RowSums:
+    def bound(self, m: Arithmetic, total: RowSums, rows: npt.NDArray[np.int64], tile: Bounded) -> RowSums:
         total.add(rows, tile.value, None if tile.exact else tile.errors)
         return total
 
-    def text(self, m: Any, total: Formula, rows: Formula, tile: Formula) -> Formula:
+    def text(self, m: Arithmetic, total: Formula, rows: Formula, tile: Formula) -> Formula:
         m.operations.append("scatter_add")
         m.roundings.append(
             f"each addition to {total.plain} in global memory to f32, to nearest, any order, subnormals may "

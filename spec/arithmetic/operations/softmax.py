@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from tileproof.spec.arithmetic.forms import F64, Online
 from tileproof.spec.arithmetic.formula import Formula
-from tileproof.spec.arithmetic.operation import Operation
+from tileproof.spec.arithmetic.operation import Arithmetic, Operation
 from tileproof.spec.arithmetic.terms import Bounded, Mask
 from tileproof.spec.numerics import (
     EX2_RELATIVE,
@@ -29,7 +28,7 @@ class LogSumExp2(Operation):
     error = "off by the relative error of the sum of 2^(a - largest), and LG2_ERROR"
     source = "PTX ISA 9.7.3.20, 9.7.3.21; `U_F32`, `gamma` above"
 
-    def exact(self, m: Any, mask: npt.NDArray[np.bool_], a: F64, online: Online) -> F64:
+    def exact(self, m: Arithmetic, mask: npt.NDArray[np.bool_], a: F64, online: Online) -> F64:
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             shown = np.where(mask, a, -np.inf)
             top = shown.max(axis=1, initial=-np.inf)
@@ -38,10 +37,10 @@ class LogSumExp2(Operation):
             total = np.exp2(shown - kept[:, None]).sum(axis=1)
             return np.where(some, kept + np.log2(np.where(some, total, 1.0)), np.inf)
 
-    def rounded(self, m: Any, mask: npt.NDArray[np.bool_], a: F64, online: Online) -> F64:
+    def rounded(self, m: Arithmetic, mask: npt.NDArray[np.bool_], a: F64, online: Online) -> F64:
         return round_f32(self.exact(m, mask, a, online))
 
-    def bound(self, m: Any, mask: Mask, a: Bounded, online: Online) -> Bounded:
+    def bound(self, m: Arithmetic, mask: Mask, a: Bounded, online: Online) -> Bounded:
         with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
             shown = np.where(mask, a.value, -np.inf)
             top = shown.max(axis=1, initial=-np.inf)
@@ -66,7 +65,7 @@ class LogSumExp2(Operation):
             found = np.where(some & np.isfinite(relative), found, np.inf)
             return Bounded(np.where(some, value, np.inf), found, None if some.all() else ~some)
 
-    def text(self, m: Any, mask: Formula, a: Formula, online: Online) -> Formula:
+    def text(self, m: Arithmetic, mask: Formula, a: Formula, online: Online) -> Formula:
         m.operations.append("logsumexp")
         m.roundings.append("the largest subtracted, 2^x by ex2.approx.ftz.f32, f32 sum, lg2, sum to f32")
         latex = rf"\log_2 \sum_{{{mask.latex}}} 2^{{{a.latex}}}"
@@ -80,19 +79,19 @@ class Normalised(Operation):
     error = "((blocks + 1) (EX2_RELATIVE + 2 u) + LG2_ERROR log2(columns) + 4 u) M"
     source = "PTX ISA 9.7.3.20, 9.7.3.21; `U_F32` above"
 
-    def exact(self, m: Any, a: F64, online: Online) -> F64:
+    def exact(self, m: Arithmetic, a: F64, online: Online) -> F64:
         return a
 
     rounded = exact
 
-    def bound(self, m: Any, a: Bounded, online: Online) -> Bounded:
+    def bound(self, m: Arithmetic, a: Bounded, online: Online) -> Bounded:
         columns = max(a.shape[1], 2)
         each = EX2_RELATIVE + online.exp_relative + 2 * U_F32
         relative = (online.blocks(columns) + 1) * each + LG2_ERROR * math.log2(columns) + 4 * U_F32
         with np.errstate(invalid="ignore", over="ignore"):
             return Bounded(a.value, a.errors + relative * a.magnitude_bound, a.may_be_nan)
 
-    def text(self, m: Any, a: Formula, online: Online) -> Formula:
+    def text(self, m: Arithmetic, a: Formula, online: Online) -> Formula:
         m.roundings.append("rescaled at each block of columns, divided by the sum at the end")
         return a
 

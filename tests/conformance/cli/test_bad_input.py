@@ -136,6 +136,39 @@ def test_what_is_no_evidence(folder: Path, given: str, what: str, found: str) ->
     assert what in error["what"] and found in error["found"]
 
 
+@pytest.mark.parametrize("command", ["judge", "gate", "explore"])
+@pytest.mark.parametrize(
+    ("given", "what", "found", "do"),
+    [
+        ("reff.py", "there is no such file", "nothing at this path", "did you mean ref.py?"),
+        ("empty", "this is a folder", "the folder empty holds nothing", ""),
+        ("scale.ptx", "the reference is not a Python file", "PTX", ""),
+        ("scale.json", "the reference is not a Python file", "text that begins with", ""),
+    ],
+)
+def test_a_reference_that_is_something_else(
+    folder: Path, command: str, given: str, what: str, found: str, do: str
+) -> None:
+    error = refused(command, "scale.json", "--expect", given)
+    assert error["what"] == what and found in error["found"] and error["do"] == do
+    assert "FILE.py with a function reference()" in error["expected"]
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (["--stage", "dq"], "did you mean dQ"),
+        (["--policy", "erly"], "did you mean early"),
+        (["--plant", "h64-dq-claered"], "did you mean h64-dq-cleared"),
+        (["--variant", "d_qk=577,h_q=64"], "did you mean d_qk=576,h_q=64"),
+        (["--polcy", "early"], ""),  # click's own sentence about options
+    ],
+)
+def test_a_typo_in_an_option(folder: Path, words: list[str], meant: str) -> None:
+    error = refused("check", "head64", *words)
+    assert meant in error["do"] if meant else "Did you mean" in error["what"]
+
+
 def test_what_is_no_log(folder: Path) -> None:
     assert refused("explain", "broken-log")["found"]
     assert "did you mean head64" in refused("explain", "scale.ptx", "--kernel", "hed64")["do"]

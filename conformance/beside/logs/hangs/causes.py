@@ -188,11 +188,6 @@ def _standing(graph: WaitGraph, root: Wait) -> HangCause:
     return HangCause("snapshot", what, [wait.event.line for wait in waits], 50, fix, None, (root.event.line,))
 
 
-def blamed(hang: LoggedHang) -> Actor | None:
-    """The actor that should have acted, according to the first cause."""
-    return hang.causes[0].culprit
-
-
 _SYNC_RULES: tuple[Callable[[WaitGraph, Wait], HangCause | None], ...] = (
     rules_sync.sync_missing,
     rules_sync.alloc_blocked,

@@ -56,7 +56,7 @@ def draw(
         q, dO = q * factor, dO * factor
     elif outliers == "columns":
         factor = np.exp2(rng.integers(-6, 7, p.d_qk)).astype(np.float32)
-        q, kv = q * factor, kv / factor
+        q, kv = np.asarray(q * factor, np.float32), np.asarray(kv / factor, np.float32)
     else:
         q, kv, o, dO = (
             np.asarray(x * np.float32(2.0 ** int(rng.integers(-4, 5))), np.float32) for x in (q, kv, o, dO)

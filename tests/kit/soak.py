@@ -220,9 +220,9 @@ def grown(every: list[Measured]) -> Iterator[str]:
 
 def soak(seconds: float, seed: int, steps: dict[Step, int]) -> tuple[str, ...]:
     """Run drawn steps for `seconds` and return what is wrong; prints a line for each of 60 parts."""
-    began = time.monotonic()
     draw = random.Random(seed)
     _, expected = reference_launch()
+    began = time.monotonic()
     done: Counter[str] = Counter()
     every: list[Measured] = []
     wrong: list[str] = []

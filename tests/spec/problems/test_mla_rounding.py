@@ -118,3 +118,14 @@ def test_a_token_without_keys_has_no_forward() -> None:
     bound = Evaluation(SparseMlaBwd(rounding=MlaRoundingPlan(forward=True)), inputs, Tiling(64, 1), BOUND)
     assert bound.whole("LSE", 0).value.value.tolist() == [np.inf] * 64
     assert not bound.whole("O", 0).value.value.any()
+
+
+def test_the_steps_of_a_good_polynomial_are_what_it_is_off_by() -> None:
+    power = polynomial(8)
+    assert power.approximation < 2.0**-22 < power.relative
+    x = round_f32(np.random.default_rng(2).uniform(-20, 20, 20_000))
+    off = np.abs(Rounded().exp2(x, power) / np.exp2(x) - 1).max()
+    assert power.approximation < off <= power.relative
+    term = BOUND.exp2(Bounded(x), power)
+    assert (np.abs(Rounded().exp2(x, power) - term.value) <= term.errors).all()
+    assert (term.errors / term.value > power.approximation + 3 * 2.0**-23).all()

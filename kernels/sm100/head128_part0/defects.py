@@ -241,10 +241,10 @@ VALUES: tuple[PlantedDefect, ...] = (
     _edited(
         "scale-in-p",
         "the spec's chain scales P, which S scales again",
-        '_stage("h_q", "B_TOPK", symbol="P", memory="TMEM")(attention.P)',
-        "def P(m: Arithmetic, q: AsBF16, k: AsBF16) -> Any:\n"
-        '    return m.mul(attention.P(m, q, k), m.constant("1/24", 1 / 24))\n'
-        '_stage("h_q", "B_TOPK", symbol="P", memory="TMEM")(P)',
+        'add(*tile, symbol="P", memory="TMEM")(attention.P)',
+        "def P(m: Arithmetic, q: AsOperand, k: AsOperand) -> Any:\n"
+        '        return m.mul(attention.P(m, q, k), m.constant("1/24", 1 / 24))\n'
+        '    add(*tile, symbol="P", memory="TMEM")(P)',
         "P",
         "every tile",
         "N9",

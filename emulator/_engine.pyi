@@ -3,6 +3,7 @@
 from typing import Any
 
 PACKED_INSTR_BYTES: int
+PAGE_BYTES: int
 
 class Ending(RuntimeError): ...
 
@@ -36,7 +37,7 @@ class GridRecord:
 
 def launch(
     program: Program,
-    buffers: list[tuple[int, int, int, int, bool, str]],
+    buffers: list[tuple[int, int, int, int, int, bool, str]],
     grid: tuple[int, int, int],
     block: tuple[int, int, int],
     cluster: tuple[int, int, int],

@@ -8,6 +8,7 @@ import resource
 from pathlib import Path
 
 from tileproof.emulator.errors import LaunchError
+from tileproof.spec.machine.lazy import MAX_BYTES
 from tileproof.spec.machine.limits import RESERVED_SHARED_BYTES
 
 # Where a control group says how many bytes its processes may have, versions 2 and 1.
@@ -44,6 +45,17 @@ def check_room(wanted: int, what: str, where: str = "", held: int = 0) -> None:
         expected=f"at most {most} bytes" + (f", of which {held} are taken" if held else ""),
         found=f"{wanted} bytes",
     )
+
+
+def check_address_space(wanted: int, what: str, where: str = "") -> None:
+    """Raise LaunchError when no process may map `wanted` bytes for `what`, whether it touches them or not."""
+    limits = [resource.getrlimit(kind)[0] for kind in (resource.RLIMIT_AS, resource.RLIMIT_DATA)]
+    most = min([MAX_BYTES, *(limit for limit in limits if limit != resource.RLIM_INFINITY)])
+    if wanted > most:
+        raise LaunchError(
+            f"{what} would take more memory than this process may have",
+            where=where[:80], expected=f"at most {most} bytes of addresses", found=f"{wanted} bytes",
+        )  # fmt: skip
 
 
 def cluster_bytes(ctas: int, threads: int, shared: int, registers: int, local: int) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,15 +28,22 @@ _PLACES = re.compile(r"%(?:smid|nsmid|warpid|nwarpid|gridid|pm\d+(?:_64)?)\b")
 
 
 def certificate(
-    raw: Mapping[str, Any], decoded: Decoded, body: str, findings: tuple[Finding, ...]
+    raw: Mapping[str, Any],
+    decoded: Decoded,
+    body: str,
+    findings: tuple[Finding, ...],
+    chosen: Sequence[int] | None = None,
 ) -> Certificate:
     """Return the certificate of a launch with race checking; `raw` is the engine's result, `body` the PTX of
-    the entry, `findings` all findings, accepted findings included.
+    the entry, `findings` all findings, accepted findings included, `chosen` the clusters that ran (None:
+    all).
     """
     ran = (np.frombuffer(raw["executed"], np.uint8) & 1).tobytes()
     if ran not in decoded.doubts:
         decoded.doubts[ran] = tuple(_by_code(ran, decoded, body))
     doubts = (*from_findings(findings), *_by_engine(raw), *decoded.doubts[ran])
+    if chosen is not None:
+        doubts += (Doubt("truncated", "only chosen clusters of the grid ran"),)
     return Certificate(Obligations(**raw["obligations"]), doubts, raw["sums"], raw["additions"])
 
 

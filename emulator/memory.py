@@ -10,10 +10,12 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
-from tileproof.emulator.budget import check_room
+from tileproof.emulator._engine import PAGE_BYTES
+from tileproof.emulator.budget import check_address_space, check_room
 from tileproof.emulator.errors import LaunchError
 from tileproof.emulator.misuse import instance, whole
 from tileproof.emulator.program import PARAM_WINDOW, SHARED_WINDOW
+from tileproof.spec.machine.lazy import LAZY_BYTES, TooLarge, lazy_filled, lazy_zeros
 
 _BASE = 0x1000_0000_0000
 _GUARD = 1 << 20
@@ -34,6 +36,11 @@ def _data(array: np.ndarray) -> int:
     return int(array.__array_interface__["data"][0])
 
 
+def page_marks(size: int) -> np.ndarray:
+    """A byte for each page of `size` bytes; the engine sets those of the pages that it stores to."""
+    return lazy_zeros(size // PAGE_BYTES + 1, np.uint8)
+
+
 class Buffer:
     """A device buffer. `address`: the device address; `numpy()`: the host array that holds the data."""
 
@@ -44,6 +51,7 @@ class Buffer:
         self.address = address
         self.name = name
         self._written = written
+        self._pages = page_marks(array.nbytes)
         self.writable = writable
 
     @property
@@ -75,6 +83,14 @@ class Buffer:
         self._array.reshape(-1).view(np.uint8)[offset : offset + bytes_.size] = bytes_
         if self._written is not None:
             self._written[offset : offset + bytes_.size] = 1
+        if bytes_.size:
+            self._pages[offset // PAGE_BYTES : (offset + bytes_.size - 1) // PAGE_BYTES + 1] = 1
+
+    def stored(self) -> np.ndarray:
+        """Return the pages that launches and `write` stored to: their numbers, in pages of `PAGE_BYTES` from
+        the begin of the buffer.
+        """
+        return np.flatnonzero(self._pages)
 
     @property
     def tracked(self) -> bool:
@@ -86,12 +102,25 @@ class Buffer:
         for `Memory.buffer`.
         """
         if self._written is None:
-            return np.ones(self._array.shape, dtype=bool)
+            return np.broadcast_to(np.True_, self._array.shape)
         size = self._array.dtype.itemsize
+        if self.bytes >= LAZY_BYTES and PAGE_BYTES % size == 0:
+            return self._written_in_pages(size).reshape(self._array.shape)
         if size in (1, 2, 4, 8):  # compare all bytes of an element at once
             whole = np.frombuffer(b"\1" * size, f"u{size}")[0]
             return (self._written.view(f"u{size}") == whole).reshape(self._array.shape)
         return (self._written.reshape(-1, size) == 1).all(axis=1).reshape(self._array.shape)
+
+    def _written_in_pages(self, size: int) -> np.ndarray:
+        """As `written`, looking at the pages that were stored to only."""
+        assert self._written is not None
+        made = lazy_zeros(self._array.size, bool)
+        whole, each = self.bytes // PAGE_BYTES, PAGE_BYTES // size
+        pages = self._written[: whole * PAGE_BYTES].reshape(whole, each, size)
+        stored = self.stored()[: np.searchsorted(self.stored(), whole)]
+        made[: whole * each].reshape(whole, each)[stored] = (pages[stored] == 1).all(axis=2)
+        made[whole * each :] = (self._written[whole * PAGE_BYTES :].reshape(-1, size) == 1).all(axis=1)
+        return made
 
     def __repr__(self) -> str:
         return f"Buffer({self.name}, {self._array.dtype}{list(self._array.shape)} at {self.address:#x})"
@@ -171,15 +200,18 @@ class Memory:
                 found=f"shape {shape!r:.80}, dtype {dtype!r:.80}", do=str(error)[:200],
             ) from None  # fmt: skip
         _check_kind(kind)
-        held = sum(b.bytes for b in self.buffers)
-        check_room(2 * size * kind.itemsize, f"a buffer of shape {shape!r:.80}", name, held)
+        what = f"a buffer of shape {shape!r:.80}"
+        if size * kind.itemsize < LAZY_BYTES:
+            held = sum(b.bytes for b in self.buffers if b.bytes < LAZY_BYTES)
+            check_room(2 * size * kind.itemsize, what, name, held)
+        else:
+            check_address_space(2 * size * kind.itemsize, what, name)
         try:
-            array = np.empty(shape, dtype=kind)
-        except (TypeError, ValueError, MemoryError) as error:
+            array = lazy_filled(shape, kind, _POISON)
+        except (TypeError, ValueError, TooLarge, MemoryError) as error:
             raise LaunchError("numpy does not make the array of a buffer", found=str(error)[:200]) from None
-        array.reshape(-1).view(np.uint8)[...] = _POISON
         name = instance(name, str, "name") or f"buffer {len(self.buffers)}"
-        written = np.zeros(array.nbytes, dtype=np.uint8)
+        written = lazy_zeros(array.nbytes, np.uint8)
         out = Buffer(array, self._place(array.nbytes, address), name, written, True)
         self.buffers.append(out)
         return out
@@ -202,9 +234,9 @@ class Memory:
         self.buffers.remove(buffer)
 
     @contextlib.contextmanager
-    def in_use(self) -> Iterator[list[tuple[int, int, int, int, bool, str]]]:
+    def in_use(self) -> Iterator[list[tuple[int, int, int, int, int, bool, str]]]:
         """Keep the buffers while a launch uses them: (address, bytes, data pointer, written pointer or 0,
-        writable, name) of each. Buffers that are added later are not of this launch.
+        pointer of page marks, writable, name) of each. Buffers that are added later are not of this launch.
         """
         buffers, key = tuple(self.buffers), object()
         self._launches[key] = os.getpid(), buffers
@@ -214,13 +246,14 @@ class Memory:
             self._launches.pop(key, None)
 
     @staticmethod
-    def _table(buffers: Iterable[Buffer]) -> list[tuple[int, int, int, int, bool, str]]:
+    def _table(buffers: Iterable[Buffer]) -> list[tuple[int, int, int, int, int, bool, str]]:
         return [
             (
                 b.address,
                 b.bytes,
                 _data(b._array),
                 0 if b._written is None else _data(b._written),
+                _data(b._pages),
                 b.writable and b._array.flags.writeable,
                 b.name,
             )

@@ -28,7 +28,7 @@ from tileproof.emulator.program import Decoded
 from tileproof.emulator.ptx import PtxModule, parse_module
 from tileproof.emulator.reach import ProgramView
 from tileproof.emulator.registers import launch_registers, most_asked
-from tileproof.emulator.request import check_shape, check_shared, dimensions
+from tileproof.emulator.request import check_clusters, check_shape, check_shared, dimensions
 from tileproof.emulator.result import Counters, MbarrierBytes, MbarrierInit, RunResult, finding
 from tileproof.emulator.schedule import decisions_of, held_back
 from tileproof.emulator.spelling import Target
@@ -231,6 +231,9 @@ class Module:
             check_room(clusters * each, f"{clusters} clusters at once, as a cooperative grid needs,", entry)
             how, schedule = replace(how, resident=clusters), replace(schedule, initial_clusters=clusters)
             self._workspace[1][...] = self._workspace[1].nbytes, 0
+        chosen = None
+        if how.clusters is not None:
+            chosen = check_clusters(entry, how.clusters, shape.grid, shape.cluster, how.cooperative)
         allowances = accepted(how.allow)
         record, in_flight = _records(grids)
         dynamic = RESERVED_SHARED_BYTES + decoded.static_shared
@@ -266,6 +269,8 @@ class Module:
                     ),
                     1,
                 ),
+                room=host_memory(),
+                clusters=chosen,
                 launch_registers=self._registers(decoded, math.prod(shape.block)),
                 seconds_limit=how.seconds_limit,
                 grid_record=record,
@@ -278,7 +283,7 @@ class Module:
         body = self._parsed.text[decoded.entry.body_start : decoded.entry.body_end]
         return RunResult(
             allowed=allowed,
-            certificate=certificate(raw, decoded, body, everything) if how.races else None,
+            certificate=certificate(raw, decoded, body, everything, chosen) if how.races else None,
             printf=raw["printf"].decode("utf-8", "replace"),
             findings=findings,
             counters=Counters(**raw["counters"]),
@@ -317,12 +322,12 @@ class Module:
             )
         return shape
 
-    def _table(self) -> list[tuple[int, int, int, int, bool, str]]:
+    def _table(self) -> list[tuple[int, int, int, int, int, bool, str]]:
         """Return the variables of the module in the format of `Memory.engine_table`."""
         return [
-            (at, data.nbytes, data.ctypes.data, 0, self._parsed.variables[name].space == "global", name)
+            (at, data.nbytes, data.ctypes.data, 0, 0, self._parsed.variables[name].space == "global", name)
             for name, (at, data) in self._globals.items()
-        ] + [(self._workspace[0], 8, self._workspace[1].ctypes.data, 0, True, "workspace of the grid")]
+        ] + [(self._workspace[0], 8, self._workspace[1].ctypes.data, 0, 0, True, "workspace of the grid")]
 
 
 @contextlib.contextmanager

@@ -37,6 +37,7 @@ class LaunchKeywords(TypedDict, total=False):
     resident: int | None
     outputs: Sequence[Buffer]
     cooperative: bool
+    clusters: Sequence[int] | None
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,8 @@ class LaunchOptions:
     outputs: buffers from `Memory.empty` that the launch must write completely; unwritten bytes are a finding.
     cooperative: all clusters are resident from the start, whatever `resident` is, and the grid has the
         workspace of `cooperative_groups::this_grid().sync()` (%envreg1, %envreg2).
+    clusters: the clusters of the grid that run, by number, x fastest. Default: all. The others never start,
+        as if they had not been reached; what they would have done is not judged.
     """
 
     mma: Literal["fast", "exact"] = "fast"
@@ -82,6 +85,7 @@ class LaunchOptions:
     resident: int | None = None
     outputs: Sequence[Buffer] = ()
     cooperative: bool = False
+    clusters: Sequence[int] | None = None
 
     def check(self, entry: str, schedule: Schedule) -> None:
         """Raise LaunchError unless these options are valid for a launch of `entry` under `schedule`."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Mapping, Sequence
 
 from tileproof.emulator.errors import LaunchError
 from tileproof.emulator.memory import Buffer
-from tileproof.emulator.misuse import MAX_COUNT
+from tileproof.emulator.misuse import MAX_COUNT, whole
 from tileproof.spec.machine.limits import MAX_BLOCK, MAX_GRID, MAX_SHARED_BYTES, MAX_THREADS
 
 MAX_CTAS = 1 << 24
@@ -25,6 +26,24 @@ def dimensions(value: Sequence[int], name: str) -> tuple[int, int, int]:
         )
     x, y, z = (*numbers, 1, 1)[:3]
     return x, y, z
+
+
+def check_clusters(
+    entry: str,
+    chosen: Sequence[int],
+    grid: tuple[int, int, int],
+    cluster: tuple[int, int, int],
+    cooperative: bool,
+) -> list[int]:
+    """Return the numbers of the clusters that run, in order; LaunchError unless the grid has them all."""
+    count = math.prod(grid) // math.prod(cluster)
+    numbers = sorted({whole(one, "clusters", maximum=count - 1, where=entry) for one in chosen})
+    if not numbers or cooperative:
+        raise LaunchError(
+            "a cooperative grid runs whole" if cooperative else "no cluster of the grid is to run",
+            where=entry[:80], found=f"clusters {numbers}",
+        )  # fmt: skip
+    return numbers
 
 
 def check_shape(

@@ -10,17 +10,20 @@ import numpy.typing as npt
 from tileproof.reference.evaluate import Evaluation, Shared
 from tileproof.spec.arithmetic.bound import BOUND
 from tileproof.spec.arithmetic.sums import RowSums
-from tileproof.spec.problems.base import ProblemType, TileCoord, Tiling
+from tileproof.spec.problems.base import ProblemType, TileCoord, Tiling, added_rows
 
 F64 = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Known:
-    """A float64 value and how far a correct kernel's may be from it, of one shape."""
+    """A float64 value and how far a correct kernel's may be from it, of one shape. `rows`: the places along
+    the first axis that are kept, where the others are 0 (None: all).
+    """
 
     value: F64
     error: F64
+    rows: npt.NDArray[np.int64] | None = None
 
 
 def outputs_of(
@@ -38,9 +41,9 @@ def outputs_of(
     own = problem.stages[stage]
     with np.errstate(invalid="ignore", over="ignore"):
         if own.scatter is not None:
-            rows, columns = (problem.size(inputs, axis) for axis in own.output)
-            sums = chain.scatter(stage, RowSums.of(rows, columns))
-            return Known(sums.value, sums.bound())
+            kept = added_rows(problem, inputs, tiling, stage)
+            sums = chain.scatter(stage, RowSums.of(kept, problem.size(inputs, own.output[1])))
+            return Known(sums.value, sums.bound(), kept)
         axes = problem.output(stage)
         shape = tuple(problem.size(inputs, axis) for axis in axes)
         value, error = np.zeros(shape), np.zeros(shape)

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from tileproof.conformance.compare.compare import StageScore, score, within_bound
 from tileproof.conformance.compare.patterns import arrangement
-from tileproof.conformance.compare.rows import touched
 from tileproof.conformance.observe.observation import axes_of, spot
 from tileproof.reference.chain import Known, outputs_of
 from tileproof.reference.evaluate import Shared
@@ -59,25 +58,24 @@ class EndToEnd:
                 continue
             output, known = run_result.outputs[at.parameter], self.known(at.stage)
             value, error = known.value, known.error
+            found, written = output.values, output.written
             some: Any = ...  # what is live, as an index
-            if added_to:
-                some = touched(self.problem, self.inputs, self.tiling, at.stage)
-                live = np.broadcast_to(some[:, None], value.shape)
+            if known.rows is not None:
+                live = np.broadcast_to(np.True_, value.shape)
+                found, written = found[known.rows], written[known.rows]
             else:  # elements of no group are nobody's (`surplus_writes`)
                 live = np.zeros(value.shape, bool)
                 for group in self.problem.groups(self.inputs, self.tiling):
                     coord = TileCoord(group, None, None)
                     live[self.problem.place(self.inputs, self.tiling, coord, tuple(axes_of(at)))] = True
                 some = ... if live.all() else live
-            right = within_bound(output.values, value, error)
+            right = within_bound(found, value, error)
             if not right.all():
                 right |= np.isinf(error) & ~np.isnan(value)
-            wrong = live & ~(output.written & right)
-            scores[SCORE.format(stage=at.stage)] = score(
-                output.values[some], output.written[some], value[some], error[some]
-            )
+            wrong = live & ~(written & right)
+            scores[SCORE.format(stage=at.stage)] = score(found[some], written[some], value[some], error[some])
             if wrong.any():
-                findings.append(_finding(plan, self.inputs, at, output.values, value, error, wrong, build))
+                findings.append(_finding(plan, self.inputs, at, found, known, wrong, build))
         return scores, findings
 
 
@@ -86,13 +84,14 @@ def _finding(
     inputs: Any,
     at: OutputObservation,
     found: np.ndarray,
-    value: np.ndarray,
-    error: np.ndarray,
+    known: Known,
     wrong: np.ndarray,
     build: str,
 ) -> Finding:
     place = tuple(int(i) for i in np.argwhere(wrong)[0])
-    seen = spot(plan, inputs, at, wrong, build)
+    rows = known.rows
+    element = place if rows is None else (int(rows[place[0]]), *place[1:])
+    seen = spot(plan, inputs, at, element, build)
     # The matrix, or the vector, of the last axes that holds the element.
     plane = wrong[place[: -(1 if seen.column is None else 2)]]
     plane = plane.reshape(plane.shape[0], -1)
@@ -100,12 +99,18 @@ def _finding(
         "chain",
         f"output {at.parameter} is not what the whole chain gives",
         problem=replace(seen, k_block=None),
-        expected=float(value[place]),
+        expected=float(known.value[place]),
         found=float(found[place]),
-        bound=float(error[place]),
+        bound=float(known.error[place]),
         wrong=int(wrong.sum()),
         elements=int(wrong.size),
         pattern=arrangement(
-            plane, rows_first=0, cols_first=0, units=seen.axes, part=plan.problem.faults.part
+            plane,
+            rows_first=0,
+            cols_first=0,
+            units=seen.axes,
+            part=plan.problem.faults.part,
+            numbers=rows,
+            count=0 if rows is None else plan.problem.size(inputs, axes_of(at)[0]),
         ),
     )

@@ -28,20 +28,25 @@ def arrangement(
     units: tuple[str, str],
     ctas: int = 1,
     part: Part = _nameless,
+    numbers: npt.NDArray[np.int64] | None = None,
+    count: int = 0,
 ) -> str:
     """Words for the mask `wrong` [rows, cols], whose element (0, 0) is number `rows_first`, `cols_first` of
-    `units`; `part` names parts of an axis.
+    `units`; `part` names parts of an axis. `numbers`: the rows of the mask are these of `count` rows, and
+    nothing is wrong in the others.
     """
-    if wrong.all():
+    count = count if numbers is not None else wrong.shape[0]
+    if wrong.all() and count == wrong.shape[0]:
         return "the whole tile"
     rows, cols = np.flatnonzero(wrong.any(axis=1)), np.flatnonzero(wrong.any(axis=0))
     dense = wrong[np.ix_(rows, cols)].mean()
-    row_words = axis_words(rows, wrong.shape[0], rows_first, units[0], ctas, part)
+    named = rows if numbers is None else numbers[rows]
+    row_words = axis_words(named, count, rows_first, units[0], ctas, part)
     if wrong.shape[1] == 1:
         return row_words
     column_words = axis_words(cols, wrong.shape[1], cols_first, units[1], ctas, part)
     filled = "" if dense == 1.0 else f" ({percent(dense)} of the elements there)"
-    if rows.size == wrong.shape[0]:
+    if rows.size == count:
         return f"{column_words}, all {plural(units[0])}{filled}"
     if cols.size == wrong.shape[1]:
         return f"{row_words}, all {plural(units[1])}{filled}"

@@ -30,11 +30,19 @@ def outputs_differ(
     """
     findings = []
     for at in outputs:
-        one, two = (seen.outputs[at.parameter].values for seen in (first, second))
+        one, two = (seen.outputs[at.parameter] for seen in (first, second))
         own = next((rows for rows in sums if rows.at == at), None)
-        differ = differing(one, two, None if own is None else 2 * own.sums.bound())
+        rows = None  # that may differ, of rows that tiles are added to
+        if own is not None:
+            rows = np.unique(np.concatenate([own.sums.rows, one.rows_stored(), two.rows_stored()]))
+        a, b = (out.values if rows is None else out.values[rows] for out in (one, two))
+        bound = None
+        if own is not None and rows is not None:
+            bound = np.zeros(a.shape)
+            bound[np.searchsorted(rows, own.sums.rows)] = 2 * own.sums.bound()
+        differ = differing(a, b, bound)
         if differ.any():
-            findings.append(_finding(plan, inputs, at, one, two, differ, what))
+            findings.append(_finding(plan, inputs, at, a, b, differ, what, rows))
     return findings
 
 
@@ -59,12 +67,14 @@ def _finding(
     two: npt.NDArray[np.generic],
     differ: npt.NDArray[np.bool_],
     what: str,
+    rows: npt.NDArray[np.int64] | None,
 ) -> Finding:
     place = tuple(int(i) for i in np.argwhere(differ)[0])
+    element = place if rows is None else (int(rows[place[0]]), *place[1:])
     return Finding(
         "disagree",
         f"output {at.parameter} of the production build is not what {what} gives",
-        problem=spot(plan, inputs, at, differ, "production"),
+        problem=spot(plan, inputs, at, element, "production"),
         expected=float(one[place]),
         found=float(two[place]),
         wrong=int(differ.sum()),

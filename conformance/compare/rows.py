@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -15,12 +14,14 @@ from tileproof.conformance.compare.patterns import arrangement
 from tileproof.conformance.compare.scattered import Contribution, explain_scatter
 from tileproof.conformance.observe.observation import axes_of
 from tileproof.conformance.observe.tiles import F64, Chain
+from tileproof.kernels.launch.contents import Filled, PatternRows
 from tileproof.kernels.launch.model import LaunchFile
 from tileproof.spec.arithmetic.sums import RowSums
 from tileproof.spec.machine.finding import Finding, ProblemPlace
-from tileproof.spec.machine.run_result import Output, RunResult
+from tileproof.spec.machine.lazy import LAZY_BYTES
+from tileproof.spec.machine.run_result import PAGE_BYTES, Output, RunResult, rows_in_pages
 from tileproof.spec.plan import KernelPlan, OutputObservation
-from tileproof.spec.problems.base import ProblemType, TileCoord, Tiling, tiling_of
+from tileproof.spec.problems.base import ProblemType, TileCoord, added_rows, tiling_of
 
 SCORE = "{stage} rows"
 # Subnormals, which red.add flushes, NaNs with payloads, quiet and signalling, -0, -inf, 1.
@@ -30,6 +31,7 @@ CANARIES = np.array(
 
 PARTS = (256, 128, 64, 32)  # columns of a part of a tile, one of two
 
+I64 = npt.NDArray[np.int64]
 Send = Callable[[npt.NDArray[np.int64]], npt.NDArray[np.int64]]
 
 
@@ -53,21 +55,27 @@ def accumulated(plan: KernelPlan) -> list[OutputObservation]:
     ]
 
 
-def touched(problem: ProblemType, inputs: Any, tiling: Tiling, stage: str) -> npt.NDArray[np.bool_]:
-    """``bool [rows]``: which rows of the stage's output some tile is added to."""
-    found = np.zeros(problem.size(inputs, problem.stages[stage].output[0]), dtype=bool)
-    for group in problem.groups(inputs, tiling):
-        rows, live = problem.rows(inputs, tiling, group, stage)
-        found[rows[live]] = True
-    return found
+def canaries(rows: I64, columns: int) -> npt.NDArray[np.uint32]:
+    """Words for these rows of an output that any addition, even of zero, and any store would change somewhere
+    in a row.
+    """
+    repeated = np.resize(CANARIES, columns + CANARIES.size)
+    by_phase = np.stack([repeated[n : n + columns] for n in range(CANARIES.size)])
+    return np.asarray(by_phase[rows * columns % CANARIES.size])
 
 
-@lru_cache(maxsize=8)
-def canaries(shape: tuple[int, ...]) -> npt.NDArray[np.uint32]:
-    """Words that any addition, even of zero, and any store would change somewhere in a row."""
-    words = np.resize(CANARIES, shape)
-    words.flags.writeable = False
-    return words
+def watched(keys: I64, count: int, row_bytes: int) -> I64:
+    """The rows that hold canaries: those to which no tile is added, `keys` being the others of `count` rows.
+
+    Of a large output only those that share a page with a row of `keys`: the driver shows the pages that were
+    stored to, so that any store to another page is seen without reading it.
+    """
+    if count * row_bytes < LAZY_BYTES:
+        near = np.arange(count)
+    else:
+        ends = keys * row_bytes, (keys + 1) * row_bytes - 1
+        near = rows_in_pages(np.unique(np.concatenate(ends) // PAGE_BYTES), row_bytes, count)
+    return np.setdiff1d(near, keys, assume_unique=True)
 
 
 def plant_canaries(plan: KernelPlan, inputs: Any, launch: LaunchFile) -> LaunchFile:
@@ -75,11 +83,13 @@ def plant_canaries(plan: KernelPlan, inputs: Any, launch: LaunchFile) -> LaunchF
     kernel's own host code clears keep their zeros.
     """
     for at in accumulated(plan):
-        first = launch.buffer(at.parameter).elements(launch.folder)
-        if first is not None and not at.cleared:
-            unselected = ~touched(plan.problem, inputs, tiling_of(plan), at.stage)
-            first.view(np.uint32)[unselected] = canaries(first.shape)[unselected]
-            launch = launch.with_array(at.parameter, first)
+        buffer = launch.buffer(at.parameter)
+        if buffer.content == Filled(0) and not at.cleared:
+            count = buffer.shape[0]
+            keys = added_rows(plan.problem, inputs, tiling_of(plan), at.stage)
+            rows = watched(keys, count, buffer.bytes // count)
+            content = PatternRows(tuple(rows.tolist()), CANARIES.tobytes())
+            launch = launch.with_content(at.parameter, content)
     return launch
 
 
@@ -98,19 +108,19 @@ def judge_rows(
 def _judge(
     plan: KernelPlan, chain: Chain, at: OutputObservation, output: Output, build: str, explain: bool
 ) -> Rows:
-    keys = touched(chain.problem, chain.inputs, chain.tiling, at.stage)
     sums = row_sums(chain, at.stage)
     with np.errstate(invalid="ignore"):
         bound = sums.bound()
     infinite = bool(np.isinf(sums.value).any())
-    wrong = ~(output.written & within_bound(output.values, sums.value, bound, infinite))
-    wrong[~keys] = False
-    findings = list(_written_elsewhere(chain.problem, at, output, keys, build))
+    found, written = output.values[sums.rows], output.written[sums.rows]
+    wrong = ~(written & within_bound(found, sums.value, bound, infinite))
+    findings = list(_written_elsewhere(chain.problem, at, output, sums.rows, build))
     if wrong.any():
-        cause = _cause(chain, at.stage, output, sums, wrong) if explain else ""
-        findings.append(_wrong(chain.problem, at, output, sums, bound, wrong, build, cause))
-    counted = score(output.values[keys], output.written[keys], sums.value[keys], bound[keys])
-    return Rows(at, sums, tuple(findings), counted)
+        cause = _cause(chain, at.stage, found, sums, wrong) if explain else ""
+        findings.append(
+            _wrong(chain.problem, at, found, sums, bound, wrong, build, cause, len(output.values))
+        )
+    return Rows(at, sums, tuple(findings), score(found, written, sums.value, bound))
 
 
 def _contributions(chain: Chain, stage: str) -> Iterator[tuple[TileCoord, Any, F64 | None]]:
@@ -138,8 +148,8 @@ def row_sums(
 
     `behind`: the rows are those of so many k-blocks before (the first k-block's at least).
     """
-    rows, columns = (chain.problem.size(chain.inputs, axis) for axis in chain.stage(stage).output)
-    sums = RowSums.of(rows, columns)
+    kept = added_rows(chain.problem, chain.inputs, chain.tiling, stage)
+    sums = RowSums.of(kept, chain.problem.size(chain.inputs, chain.stage(stage).output[1]))
     for coord, value, error in _contributions(chain, stage):
         if ctas is not None and coord.cta not in ctas:
             continue
@@ -170,26 +180,44 @@ def _rows_of(
 
 
 def _written_elsewhere(
-    problem: ProblemType, at: OutputObservation, output: Output, keys: npt.NDArray[np.bool_], build: str
+    problem: ProblemType, at: OutputObservation, output: Output, keys: I64, build: str
 ) -> Iterator[Finding]:
-    """A finding when a row that no tile is added to does not hold the bits that it held before the launch."""
-    bits, before = output.values.view(np.uint32), canaries(output.values.shape)
-    before = np.zeros_like(before) if at.cleared else before
-    changed = (bits != before) & ~keys[:, None]
-    if changed.any():
-        row, column = (int(i) for i in np.argwhere(changed)[0])
-        yield Finding(
-            "surplus",
-            f"a row of {at.parameter} that {problem.unselected} was written",
-            problem=_row_place(problem, at, build, row, column),
-            wrong=int(changed.sum()),
-            elements=int(changed.size),
-            pattern=arrangement(
-                changed, rows_first=0, cols_first=0, units=("row", "column"), part=problem.faults.part
-            ),
-            cause=f"{before[row, column]:#010x} became {bits[row, column]:#010x}"
-            + ("" if at.cleared else ": an added zero flushes subnormals and quiets NaNs"),
+    """A finding when a row that no tile is added to does not hold the bits that it held before the launch, or
+    a page was stored to that holds no row of `keys`.
+    """
+    count, columns = output.values.shape
+    held = watched(keys, count, output.values.itemsize * columns)
+    others = np.setdiff1d(output.rows_stored(), keys, assume_unique=True)
+    bits, before = output.values[others].view(np.uint32), np.zeros((others.size, columns), np.uint32)
+    planted = np.isin(others, held, assume_unique=True)
+    if not at.cleared:
+        before[planted] = canaries(others[planted], columns)
+    changed = bits != before
+    seen = output.stored is not None and not at.cleared
+    zeros = ~planted if seen else np.zeros(others.size, bool)
+    if not (changed.any() or zeros.any()):
+        return
+    place, column = (int(i) for i in np.argwhere(changed if changed.any() else zeros[:, None])[0])
+    yield Finding(
+        "surplus",
+        f"a row of {at.parameter} that {problem.unselected} was written",
+        problem=_row_place(problem, at, build, int(others[place]), column),
+        wrong=int(changed.sum()),
+        elements=count * columns,
+        pattern=arrangement(
+            changed,
+            rows_first=0,
+            cols_first=0,
+            units=("row", "column"),
+            part=problem.faults.part,
+            numbers=others,
+            count=count,
         )
+        if changed.any()
+        else "zeros were stored or added there",
+        cause=f"{before[place, column]:#010x} became {bits[place, column]:#010x}"
+        + ("" if at.cleared else ": an added zero flushes subnormals and quiets NaNs"),
+    )
 
 
 def _row_place(
@@ -202,25 +230,32 @@ def _row_place(
 def _wrong(
     problem: ProblemType,
     at: OutputObservation,
-    output: Output,
+    found: npt.NDArray[Any],
     sums: RowSums,
     bound: F64,
     wrong: npt.NDArray[np.bool_],
     build: str,
     cause: str,
+    count: int,
 ) -> Finding:
     row, column = (int(i) for i in np.argwhere(wrong)[0])
     return Finding(
         "value",
         f"rows of {at.parameter} are not the sums of the kernel's own {at.stage} tiles",
-        problem=_row_place(problem, at, build, row, column),
+        problem=_row_place(problem, at, build, int(sums.rows[row]), column),
         expected=float(sums.value[row, column]),
-        found=float(output.values[row, column]),
+        found=float(found[row, column]),
         bound=float(bound[row, column]),
         wrong=int(wrong.sum()),
-        elements=int(wrong.size),
+        elements=count * wrong.shape[1],
         pattern=arrangement(
-            wrong, rows_first=0, cols_first=0, units=("row", "column"), part=problem.faults.part
+            wrong,
+            rows_first=0,
+            cols_first=0,
+            units=("row", "column"),
+            part=problem.faults.part,
+            numbers=sums.rows,
+            count=count,
         ),
         cause=cause,
     )
@@ -229,37 +264,40 @@ def _wrong(
 def _cause(
     chain: Chain,
     stage: str,
-    output: Output,
+    values: npt.NDArray[Any],
     sums: RowSums,
     wrong: npt.NDArray[np.bool_],
 ) -> str:
     """Which known mistake of a scatter gives the values found in every wrong row."""
     with np.errstate(invalid="ignore"):  # signalling NaNs among the canaries
-        found = output.values.astype(np.float64)
+        found = values.astype(np.float64)
     if not found[wrong].any():
         return "nothing was added there"
     columns = np.flatnonzero(wrong.any(axis=0))
-    rows = touched(chain.problem, chain.inputs, chain.tiling, stage)
     for words, value, bound in _scatter_faults(chain, stage, sums):
         with np.errstate(invalid="ignore"):
             fits = np.abs(found - value) <= bound
-        if fits[np.ix_(rows, columns)].all():
+        if fits[:, columns].all():
             return words
     word = chain.problem.words.get(chain.problem.walked, "row")
     with np.errstate(invalid="ignore"):
-        residual, bound, own = found - sums.value, sums.bound(), _of_rows(chain, stage)
+        residual, bound, own = found - sums.value, sums.bound(), _of_rows(chain, stage, sums.rows)
     return explain_scatter(own, residual, bound, wrong, word) or explain_additions(
         own, residual, bound, wrong, word
     )
 
 
-def _of_rows(chain: Chain, stage: str) -> list[Contribution]:
-    """What each tile row adds, and where to."""
+def _of_rows(chain: Chain, stage: str, rows: I64) -> list[Contribution]:
+    """What each tile row adds, and to which of `rows`, by place."""
     found = []
     for coord, value, _ in _contributions(chain, stage):
         index, live = _rows_of(chain, stage, coord)
         found += [
-            Contribution(slot, int(index[slot]) if live[slot] else -1, value[slot].astype(np.float64))
+            Contribution(
+                slot,
+                int(np.searchsorted(rows, index[slot])) if live[slot] else -1,
+                value[slot].astype(np.float64),
+            )
             for slot in range(len(index))
         ]
     return found

@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-import numpy as np
 from tileproof.conformance.drivers.driver import ALL, Capabilities
 from tileproof.conformance.drivers.names import PlanNames, code_place
 from tileproof.conformance.drivers.plan_names import barrier_at, barrier_name, k_block, role_of
 from tileproof.conformance.launches.modules import load
-from tileproof.conformance.launches.placing import dynamic_begin
+from tileproof.conformance.launches.placing import dynamic_begin, outcome
 from tileproof.conformance.launches.running import execute
 from tileproof.emulator import (
     Buffer,
@@ -130,11 +129,8 @@ def _run(launch: LaunchFile, plan: KernelPlan, schedule: Schedule, **how: Any) -
 
 
 def outputs_of(launch: LaunchFile, buffers: Mapping[str, Buffer]) -> dict[str, Output]:
-    """Copies of the buffers that are an outcome of the launches."""
-    names = (outcome.name for outcome in launch.outcomes)
-    return {
-        name: Output(np.array(buffers[name].numpy()), np.array(buffers[name].written())) for name in names
-    }
+    """The buffers that are an outcome of the launches, which were made for this run."""
+    return {one.name: outcome(buffers[one.name]) for one in launch.outcomes}
 
 
 def launch_on(

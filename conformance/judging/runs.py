@@ -9,13 +9,13 @@ from typing import Any, Literal
 
 from tileproof.conformance.judging.stages import captured
 from tileproof.conformance.launches.modules import LoadedModule
-from tileproof.conformance.launches.placing import Arrays, symbols_of, taps_of
+from tileproof.conformance.launches.placing import Arrays, outcome, symbols_of, taps_of
 from tileproof.conformance.launches.running import execute
 from tileproof.emulator import Allow, Finding, Schedule
 from tileproof.emulator.causes import divide
 from tileproof.kernels.launch.model import KernelLaunch, LaunchFile
 from tileproof.spec.machine.certificate import merged_certificate
-from tileproof.spec.machine.run_result import Counters, Output, RunResult
+from tileproof.spec.machine.run_result import Counters, RunResult
 
 
 @dataclass(frozen=True)
@@ -68,9 +68,7 @@ def run_once(
     refused, accepted = divide(placed.found, allow)
     judged = [buffer.name for buffer in launch.buffers if buffer.judged and buffer.name not in placed.freed]
     return RunResult(
-        outputs={
-            name: Output(placed.buffers[name].numpy(), placed.buffers[name].written()) for name in judged
-        },
+        outputs={name: outcome(placed.buffers[name]) for name in judged},
         captures=tuple(capture for result in results for capture in result.captures),
         findings=(*_numbered([result.findings for result in results], len(results)), *refused),
         printf="".join(result.printf for result in results),

@@ -37,7 +37,15 @@ from tileproof.kernels.launch.arguments import (
     StructArgument,
     TensorMapArgument,
 )
-from tileproof.kernels.launch.contents import ArrayContent, dtype_of, elements
+from tileproof.kernels.launch.contents import (
+    ArrayContent,
+    BufferContent,
+    Filled,
+    PatternRows,
+    Unwritten,
+    dtype_of,
+    elements,
+)
 from tileproof.kernels.launch.events import BufferRead
 from tileproof.kernels.launch.model import (
     BufferCopy,
@@ -54,8 +62,21 @@ from tileproof.kernels.launch.model import (
 )
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.limits import RESERVED_SHARED_BYTES
+from tileproof.spec.machine.run_result import Output
 
 Arrays = Mapping[str, npt.NDArray[Any]]
+
+
+def _lazy(content: BufferContent) -> bool:
+    """Whether a content takes memory only where it is touched, or has it already."""
+    if isinstance(content, Filled):
+        return content.value == 0
+    return isinstance(content, Unwritten | PatternRows | ArrayContent)
+
+
+def outcome(buffer: Buffer) -> Output:
+    """What a buffer holds, which of it was written, and where launches stored to it; nothing is copied."""
+    return Output(buffer.numpy(), buffer.written(), buffer.stored())
 
 
 class PlacedLaunch:
@@ -68,7 +89,8 @@ class PlacedLaunch:
         self, launch: LaunchFile, modules: Mapping[str, LoadedModule], instead: Arrays | None = None
     ) -> None:
         self.launch, self.modules = launch, modules
-        check_room(sum(buffer.bytes for buffer in launch.buffers), "the buffers of the launch", launch.name)
+        dense = (buffer for buffer in launch.buffers if not _lazy(buffer.content))
+        check_room(sum(buffer.bytes for buffer in dense), "the buffers of the launch", launch.name)
         self.memory = Memory()
         for module in modules.values():
             module.module.reset()  # an earlier run may have written its variables

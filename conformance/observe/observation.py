@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import ml_dtypes
 import numpy as np
-import numpy.typing as npt
 from tileproof.conformance.observe.capture import captured_tiles
 from tileproof.conformance.observe.partial import partial_tiles
 from tileproof.conformance.observe.tiles import StageTile
@@ -91,7 +90,7 @@ def surplus_writes(
         yield Finding(
             "surplus",
             f"output {at.parameter} was written where the walk has no tile",
-            problem=spot(plan, inputs, at, rest, build),
+            problem=spot(plan, inputs, at, np.argwhere(rest)[0], build),
             wrong=int(rest.sum()),
             elements=int(rest.size),
             pattern="elements beyond the last k-block",
@@ -99,13 +98,13 @@ def surplus_writes(
 
 
 def spot(
-    plan: KernelPlan, inputs: Any, at: OutputObservation, mask: npt.NDArray[np.bool_], build: str
+    plan: KernelPlan, inputs: Any, at: OutputObservation, element: Iterable[int], build: str
 ) -> ProblemPlace:
-    """The first element that `mask` marks of an output: its tile where it lies in one, and its place along
-    the last two axes.
+    """An element of an output by its index: its tile where it lies in one, and its place along the last two
+    axes.
     """
     problem, tiling, axes = plan.problem, tiling_of(plan), tuple(axes_of(at))
-    index = [int(i) for i in np.argwhere(mask)[0]]
+    index = [int(i) for i in element]
     stage = problem.stages[at.stage]
     here = ProblemPlace(at.stage, build, unit=problem.unit, tile=at.parameter)
     found = None if stage.output == axes else locate(problem, inputs, tiling, at.stage, axes, index)

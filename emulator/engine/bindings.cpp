@@ -138,7 +138,8 @@ void end_launches() {
 
 py::dict launch(
     const Program& program,
-    const std::vector<std::tuple<uint64_t, uint64_t, uint64_t, uint64_t, bool, std::string>>& buffers,
+    const std::vector<std::tuple<uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, bool, std::string>>&
+        buffers,
     const std::tuple<uint32_t, uint32_t, uint32_t>& grid,
     const std::tuple<uint32_t, uint32_t, uint32_t>& block,
     const std::tuple<uint32_t, uint32_t, uint32_t>& cluster, uint32_t dynamic_shared, py::bytes params,
@@ -147,16 +148,18 @@ py::dict launch(
     const std::vector<std::tuple<std::string, uint32_t, bool, int32_t, int32_t, uint32_t, uint32_t>>& taps,
     uint64_t trace_limit, bool path, bool races, const py::dict& schedule, int32_t launch_registers,
     bool grant_claims, const std::optional<std::vector<std::tuple<std::string, int, bool>>>& strict,
-    double seconds_limit, uint32_t resident, const std::vector<uint64_t>& outputs, GridRecord* grid_record,
-    const std::vector<std::pair<GridRecord*, int32_t>>& in_flight) {
+    double seconds_limit, uint32_t resident, uint64_t room,
+    const std::optional<std::vector<uint32_t>>& clusters, const std::vector<uint64_t>& outputs,
+    GridRecord* grid_record, const std::vector<std::pair<GridRecord*, int32_t>>& in_flight) {
   const Running counted;
   GlobalMemory memory;
-  for (const auto& [address, size, data, written, writable, name] : buffers) {
+  for (const auto& [address, size, data, written, pages, writable, name] : buffers) {
     GlobalBuffer b;
     b.address = address;
     b.size = size;
     b.data = reinterpret_cast<uint8_t*>(data);
     b.written = reinterpret_cast<uint8_t*>(written);
+    b.pages = reinterpret_cast<uint8_t*>(pages);
     b.writable = writable;
     b.name = name;
     memory.add(b);
@@ -180,6 +183,8 @@ py::dict launch(
       c.weights[code] = {static_cast<Severity>(severity), stops};
   c.launch_registers = launch_registers;
   c.resident = resident;
+  c.room = room;
+  c.clusters = clusters;
   c.outputs = outputs;
   c.grid_record = grid_record;
   for (const auto& [grid, how] : in_flight) c.in_flight.emplace_back(grid, static_cast<InFlight>(how));
@@ -429,8 +434,9 @@ PYBIND11_MODULE(_engine, m) {
         py::arg("instruction_limit"), py::arg("taps"), py::arg("trace_limit"), py::arg("path"),
         py::arg("races"), py::arg("schedule") = py::dict(), py::arg("launch_registers") = 0,
         py::arg("grant_claims") = false, py::arg("strict") = py::none(), py::arg("seconds_limit") = 0.0,
-        py::arg("resident") = 1, py::arg("outputs") = std::vector<uint64_t>{},
-        py::arg("grid_record") = nullptr, py::arg("in_flight") = py::list());
+        py::arg("resident") = 1, py::arg("room") = ~uint64_t{0}, py::arg("clusters") = py::none(),
+        py::arg("outputs") = std::vector<uint64_t>{}, py::arg("grid_record") = nullptr,
+        py::arg("in_flight") = py::list());
   m.def("handlers", &handler_ids, "Handler names and their numbers.");
   m.def("set_mma_rules", &set_mma_rules, "Hands over spec.machine.descriptor_rules.");
   m.def(
@@ -442,6 +448,7 @@ PYBIND11_MODULE(_engine, m) {
       py::arg("a_in_tmem") = false);
   m.def("wrong_matrix", &wrong_matrix, py::arg("word"), py::kw_only(), py::arg("transposed_tf32") = false);
   m.attr("PACKED_INSTR_BYTES") = sizeof(PackedInstr);
+  m.attr("PAGE_BYTES") = kPageBytes;
   // For tests against spec/machine:
   m.def(
       "tensor_core_block",

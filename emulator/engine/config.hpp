@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <unordered_map>
@@ -90,11 +91,14 @@ struct Config {
   bool races = false;                           // check happens-before
   bool strict = false;                          // the ISA by the letter
   std::unordered_map<std::string, Weight> weights;  // of codes that weigh otherwise then
-  bool grant_claims = false;            // clusterlaunchcontrol requests succeed while clusters wait
-  int32_t launch_registers = 0;         // of a thread, 0: not fixed
-  double seconds_limit = 0;             // of a launch; 0: none
-  std::function<bool()> interrupted;    // whether Python has a signal; may be empty
-  uint32_t resident = 1;                // clusters at once, at most
+  bool grant_claims = false;          // clusterlaunchcontrol requests succeed while clusters wait
+  int32_t launch_registers = 0;       // of a thread, 0: not fixed
+  double seconds_limit = 0;           // of a launch; 0: none
+  std::function<bool()> interrupted;  // whether Python has a signal; may be empty
+  uint32_t resident = 1;              // clusters at once, at most
+  uint64_t room = ~uint64_t{0};       // bytes of the host that stores to global memory may take
+  // Clusters of the grid that run, by number, x fastest; the others are left out.
+  std::optional<std::vector<uint32_t>> clusters;
   std::vector<uint64_t> outputs;        // addresses of buffers that the launch must write whole
   GridRecord* grid_record = nullptr;    // what this launch does in global memory is kept there
   std::vector<InFlightGrid> in_flight;  // earlier grids that may not have completed

@@ -47,9 +47,15 @@ Engine::~Engine() = default;
 void Engine::run() {
   std::deque<Dim3>& firsts = clusters_;
   const Dim3 g = config.grid, c = config.cluster;
-  for (uint32_t z = 0; z < g.z; z += c.z)
-    for (uint32_t y = 0; y < g.y; y += c.y)
-      for (uint32_t x = 0; x < g.x; x += c.x) firsts.push_back({x, y, z});
+  if (config.clusters) {
+    const uint32_t across = g.x / c.x, down = g.y / c.y;
+    for (const uint32_t n : *config.clusters)
+      firsts.push_back({n % across * c.x, n / across % down * c.y, n / across / down * c.z});
+  } else {
+    for (uint32_t z = 0; z < g.z; z += c.z)
+      for (uint32_t y = 0; y < g.y; y += c.y)
+        for (uint32_t x = 0; x < g.x; x += c.x) firsts.push_back({x, y, z});
+  }
   // The order of clusters is unspecified in CUDA, and so is which run at once: a random environment shuffles
   // them, and starts up to three together. Otherwise the next one starts when those that run only wait for
   // it, or are over.
@@ -328,6 +334,10 @@ Engine::Ran Engine::run_split(Warp& w, size_t index, uint32_t most, bool consult
 
 void Engine::look_at_the_clock(const Origin& at) {
   next_look_ = looks_ + 1024;
+  if (memory.taken() > config.room && !stopped) {
+    fault("memory-limit", "the launch stores to more global memory than this machine has for it", at);
+    return;
+  }
   switch (watch_.look()) {
     case Watch::Verdict::GoOn:
       return;

@@ -11,13 +11,18 @@
 
 namespace tileproof {
 
+constexpr int kPageBits = 12;
+constexpr uint64_t kPageBytes = 1 << kPageBits;
+
 struct GlobalBuffer {
   uint64_t address = 0;
   uint64_t size = 0;
   uint8_t* data = nullptr;
   uint8_t* written = nullptr;  // one per byte, null when the buffer began initialised
+  uint8_t* pages = nullptr;    // one per page: whether something was stored in it; null: nobody asks
   bool writable = true;
-  bool stored = false;  // the launch wrote to it
+  bool stored = false;         // the launch wrote to it
+  uint64_t touched_pages = 0;  // pages in which this launch was the first to store
   std::string name;
 
   // Whether all bytes of a range inside the buffer were written; and marks them so.
@@ -25,6 +30,11 @@ struct GlobalBuffer {
   void mark(uint64_t at, size_t n) {
     stored = true;
     if (written) std::memset(written + (at - address), kValid, n);
+    if (!pages) return;
+    for (uint64_t page = (at - address) >> kPageBits; page <= (at - address + n - 1) >> kPageBits; ++page) {
+      touched_pages += !pages[page];
+      pages[page] = 1;
+    }
   }
 };
 
@@ -38,6 +48,13 @@ class GlobalMemory {
   }
 
   const std::vector<GlobalBuffer>& buffers() const { return buffers_; }
+
+  // Bytes of the host that the stores of this launch took: data, and marks where writes are tracked.
+  uint64_t taken() const {
+    uint64_t bytes = 0;
+    for (const GlobalBuffer& b : buffers_) bytes += b.touched_pages * kPageBytes * (b.written ? 2 : 1);
+    return bytes;
+  }
 
   // The buffer that holds all of [address, address + size), or null.
   GlobalBuffer* find(uint64_t address, uint64_t size) {

@@ -14,6 +14,7 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.lazy import lazy_zeros
 
 Array = npt.NDArray[Any]
 
@@ -62,7 +63,7 @@ class Filled:
     def array(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
         """The elements; zeros take memory only where they are written."""
         if self.value == 0 and math.copysign(1, self.value) > 0:
-            return np.zeros(shape, dtype)
+            return lazy_zeros(shape, dtype)
         return np.full(shape, self.value).astype(dtype)
 
 
@@ -170,6 +171,35 @@ class ListedValues:
 
 
 @dataclass(frozen=True)
+class PatternRows:
+    """Zeros but for some rows (places along the first axis), which hold `pattern` (elements' bytes) as it
+    repeats over the whole buffer from its begin. The other rows take no memory.
+    """
+
+    kind: ClassVar[str] = "rows"
+    rows: tuple[int, ...]
+    pattern: bytes
+
+    def array(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+        """The elements; TileproofError for a row outside the shape, or a pattern of no whole element."""
+        period, rest = divmod(len(self.pattern), dtype.itemsize)
+        if rest or not period or not shape or any(not 0 <= row < shape[0] for row in self.rows):
+            raise TileproofError(
+                "the rows of a pattern do not fit their buffer",
+                expected=f"rows below {shape[0] if shape else 0}, elements of {dtype.itemsize} bytes",
+                found=f"rows up to {max(self.rows, default=0)}, a pattern of {len(self.pattern)} bytes",
+            )
+        words, rows = np.frombuffer(self.pattern, dtype), np.array(self.rows, np.int64)
+        columns = math.prod(shape[1:])
+        phases = np.stack([np.resize(np.roll(words, -n), columns) for n in range(period)])
+        made = lazy_zeros(shape, dtype)
+        made.reshape(shape[0], columns).view(f"V{dtype.itemsize}")[rows] = phases.view(f"V{dtype.itemsize}")[
+            rows * columns % period
+        ]
+        return made
+
+
+@dataclass(frozen=True)
 class InlineBytes:
     """The elements' bytes themselves, little-endian in C order."""
 
@@ -215,6 +245,7 @@ BufferContent = (
     | Counting
     | Coordinates
     | ListedValues
+    | PatternRows
     | InlineBytes
     | FileBytes
     | ArrayContent

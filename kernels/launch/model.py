@@ -402,8 +402,12 @@ class LaunchFile:
 
     def with_array(self, name: str, array: npt.NDArray[Any]) -> LaunchFile:
         """The same launches with these elements in a buffer."""
+        return self.with_content(name, ArrayContent(array))
+
+    def with_content(self, name: str, content: BufferContent) -> LaunchFile:
+        """The same launches with another content in a buffer."""
         own = self.buffer(name)
-        changed = replace(own, content=ArrayContent(array), known=())
+        changed = replace(own, content=content, known=())
         return replace(self, buffers=tuple(changed if buffer is own else buffer for buffer in self.buffers))
 
     def buffer(self, name: str, where: str = "") -> LaunchBuffer:

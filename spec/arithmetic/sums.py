@@ -10,17 +10,21 @@ from tileproof.spec import numerics
 from tileproof.spec.numerics import F32_MAX, F32_MIN_NORMAL, grain
 
 F64 = npt.NDArray[np.float64]
+I64 = npt.NDArray[np.int64]
 _NO_GRAIN = 2.0**500  # of what was never added to: larger than any real one
 
 
 @dataclass
 class RowSums:
-    """Rows ``[rows, cols]`` as sums of contributions, and what f32 additions in any order may give.
+    """Rows of an output as sums of contributions, and what f32 additions in any order may give.
+
+    Only the rows that something is added to are kept: arrays are ``[len(rows), cols]``.
 
     `unit`: what every contribution is a multiple of, 0 where one of them is not exactly known. Contributions
     are collected, and added up when something is asked.
     """
 
+    rows: I64  # the numbers of the rows, increasing
     _value: F64
     _magnitude: F64
     _error: F64
@@ -30,15 +34,19 @@ class RowSums:
     _bound: F64 | None = None  # found when it is asked for, until something is added
 
     @staticmethod
-    def of(rows: int, cols: int) -> RowSums:
-        """No contribution yet: every row is 0."""
-        value, magnitude, error = (np.zeros((rows, cols)) for _ in range(3))
-        return RowSums(value, magnitude, error, np.full((rows, cols), _NO_GRAIN), np.zeros((rows, 1)))
+    def of(rows: I64 | int, cols: int) -> RowSums:
+        """No contribution yet to the `rows`, increasing numbers or 0 .. `rows` - 1: each is 0."""
+        rows = np.arange(rows) if isinstance(rows, int) else rows
+        shape = len(rows), cols
+        value, magnitude, error = (np.zeros(shape) for _ in range(3))
+        return RowSums(rows, value, magnitude, error, np.full(shape, _NO_GRAIN), np.zeros((len(rows), 1)))
 
     def add(
         self, rows: npt.NDArray[np.int64], values: npt.NDArray[np.floating], errors: F64 | None = None
     ) -> None:
-        """Adds ``values [n, cols]``, within their `errors` (0), to `rows` ``[n]``, which may repeat."""
+        """Adds ``values [n, cols]``, within their `errors` (0), to rows number `rows` ``[n]``, which may
+        repeat and are among those of the sums.
+        """
         if len(rows):
             self._bound = None
             self._waiting.append((np.asarray(rows), np.asarray(values), errors))
@@ -51,7 +59,7 @@ class RowSums:
         rows = np.concatenate([one[0] for one in waiting])
         order = np.argsort(rows, kind="stable")
         first = np.flatnonzero(np.diff(rows[order], prepend=-1))
-        at = rows[order][first]
+        at = np.searchsorted(self.rows, rows[order][first])
         with np.errstate(invalid="ignore"):
             raw = np.concatenate([one[1] for one in waiting])[order]
             values = raw.astype(np.float64)
@@ -80,7 +88,7 @@ class RowSums:
 
     @property
     def value(self) -> F64:
-        """The sums."""
+        """The sums, by place among `rows`."""
         self._settle()
         return self._value
 
@@ -95,7 +103,7 @@ class RowSums:
         was added to those.
         """
         self._settle()
-        made = RowSums.of(*self._value.shape)
+        made = RowSums.of(self.rows, self._value.shape[1])
         made._additions = 2 * self._additions
         for own, other in (
             (self._value, made._value),

@@ -10,7 +10,9 @@ import numpy as np
 from tileproof.spec.machine.certificate import Certificate
 from tileproof.spec.machine.finding import Finding
 from tileproof.spec.machine.finding_causes import Cause, by_cause
+from tileproof.spec.machine.lazy import LAZY_BYTES
 
+PAGE_BYTES = 4096  # of the pages of `Output.stored`
 # Findings that say where the tool stopped, not what is wrong.
 LIMITS = ("time-limit", "instruction-limit", "memory-limit")
 
@@ -130,10 +132,32 @@ class MbarrierBytes(NamedTuple):
 
 @dataclass(frozen=True)
 class Output:
-    """A buffer after a run: its values and, element by element, whether somebody wrote it."""
+    """A buffer after a run: its values and, element by element, whether somebody wrote it.
+
+    `stored`: the pages, from the begin of the buffer, that the launches stored to; None: a driver that does
+    not show it.
+    """
 
     values: np.ndarray
     written: np.ndarray
+    stored: np.ndarray | None = None
+
+    def rows_stored(self) -> np.ndarray:
+        """The places along the first axis that launches may have stored to, increasing: all of them where the
+        output is small or the driver does not show the pages.
+        """
+        count = len(self.values)
+        if self.stored is None or self.values.nbytes < LAZY_BYTES:
+            return np.arange(count)
+        return rows_in_pages(self.stored, self.values.nbytes // count, count)
+
+
+def rows_in_pages(pages: np.ndarray, row: int, count: int) -> np.ndarray:
+    """Which of `count` rows of `row` bytes some of the `pages` reach into, increasing."""
+    first, last = pages * PAGE_BYTES // row, ((pages + 1) * PAGE_BYTES - 1) // row
+    reach = np.arange(int((last - first).max(initial=0)) + 1)
+    rows = np.unique(np.minimum(first[:, None] + reach, last[:, None]))
+    return np.asarray(rows[rows < count])
 
 
 @dataclass(frozen=True)

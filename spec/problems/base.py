@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.plan import KernelPlan
 from tileproof.spec.problems.cases import Generator
@@ -204,6 +206,15 @@ def coordinates(
     else:
         for cta in tiling.owners(stage):
             yield TileCoord(group, cta, None)
+
+
+def added_rows(problem: ProblemType, inputs: Any, tiling: Tiling, stage: str) -> npt.NDArray[np.int64]:
+    """Which rows of the stage's output some tile is added to, in increasing order."""
+    found = [np.empty(0, np.int64)]
+    for group in problem.groups(inputs, tiling):
+        rows, live = problem.rows(inputs, tiling, group, stage)
+        found.append(np.asarray(rows[live], np.int64))
+    return np.unique(np.concatenate(found))
 
 
 def locate(

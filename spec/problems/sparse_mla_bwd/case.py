@@ -14,13 +14,24 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.lazy import lazy_zeros
 from tileproof.spec.problems.sparse_mla_bwd import coordinates
 from tileproof.spec.problems.sparse_mla_bwd.forward import forward
-from tileproof.spec.problems.sparse_mla_bwd.inputs import B_TOPK, Inputs, Problem, key_mask, validate
+from tileproof.spec.problems.sparse_mla_bwd.inputs import (
+    B_TOPK,
+    Inputs,
+    Problem,
+    key_mask,
+    selected_rows,
+    validate,
+)
 
 INT_MIN, INT_MAX = -(2**31), 2**31 - 1
+DENSE_ROWS = 8192  # kv rows that all hold values; of more only those that are selected
 
-Order = Literal["identity", "reversed", "same", "permuted", "repeated", "random"]
+Array = npt.NDArray[Any]
+
+Order = Literal["identity", "reversed", "same", "permuted", "repeated", "random", "far"]
 Values = Literal["zeros", "coordinates", "integers", "exact", "normal", "large", "tiny"]
 ORDERS: tuple[Order, ...] = get_args(Order)
 VALUES: tuple[Values, ...] = get_args(Values)
@@ -81,26 +92,40 @@ class SparseCase:
         problem = Problem(s_q, self.s_kv, self.h_q, self.d_qk, self.topk, sm_scale)
         indices = np.stack([self._row(token, rng) for token in range(s_q)]).astype(np.int32)
         lengths = None if self.lengths is None else np.array(self.lengths, dtype=np.int32)
-        q, kv, o, dO = self._arrays(problem, rng)
+        rows = self._rows_drawn(indices, lengths, problem)
+        q, kv, o, dO = self._arrays(problem, rows, rng)
         blank = np.zeros((s_q, self.h_q), dtype=np.float32)
         clean = Inputs(problem, q, kv, o, dO, blank, indices, lengths)
         lse = forward(clean)[1].astype(np.float32)
         if self.values == "exact":
             lse = np.where(np.isfinite(lse), rng.integers(0, 4, lse.shape), lse).astype(np.float32)
         if self.poison:
-            bad = np.where(np.arange(self.s_kv) % 2, np.inf, np.nan)[:, None]
-            kv = np.where(selected(clean)[:, None], kv, bad).astype(kv.dtype)
+            others = np.setdiff1d(_candidates(rows, self.s_kv), selected_rows(clean), assume_unique=True)
+            kv[others] = np.where(others % 2, np.inf, np.nan)[:, None]
         result = Inputs(problem, q, kv, o, dO, lse, indices, lengths)
         validate(result, B_TOPK, poisoned_rows=self.poison)
-        if self.nan_key and selected(clean).any():
+        if self.nan_key and key_mask(clean).any():
             row = int(indices[key_mask(clean)][0])
             kv[row, int(rng.integers(self.d_qk))] = np.nan
         return result
 
+    def _rows_drawn(self, indices: Array, lengths: Array | None, problem: Problem) -> Array:
+        """The kv rows that hold values: of a large kv those that some token selects. The others are zeros
+        that take no memory.
+        """
+        if self.s_kv <= DENSE_ROWS:
+            return np.arange(self.s_kv)
+        blank = np.empty(0)
+        return selected_rows(Inputs(problem, blank, blank, blank, blank, blank, indices, lengths))
+
     def _row(self, token: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
         pattern, slot = self.tokens[token], np.arange(self.topk)
-        shuffled = rng.permutation(max(self.topk, self.s_kv)) % self.s_kv
+        if self.s_kv <= DENSE_ROWS:
+            shuffled = rng.permutation(max(self.topk, self.s_kv)) % self.s_kv
+        else:
+            shuffled = rng.choice(self.s_kv, self.topk, replace=self.topk > self.s_kv)
         row: npt.NDArray[np.int64] = {
+            "far": np.concatenate([far_rows(self.s_kv, self.d_qk), shuffled])[: self.topk],
             "identity": slot % self.s_kv,
             "reversed": (self.topk - 1 - slot) % self.s_kv,
             "same": np.full(self.topk, token % self.s_kv),
@@ -117,22 +142,34 @@ class SparseCase:
             row[end:] = rng.integers(INT_MIN, INT_MAX, self.topk - end, endpoint=True)
         return row
 
-    def _arrays(self, p: Problem, rng: np.random.Generator) -> tuple[npt.NDArray[Any], ...]:
+    def _arrays(self, p: Problem, rows: Array, rng: np.random.Generator) -> tuple[npt.NDArray[Any], ...]:
+        q, kv, o, dO = self._drawn(p, rows, rng)
+        if rows.size == self.s_kv:
+            return q, kv, o, dO
+        whole = lazy_zeros((self.s_kv, self.d_qk), kv.dtype)
+        whole[rows] = kv
+        return q, whole, o, dO
+
+    def _drawn(self, p: Problem, rows: Array, rng: np.random.Generator) -> tuple[npt.NDArray[Any], ...]:
+        """q, the `rows` of kv, o and dO."""
         shapes = [p.shapes()[name][0] for name in ("q", "kv", "o", "dO")]
+        shapes[1] = rows.size, p.d_qk
         if self.values == "zeros":
             return tuple(np.zeros(shape, dtype=ml_dtypes.bfloat16) for shape in shapes)
         if self.values == "coordinates":
             offset = int(rng.integers(p.d_qk))
             return (
                 coordinates.to_bf16(coordinates.one_hot(p.s_q, p.h_q, p.d_qk, offset)),
-                coordinates.to_bf16(coordinates.rows(p.s_kv, p.d_qk)),
+                coordinates.to_bf16(coordinates.rows(rows, p.d_qk)),
                 coordinates.to_bf16(coordinates.one_hot(p.s_q, p.h_q, p.d_v, offset)),
-                coordinates.to_bf16(coordinates.rows(p.s_q * p.h_q, p.d_v).reshape(p.s_q, p.h_q, p.d_v)),
+                coordinates.to_bf16(
+                    coordinates.rows(np.arange(p.s_q * p.h_q), p.d_v).reshape(p.s_q, p.h_q, p.d_v)
+                ),
             )
         if self.values == "integers":
             return tuple(rng.integers(-3, 4, shape).astype(ml_dtypes.bfloat16) for shape in shapes)
         if self.values == "exact":
-            return _exact(p, rng)
+            return _exact(p, rows.size, rng)
         scale = SCALES[self.values]
         return tuple(
             (rng.standard_normal(shape, dtype=np.float32) * np.float32(scale)).astype(ml_dtypes.bfloat16)
@@ -184,15 +221,15 @@ class SparseCase:
         return case
 
 
-def _exact(p: Problem, rng: np.random.Generator) -> tuple[npt.NDArray[Any], ...]:
-    """q, kv, o, dO on which every stage is exact in f32 and bf16, given an integer lse.
+def _exact(p: Problem, rows: int, rng: np.random.Generator) -> tuple[npt.NDArray[Any], ...]:
+    """q, `rows` rows of kv, o, dO on which every stage is exact in f32 and bf16, given an integer lse.
 
     Neighbouring columns of q cancel against equal columns of kv, so that P = 0 and S = 2^-lse; few
     columns of dO are not zero, so that dS keeps 8 bits.
     """
     half = rng.integers(-3, 4, (p.s_q, p.h_q, p.d_qk // 2))
     q = np.stack([half, -half], axis=-1).reshape(p.s_q, p.h_q, p.d_qk)
-    kv = np.repeat(rng.integers(-2, 3, (p.s_kv, p.d_qk // 2)), 2, axis=-1)
+    kv = np.repeat(rng.integers(-2, 3, (rows, p.d_qk // 2)), 2, axis=-1)
     shape = (p.s_q, p.h_q, p.d_v)
     o, dO = rng.integers(-1, 2, shape), rng.integers(-1, 2, shape) * (rng.random(shape) < 1 / 16)
     return tuple(x.astype(np.float32).astype(ml_dtypes.bfloat16) for x in (q, kv, o, dO))
@@ -236,5 +273,23 @@ def past_the_rings(d_qk: int, depth: int, h_q: int = 128) -> SparseCase:
 def selected(inputs: Inputs) -> npt.NDArray[np.bool_]:
     """``bool [s_kv]``: which kv rows some token has as a key."""
     rows = np.zeros(inputs.problem.s_kv, dtype=bool)
-    rows[inputs.indices[key_mask(inputs)]] = True
+    rows[selected_rows(inputs)] = True
     return rows
+
+
+def _candidates(rows: Array, s_kv: int) -> Array:
+    """All kv rows, or of a large kv the neighbours of `rows`: those among which poison is put."""
+    if s_kv <= DENSE_ROWS:
+        return np.arange(s_kv)
+    near = np.unique(np.concatenate([rows - 1, rows + 1]))
+    return near[(near >= 0) & (near < s_kv)]
+
+
+def far_rows(s_kv: int, d_qk: int) -> Array:
+    """Rows around the ends of narrow types: those of an offset in 31 or 32 bits (elements, bytes of bf16 and
+    of f32), those of an index (2^13, 2^15, 2^16), and the last rows of `s_kv`, which come first.
+    """
+    ends = [s_kv, *(-(-(1 << bits) // (d_qk * size)) for bits in (32, 31) for size in (1, 2, 4))]
+    ends += [1 << 16, 1 << 15, 1 << 13]
+    rows = [end + step for end in ends for step in (-2, -1, 0, 1)]
+    return np.array(list(dict.fromkeys(row for row in rows if 0 <= row < s_kv)), np.int64)

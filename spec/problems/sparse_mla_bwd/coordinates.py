@@ -43,12 +43,12 @@ def code(number: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
     return np.ldexp(mantissa.astype(np.float64), exponent - 7 - _EXPONENTS)
 
 
-def rows(count: int, columns: int) -> npt.NDArray[np.float64]:
-    """``[count, columns]`` codes; row r, column d holds code r * (columns / 64) + d // 64 (modulo the
-    number of codes).
+def rows(numbers: npt.NDArray[np.int64], columns: int) -> npt.NDArray[np.float64]:
+    """``[rows, columns]`` codes; row r of `numbers`, column d holds code r * (columns / 64) + d // 64 (modulo
+    the number of codes).
     """
     tiles = columns // COLUMN_TILE
-    number = np.arange(count)[:, None] * tiles + np.arange(columns)[None, :] // COLUMN_TILE
+    number = numbers[:, None] * tiles + np.arange(columns)[None, :] // COLUMN_TILE
     return code(number % CODES)
 
 

@@ -20,6 +20,7 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.lazy import LAZY_BYTES
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
 F32 = np.dtype(np.float32)
@@ -94,14 +95,19 @@ def key_mask(inputs: Inputs) -> npt.NDArray[np.bool_]:
     return inside & counted
 
 
+def selected_rows(inputs: Inputs) -> npt.NDArray[np.int64]:
+    """The kv rows that some token has as a key, increasing."""
+    return np.unique(inputs.indices[key_mask(inputs)].astype(np.int64))
+
+
 def validate(
     inputs: Inputs, b_topk: int = B_TOPK, *, poisoned_rows: bool = False, owned: Array | None = None
 ) -> None:
     """Raise TileproofError unless a kernel with tiles of `b_topk` keys may be given these inputs.
 
     With ``poisoned_rows`` the rows of kv that no token selects may hold NaN or inf (a test that they are not
-    read into any result). `owned` is ``bool [h_q]``: heads whose attention sink owns all mass, where lse is
-    +inf (see `sink`).
+    read into any result). Of a large kv, rows that no token selects are not looked at. `owned` is ``bool
+    [h_q]``: heads whose attention sink owns all mass, where lse is +inf (see `sink`).
     """
     validate_problem(inputs.problem, b_topk)
     for name, (shape, dtype) in inputs.problem.shapes().items():
@@ -183,23 +189,23 @@ def _check_array(name: str, array: Any, shape: tuple[int, ...], dtype: np.dtype[
 def _check_finite(inputs: Inputs, poisoned_rows: bool, owned: Array | None) -> None:
     mask = key_mask(inputs)
     for name in ("q", "kv", "o", "dO", "lse"):
-        values = getattr(inputs, name).astype(np.float32)
+        array = getattr(inputs, name)
+        some = name == "kv" and (poisoned_rows or array.nbytes >= LAZY_BYTES)
+        rows = selected_rows(inputs) if some else None
+        values = (array if rows is None else array[rows]).astype(np.float32)
         bad = ~np.isfinite(values)
-        if name == "kv" and poisoned_rows:
-            selected = np.zeros(inputs.problem.s_kv, dtype=bool)
-            selected[inputs.indices[mask]] = True
-            bad &= selected[:, None]
         if name == "lse":
             empty = ~mask.any(axis=1, keepdims=True)
             bad &= ~(np.isinf(values) & empty)
             if owned is not None:
                 bad &= ~(np.isposinf(values) & owned[None, :])
         if bad.any():
-            at = tuple(int(i) for i in np.argwhere(bad)[0])
+            first = tuple(int(i) for i in np.argwhere(bad)[0])
+            at = first if rows is None else (int(rows[first[0]]), first[1])
             raise TileproofError(
                 f"{name} has {int(bad.sum())} non-finite value(s)",
                 where=f"{name}[{', '.join(map(str, at))}]",
                 expected="finite numbers" + (" where the token has a key" if name == "lse" else ""),
-                found=str(values[at]),
+                found=str(values[first]),
                 do="clean the input; only rows of lse without any key may be infinite",
             )

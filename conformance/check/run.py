@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from tileproof.conformance.check import spread
 from tileproof.conformance.check.machine_causes import known_code, with_machine
 from tileproof.conformance.compare import rows
 from tileproof.conformance.compare.compare import Comparison, Divergence, compare, index, order
@@ -35,7 +36,7 @@ from tileproof.spec.machine.run_result import Output, RunResult
 from tileproof.spec.machine.schedule import Schedule
 from tileproof.spec.plan import KernelPlan, OutputObservation, Products
 from tileproof.spec.problems.base import known_stage, tiling_of
-from tileproof.spec.problems.cases import AnyCase
+from tileproof.spec.problems.cases import AnyCase, spread_of
 
 ELSEWHERE = 3  # other wrong tiles that are asked for a cause where the first has none
 # What ends a launch early: the strongest evidence that the launch gives.
@@ -98,14 +99,25 @@ def run_case(
     inputs = case.inputs()
     plan, probe = under_test.plan(), under_test.probe
     can = under_test.driver.capabilities
+    wide = spread_of(case, inputs) if "clusters" in can else None
+    if wide is not None and not spread.fits(
+        wide, plan, under_test.kernel.launch(wide.inputs, under_test.production, False)
+    ):
+        wide = None  # the case alone
+    elsewhere: dict[str, list[Finding]] = {}
 
     def launch(built: Built, is_probe: bool, when: Schedule, taps: bool) -> RunResult:
-        described = under_test.kernel.launch(inputs, built, is_probe)
-        launched = plant_canaries(plan, inputs, described)
-        return under_test.driver.run(launched, plan, when, taps)
+        described = under_test.kernel.launch(inputs if wide is None else wide.inputs, built, is_probe)
+        if wide is None:
+            return under_test.driver.run(plant_canaries(plan, inputs, described), plan, when, taps)
+        planted = plant_canaries(plan, inputs, spread.chosen(wide, described))
+        seen = under_test.driver.run(planted, plan, when, taps)
+        build = "probe" if is_probe else "production"
+        elsewhere.setdefault(build, spread.elsewhere(wide, plan, seen, build))
+        return spread.gathered(wide, plan, seen)
 
     def under(when: Schedule, repeat: Callable[[], RunResult] | None = None) -> JudgedRun:
-        return judge_run(
+        run = judge_run(
             plan,
             inputs,
             launch(under_test.production, False, when, True),
@@ -117,6 +129,12 @@ def run_case(
             capabilities=can,
             products=under_test.driver.products,
         )
+        if wide is not None:
+            found = (spread.placed(wide, plan, finding) for finding in run.findings)
+            run.findings = [*found, *(one for build in elsewhere.values() for one in build)]
+            text = f"{plan.problem.unit}s of a larger problem that did not run are not judged"
+            run.remark(text, wide.count - len(wide.groups))
+        return run
 
     if "schedules" not in can:  # the same launch again, in whatever order comes this time
         return under(schedule, lambda: launch(under_test.production, False, schedule, False))

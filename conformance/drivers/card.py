@@ -247,7 +247,8 @@ def require_launches(launch: LaunchFile) -> None:
         if not isinstance(step, KernelLaunch):
             raise NotOnCard(f"a step of kind {step.kind}")
         for name, given in (
-            ("stream", step.stream), ("programmatic", step.programmatic), ("cooperative", step.cooperative)
+            ("stream", step.stream), ("programmatic", step.programmatic), ("cooperative", step.cooperative),
+            ("clusters", step.clusters),
         ):  # fmt: skip
             if given:
                 raise NotOnCard(f"a launch with {name} {given}")

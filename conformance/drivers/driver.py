@@ -9,7 +9,7 @@ from tileproof.spec.machine.run_result import RunResult
 from tileproof.spec.machine.schedule import Schedule
 from tileproof.spec.plan import KernelPlan, Products
 
-Capability = Literal["capture", "schedules", "races", "findings", "written"]
+Capability = Literal["capture", "schedules", "races", "findings", "written", "clusters"]
 Capabilities = frozenset[Capability]
 ALL: Capabilities = frozenset(get_args(Capability))
 
@@ -20,13 +20,15 @@ NOT_JUDGED: dict[Capability, str] = {
     "races": "races: whether conflicting accesses are ordered",
     "findings": "what the machine finds in what it executes: reads of memory never written, causes of hangs",
     "written": "whether every element of an output was written, and nothing else",
+    "clusters": "groups far apart in large tensors: every cluster of a grid runs",
 }
 
 
 class Driver(Protocol):
     """Executes launches. `capture`: tiles as barriers publish them; `schedules`: the caller chooses when
     asynchronous operations complete; `races`: the order of all accesses is checked; `findings`: the machine
-    checks what is executed; `written`: which elements of an output were written.
+    checks what is executed; `written`: which elements of an output were written; `clusters`: a launch of
+    chosen clusters of its grid.
     """
 
     @property

@@ -201,6 +201,7 @@ class PlacedLaunch:
         how = {
             **how,
             "cooperative": step.cooperative,
+            "clusters": step.clusters or None,
             "grid": step.grid,
             "block": step.block,
             "cluster": step.cluster or None,

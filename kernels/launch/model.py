@@ -150,7 +150,8 @@ class KernelLaunch:
 
     `stream` 0 is the legacy default stream (`events`). `programmatic`: it may begin while the launch before
     it in its stream is in flight (CUDA's programmatic stream serialization). `cooperative`: all its CTAs run
-    at once (cudaLaunchCooperativeKernel).
+    at once (cudaLaunchCooperativeKernel). `clusters`: the clusters that run, by number, x fastest; () for
+    all. The emulator alone leaves some out.
     """
 
     kind: ClassVar[str] = "launch"
@@ -164,6 +165,7 @@ class KernelLaunch:
     stream: int = 0
     programmatic: bool = False
     cooperative: bool = False
+    clusters: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,27 @@ class EdgeCase:
     policies: tuple[str, ...] = ("late",)
 
 
+@dataclass(frozen=True)
+class Spread:
+    """A larger problem that a case is part of: `inputs` of `count` groups, of which `groups` are those of
+    the case, in its order. The other groups hold zeros and do not run; nothing of them is judged. `axis`: the
+    axis of outputs that counts groups.
+    """
+
+    inputs: Any
+    count: int
+    groups: tuple[int, ...]
+    axis: str
+
+
+def spread_of(case: AnyCase, inputs: Any) -> Spread | None:
+    """The larger problem that a case with these inputs is part of, of a type that has a method `spread`;
+    None: the case is all of it.
+    """
+    make = getattr(case, "spread", None)
+    return None if make is None else make(inputs)
+
+
 class Generator(Protocol):
     """The cases of a problem type: a module or an object with these functions."""
 

@@ -10,6 +10,7 @@ from tileproof.kernels.sm100.head128_columns import (
     defects_dq,
     defects_pair,
     defects_signal,
+    defects_sizes,
     defects_synchronisation,
 )
 
@@ -165,4 +166,5 @@ DEFECTS: tuple[PlantedDefect, ...] = (
     *defects_signal.DEFECTS,
     *defects_dq.DEFECTS,
     *defects_pair.DEFECTS,
+    *defects_sizes.DEFECTS,
 )

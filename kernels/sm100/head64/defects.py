@@ -8,7 +8,7 @@ from __future__ import annotations
 import posixpath
 
 from tileproof.kernels.edit import ANY, Edit, InStage, Place, PlantedDefect
-from tileproof.kernels.sm100.head64 import defects_numeric, defects_synchronisation
+from tileproof.kernels.sm100.head64 import defects_numeric, defects_sizes, defects_synchronisation
 
 KERNEL = "head64"
 FOLDER = "sm100/head64"
@@ -473,4 +473,4 @@ _DKV = (
 )
 
 VALUES: tuple[PlantedDefect, ...] = (*_INDICES, *_SCORES, *_DS, *_DQ, *_DKV, *defects_numeric.DEFECTS)
-DEFECTS: tuple[PlantedDefect, ...] = (*VALUES, *defects_synchronisation.DEFECTS)
+DEFECTS: tuple[PlantedDefect, ...] = (*VALUES, *defects_sizes.DEFECTS, *defects_synchronisation.DEFECTS)

@@ -7,42 +7,46 @@ shrunken case is readable in one line.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, fields
+import math
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal, get_args, get_type_hints
 
-import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.lazy import lazy_zeros
-from tileproof.spec.problems.sparse_mla_bwd import coordinates
+from tileproof.spec.problems.cases import Spread
 from tileproof.spec.problems.sparse_mla_bwd.forward import forward
 from tileproof.spec.problems.sparse_mla_bwd.inputs import (
     B_TOPK,
+    DENSE_ROWS,
     Inputs,
     Problem,
     key_mask,
     selected_rows,
     validate,
 )
+from tileproof.spec.problems.sparse_mla_bwd.values import (
+    INTEGER_LSE,
+    LSE_STEPS,
+    OUTLIERS,
+    SM_SCALES,
+    VALUES,
+    Outliers,
+    Values,
+    draw,
+)
 
 INT_MIN, INT_MAX = -(2**31), 2**31 - 1
-DENSE_ROWS = 8192  # kv rows that all hold values; of more only those that are selected
 
 Array = npt.NDArray[Any]
 
-Order = Literal["identity", "reversed", "same", "permuted", "repeated", "random", "far"]
-Values = Literal["zeros", "coordinates", "integers", "exact", "normal", "large", "tiny"]
+# "runs": of 1 to 16 neighbouring rows. "recent": the last rows. "shared": neighbouring tokens share most
+# keys. "far": rows around the ends of narrow types (`far_rows`).
+Order = Literal[
+    "identity", "reversed", "same", "permuted", "repeated", "random", "runs", "recent", "shared", "far"
+]
 ORDERS: tuple[Order, ...] = get_args(Order)
-VALUES: tuple[Values, ...] = get_args(Values)
-
-# Magnitudes: the largest P is below 2^12 * 2^12 * 2^10, far under the f32 maximum; tiny products reach f32's
-# subnormal range (2^-70 * 2^-66), which the tensor core keeps.
-SCALES = {"normal": 1.0, "large": 2.0**10, "tiny": 2.0**-68}
-
-# Coordinate codes span 2^-22 .. 2^22 and their products far more: a small scale keeps S near 1 / keys. With
-# "exact" every factor is a power of two.
-SM_SCALES = {"coordinates": 2.0**-64, "exact": 2.0**-3}
 
 
 @dataclass(frozen=True)
@@ -60,7 +64,11 @@ class SparseCase:
 
     `lengths` may hold values outside 0..topk, which a kernel clamps. `poison`: kv rows that no token selects
     hold NaN or inf. `nan_key`: the first key of the first token that has one holds NaN.
-    `garbage_tail`: slots past topk_length hold arbitrary int32.
+    `garbage_tail`: slots past topk_length hold arbitrary int32. `outliers`: magnitudes put over the values.
+    `scale`: sm_scale, 0 for that of the value class. `lse_extremes`: `LSE_STEPS` are added to the lse.
+
+    `s_q`: the case is part of a problem of so many tokens, of which its own are at the places `at`, and only
+    they run (`spread`); 0: they are all.
     """
 
     d_qk: int
@@ -74,6 +82,11 @@ class SparseCase:
     garbage_tail: bool = False
     seed: int = 0
     h_q: int = 128
+    outliers: Outliers = ""
+    scale: float = 0.0
+    lse_extremes: bool = False
+    s_q: int = 0
+    at: tuple[int, ...] = ()
 
     def sizes(self) -> dict[str, int]:
         """The sizes that a kernel's variant is chosen by."""
@@ -88,7 +101,7 @@ class SparseCase:
         """The arrays of this case, validated; equal cases give equal arrays."""
         rng = np.random.default_rng(self.seed)
         s_q = len(self.tokens)
-        sm_scale = SM_SCALES.get(self.values, float(self.d_qk) ** -0.5)
+        sm_scale = self.scale or SM_SCALES.get(self.values, float(self.d_qk) ** -0.5)
         problem = Problem(s_q, self.s_kv, self.h_q, self.d_qk, self.topk, sm_scale)
         indices = np.stack([self._row(token, rng) for token in range(s_q)]).astype(np.int32)
         lengths = None if self.lengths is None else np.array(self.lengths, dtype=np.int32)
@@ -97,8 +110,10 @@ class SparseCase:
         blank = np.zeros((s_q, self.h_q), dtype=np.float32)
         clean = Inputs(problem, q, kv, o, dO, blank, indices, lengths)
         lse = forward(clean)[1].astype(np.float32)
-        if self.values == "exact":
+        if self.values in INTEGER_LSE:
             lse = np.where(np.isfinite(lse), rng.integers(0, 4, lse.shape), lse).astype(np.float32)
+        if self.lse_extremes:
+            lse = lse + rng.choice(LSE_STEPS, lse.shape).astype(np.float32)
         if self.poison:
             others = np.setdiff1d(_candidates(rows, self.s_kv), selected_rows(clean), assume_unique=True)
             kv[others] = np.where(others % 2, np.inf, np.nan)[:, None]
@@ -132,7 +147,8 @@ class SparseCase:
             "permuted": shuffled[: self.topk],
             "repeated": shuffled[slot // 3],
             "random": rng.integers(0, self.s_kv, self.topk),
-        }[pattern.order].astype(np.int64)
+        }.get(pattern.order, slot)
+        row = _real(pattern.order, token, self.topk, self.s_kv, self.seed, row).astype(np.int64)
         for block in pattern.dead_blocks:
             row[block * B_TOPK : (block + 1) * B_TOPK] = -1
         for where, value in pattern.holes:
@@ -143,38 +159,25 @@ class SparseCase:
         return row
 
     def _arrays(self, p: Problem, rows: Array, rng: np.random.Generator) -> tuple[npt.NDArray[Any], ...]:
-        q, kv, o, dO = self._drawn(p, rows, rng)
+        q, kv, o, dO = draw(self.values, self.outliers, p, rows, rng)
         if rows.size == self.s_kv:
             return q, kv, o, dO
         whole = lazy_zeros((self.s_kv, self.d_qk), kv.dtype)
         whole[rows] = kv
         return q, whole, o, dO
 
-    def _drawn(self, p: Problem, rows: Array, rng: np.random.Generator) -> tuple[npt.NDArray[Any], ...]:
-        """q, the `rows` of kv, o and dO."""
-        shapes = [p.shapes()[name][0] for name in ("q", "kv", "o", "dO")]
-        shapes[1] = rows.size, p.d_qk
-        if self.values == "zeros":
-            return tuple(np.zeros(shape, dtype=ml_dtypes.bfloat16) for shape in shapes)
-        if self.values == "coordinates":
-            offset = int(rng.integers(p.d_qk))
-            return (
-                coordinates.to_bf16(coordinates.one_hot(p.s_q, p.h_q, p.d_qk, offset)),
-                coordinates.to_bf16(coordinates.rows(rows, p.d_qk)),
-                coordinates.to_bf16(coordinates.one_hot(p.s_q, p.h_q, p.d_v, offset)),
-                coordinates.to_bf16(
-                    coordinates.rows(np.arange(p.s_q * p.h_q), p.d_v).reshape(p.s_q, p.h_q, p.d_v)
-                ),
-            )
-        if self.values == "integers":
-            return tuple(rng.integers(-3, 4, shape).astype(ml_dtypes.bfloat16) for shape in shapes)
-        if self.values == "exact":
-            return _exact(p, rows.size, rng)
-        scale = SCALES[self.values]
-        return tuple(
-            (rng.standard_normal(shape, dtype=np.float32) * np.float32(scale)).astype(ml_dtypes.bfloat16)
-            for shape in shapes
-        )
+    def spread(self, inputs: Inputs) -> Spread | None:
+        """The problem of `s_q` tokens that holds these inputs at `at`; None without `s_q`."""
+        if not self.s_q:
+            return None
+        wide = replace(inputs, problem=replace(inputs.problem, s_q=self.s_q))
+        arrays = {}
+        for name in ("q", "o", "dO", "lse", "indices", "topk_length"):
+            own = getattr(inputs, name)
+            if own is not None:
+                arrays[name] = lazy_zeros((self.s_q, *own.shape[1:]), own.dtype)
+                arrays[name][list(self.at)] = own
+        return Spread(replace(wide, **arrays), self.s_q, self.at, "s_q")
 
     def as_json(self) -> str:
         """One line from which `from_json` makes an equal case; fields at their default are left out."""
@@ -206,6 +209,7 @@ class SparseCase:
                 )
             if raw.get("lengths") is not None:
                 raw["lengths"] = tuple(int(n) for n in raw["lengths"])
+            raw["at"] = tuple(int(n) for n in raw.get("at", ()))
             case = SparseCase(**raw)
             _check(case)
         except TileproofError:
@@ -221,20 +225,6 @@ class SparseCase:
         return case
 
 
-def _exact(p: Problem, rows: int, rng: np.random.Generator) -> tuple[npt.NDArray[Any], ...]:
-    """q, `rows` rows of kv, o, dO on which every stage is exact in f32 and bf16, given an integer lse.
-
-    Neighbouring columns of q cancel against equal columns of kv, so that P = 0 and S = 2^-lse; few
-    columns of dO are not zero, so that dS keeps 8 bits.
-    """
-    half = rng.integers(-3, 4, (p.s_q, p.h_q, p.d_qk // 2))
-    q = np.stack([half, -half], axis=-1).reshape(p.s_q, p.h_q, p.d_qk)
-    kv = np.repeat(rng.integers(-2, 3, (rows, p.d_qk // 2)), 2, axis=-1)
-    shape = (p.s_q, p.h_q, p.d_v)
-    o, dO = rng.integers(-1, 2, shape), rng.integers(-1, 2, shape) * (rng.random(shape) < 1 / 16)
-    return tuple(x.astype(np.float32).astype(ml_dtypes.bfloat16) for x in (q, kv, o, dO))
-
-
 def _check(case: SparseCase) -> None:
     hints = get_type_hints(SparseCase)
     for name in ("d_qk", "s_kv", "blocks", "seed", "h_q"):
@@ -247,6 +237,16 @@ def _check(case: SparseCase) -> None:
         or not case.tokens
     ):
         raise ValueError("unknown value class or index order, or no token")
+    flags = (case.poison, case.nan_key, case.garbage_tail, case.lse_extremes)
+    if case.outliers not in OUTLIERS or not 0 <= case.scale < math.inf or set(map(type, flags)) != {bool}:
+        raise ValueError(
+            "unknown outliers, a scale that is no number from 0, or a flag that is not true or false"
+        )
+    places = case.at if case.s_q else tuple(range(len(case.tokens)))
+    if type(case.s_q) is not int or len(places) != len(case.tokens) or (case.at and not case.s_q):
+        raise ValueError("expected s_q and one place for each token, or neither")
+    if case.s_q and (sorted(set(places)) != list(places) or not 0 <= places[0] <= places[-1] < case.s_q):
+        raise ValueError("the places of tokens increase, below s_q")
     if case.lengths is not None and len(case.lengths) != len(case.tokens):
         raise ValueError("expected one length per token")
     for token in case.tokens:
@@ -283,6 +283,32 @@ def _candidates(rows: Array, s_kv: int) -> Array:
         return np.arange(s_kv)
     near = np.unique(np.concatenate([rows - 1, rows + 1]))
     return near[(near >= 0) & (near < s_kv)]
+
+
+def _real(order: Order, token: int, topk: int, s_kv: int, seed: int, row: Array) -> Array:
+    """Index sets like those of models, where `order` is one of them; else `row`."""
+    slot = np.arange(topk)
+    own = np.random.default_rng((abs(seed), token))
+    if order == "recent":
+        return np.asarray((s_kv - 1 - token - slot) % s_kv)
+    if order == "runs":
+        lengths = own.integers(1, 17, topk)
+        ends = np.searchsorted(np.cumsum(lengths), slot, side="right")
+        starts = own.integers(0, s_kv, topk)
+        return np.asarray((starts[ends] + slot) % s_kv)
+    if order == "shared":
+        kept = np.random.default_rng((abs(seed), -1 & 0xFFFF)).integers(0, s_kv, topk)
+        return np.where(own.random(topk) < 1 / 16, own.integers(0, s_kv, topk), kept)
+    return row
+
+
+def far_tokens(d_qk: int, h_q: int, d_v: int, s_q: int) -> tuple[int, ...]:
+    """Of `s_q` tokens the first, the last, and those around byte offsets 2^31 and 2^32 of q, dQ, o and dO."""
+    ends = {0, s_q - 1}
+    for columns in (d_qk, d_v):
+        first = [-(-(1 << bits) // (2 * h_q * columns)) for bits in (31, 32)]
+        ends |= {token + step for token in first for step in (-2, -1, 0)}
+    return tuple(sorted(token for token in ends if 0 <= token < s_q))
 
 
 def far_rows(s_kv: int, d_qk: int) -> Array:

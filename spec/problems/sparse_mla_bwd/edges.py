@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from tileproof.spec.problems.sparse_mla_bwd.case import INT_MAX, Indices, SparseCase
-from tileproof.spec.problems.sparse_mla_bwd.inputs import B_TOPK
+from tileproof.spec.problems.sparse_mla_bwd.case import INT_MAX, Indices, SparseCase, far_tokens
+from tileproof.spec.problems.sparse_mla_bwd.inputs import B_TOPK, D_V
+from tileproof.spec.problems.sparse_mla_bwd.values import PRODUCTION_SCALES
 
 MANY_ROWS = 5000  # rows of kv that no 12-bit index reaches
 MANY_BLOCKS = 32  # k-blocks of a token at production size: topk 2048
+MOST_BLOCKS = (64, 128)  # topk 4096 and 8192
+FAR_ELEMENTS = 2**31  # of kv, so that row times d_qk needs more than 31 bits
+FAR_TOKENS = 2**16 + 1  # of q and o, whose offsets in bytes need more than 32 bits
 
 
 def edges(d_qk: int, h_q: int) -> dict[str, SparseCase]:
@@ -18,11 +22,16 @@ def edges(d_qk: int, h_q: int) -> dict[str, SparseCase]:
     `lengths`: 0, 1, a tile's edges, topk - 1 and topk keys, and a length above topk, which means topk.
     `indices`: repeated and invalid indices, k-blocks and a token without any key. `rows`: five tokens over
     thousands of rows. `production`: topk 2048, thousands of rows, five tokens of which one has all its keys
-    and the others an odd tail at several depths.
+    and the others an odd tail at several depths. `wide`: integers whose sums show every lost bit. `wide
+    exact`: such sums of dQ and dKV. `one row`: a single row of kv, a production scale. `topk N`: one token
+    with so many keys. `far rows`: rows around the ends of narrow types, and the last of billions of elements.
+    `far tokens`: tokens around the ends of 31 and 32 bits of byte offsets, of 65,537.
     """
     topk = 2 * B_TOPK
     lengths = (0, 1, B_TOPK - 1, B_TOPK, B_TOPK + 1, topk + 1, topk - 1, topk)
-    no_keys = ((0, -1), (B_TOPK - 1, 300), (B_TOPK, -2), (topk - 1, INT_MAX))
+    no_keys = ((0, -1), (30, -1), (B_TOPK - 1, 300), (B_TOPK, -2), (B_TOPK + 31, 301), (topk - 1, INT_MAX))
+    places = far_tokens(d_qk, h_q, D_V, FAR_TOKENS)
+    permuted = Indices("permuted")
     return {
         "lengths": SparseCase(
             d_qk, 300, 2, (Indices("permuted"),) * len(lengths), lengths, values="normal", seed=1, h_q=h_q
@@ -53,20 +62,52 @@ def edges(d_qk: int, h_q: int) -> dict[str, SparseCase]:
             seed=4,
             h_q=h_q,
         ),
+        "wide": SparseCase(
+            d_qk, 300, 2, (permuted, Indices("runs")), (topk - 1, topk), values="wide", seed=5, h_q=h_q
+        ),
+        "wide exact": SparseCase(d_qk, 300, 2, (permuted,) * 2, values="wide exact", seed=6, h_q=h_q),
+        "one row": SparseCase(
+            d_qk,
+            1,
+            2,
+            (Indices("same", ((5, -1), (B_TOPK, 1))),),
+            values="normal",
+            seed=7,
+            h_q=h_q,
+            scale=PRODUCTION_SCALES[0],
+        ),
+        "far rows": SparseCase(
+            d_qk,
+            FAR_ELEMENTS // d_qk + B_TOPK,
+            1,
+            (Indices("far"), permuted),
+            values="normal",
+            seed=8,
+            h_q=h_q,
+        ),
+        "far tokens": SparseCase(
+            d_qk,
+            300,
+            1,
+            (permuted,) * len(places),
+            values="normal",
+            seed=9,
+            h_q=h_q,
+            s_q=FAR_TOKENS,
+            at=places,
+        ),
+        **{
+            f"topk {blocks * B_TOPK}": SparseCase(
+                d_qk, 9000, blocks, (permuted,), values="normal", seed=blocks, h_q=h_q
+            )
+            for blocks in MOST_BLOCKS
+        },
     }
 
 
 def smaller(case: SparseCase) -> Iterator[SparseCase]:
     """Cases that are simpler than `case` in one respect, the largest steps first."""
-    count = len(case.tokens)
-    kept: list[tuple[int, ...]] = [(n,) for n in range(count)] if count > 2 else []
-    kept += [tuple(m for m in range(count) if m != n) for n in range(count)] if count > 1 else []
-    for tokens in kept:
-        yield replace(
-            case,
-            tokens=tuple(case.tokens[n] for n in tokens),
-            lengths=None if case.lengths is None else tuple(case.lengths[n] for n in tokens),
-        )
+    yield from _fewer_tokens(case)
     for blocks in sorted({1, case.blocks // 2, case.blocks - 1} - {0, case.blocks}):
         yield _cut(case, blocks)
     for rows in sorted({B_TOPK, case.s_kv // 2}):
@@ -82,7 +123,9 @@ def smaller(case: SparseCase) -> Iterator[SparseCase]:
         for simple in (Indices(), replace(token, holes=()), replace(token, dead_blocks=())):
             if simple != token:
                 yield replace(case, tokens=(*case.tokens[:n], simple, *case.tokens[n + 1 :]))
-    for plain in ({"poison": False}, {"nan_key": False}, {"garbage_tail": False}, {"seed": 0}):
+    unused = ("poison", "nan_key", "garbage_tail", "outliers", "scale", "lse_extremes", "seed")
+    default = SparseCase(case.d_qk)
+    for plain in ({name: getattr(default, name)} for name in unused):
         simpler = replace(case, **plain)  # type: ignore[arg-type]
         if simpler != case:
             yield simpler
@@ -90,6 +133,24 @@ def smaller(case: SparseCase) -> Iterator[SparseCase]:
         yield replace(case, values="zeros")
     if case.values not in ("zeros", "integers"):
         yield replace(case, values="integers")
+
+
+def _fewer_tokens(case: SparseCase) -> Iterator[SparseCase]:
+    """The case with fewer tokens, and with its tokens nearer to each other."""
+    count = len(case.tokens)
+    kept: list[tuple[int, ...]] = [(n,) for n in range(count)] if count > 2 else []
+    kept += [tuple(m for m in range(count) if m != n) for n in range(count)] if count > 1 else []
+    for tokens in kept:
+        yield replace(
+            case,
+            tokens=tuple(case.tokens[n] for n in tokens),
+            lengths=None if case.lengths is None else tuple(case.lengths[n] for n in tokens),
+            at=tuple(case.at[n] for n in tokens if case.at),
+        )
+    if case.s_q:
+        yield replace(case, s_q=0, at=())
+        if (least := case.at[-1] + 1) < case.s_q:
+            yield replace(case, s_q=least)
 
 
 def _cut(case: SparseCase, blocks: int) -> SparseCase:

@@ -10,10 +10,23 @@ from tileproof.spec.arithmetic.bound import BOUND
 from tileproof.spec.arithmetic.terms import Bounded
 from tileproof.spec.problems.faults import F64, WrongTile
 from tileproof.spec.problems.sparse_mla_bwd.coordinates import COLUMN_TILE
-from tileproof.spec.problems.sparse_mla_bwd.inputs import D_V, Inputs, key_mask
+from tileproof.spec.problems.sparse_mla_bwd.inputs import (
+    D_V,
+    DENSE_ROWS,
+    Inputs,
+    key_mask,
+    selected_rows,
+)
 
 SHOWN = 3
 I64 = npt.NDArray[np.int64]
+
+
+def rows_of_kv(inputs: Inputs) -> I64:
+    """The kv rows that are candidates: all of them; of a large kv those that some token selects."""
+    if inputs.problem.s_kv <= DENSE_ROWS:
+        return np.arange(inputs.problem.s_kv)
+    return selected_rows(inputs)
 
 
 def explain_rows(inputs: Inputs, tile: WrongTile, a: F64, b: F64, ctas: int = 1) -> str:
@@ -25,10 +38,12 @@ def explain_rows(inputs: Inputs, tile: WrongTile, a: F64, b: F64, ctas: int = 1)
     where kv has rows of NaN or inf.
     """
     width = a.shape[1]
-    pool = np.zeros((inputs.problem.s_kv + 1, width))
-    pool[:-1] = inputs.kv[:, :width].astype(np.float64)
+    kept = rows_of_kv(inputs)
+    pool = np.zeros((kept.size + 1, width))
+    pool[:-1] = inputs.kv[kept, :width].astype(np.float64)
     finite = np.flatnonzero(np.isfinite(pool).all(axis=1))
-    odd = np.isnan(tile.found).all(axis=0) & (finite.size <= inputs.problem.s_kv)
+    odd = np.isnan(tile.found).all(axis=0) & (finite.size <= kept.size)
+    numbers = np.append(kept, inputs.problem.s_kv)
     columns = [int(j) for j in np.flatnonzero(tile.wrong.any(axis=0) & ~odd)]
     if not columns:
         return ""
@@ -39,7 +54,7 @@ def explain_rows(inputs: Inputs, tile: WrongTile, a: F64, b: F64, ctas: int = 1)
     for part in tiles:
         sources: dict[int, int] = {}
         for j in columns:
-            row = _source(inputs, tile, a, b, j, part, pool, finite)
+            row = _source(inputs, tile, a, b, j, part, pool[finite], numbers[finite])
             if row is None:
                 break
             sources[j] = row
@@ -107,14 +122,14 @@ def _source(
     j: int,
     part: I64,
     pool: F64,
-    candidates: np.ndarray,
+    candidates: I64,
 ) -> int | None:
-    """The kv row (s_kv: a zero row) that, used for `part` of column j, gives the values found; None if
+    """The kv row (s_kv: a zero row) of `candidates`, whose values are `pool`, that, used for `part` of column j, gives the values found; None if
     none does.
     """
     column = tile.found[:, j]
     rows = np.repeat(b[j : j + 1], candidates.size, axis=0)
-    rows[:, part] = pool[candidates][:, part]
+    rows[:, part] = pool[:, part]
     other = BOUND.matmul(Bounded(a), BOUND.transpose(Bounded(rows)))
     with np.errstate(invalid="ignore"):
         fits = candidates[(np.abs(column[:, None] - other.value) <= other.errors).all(axis=0)]

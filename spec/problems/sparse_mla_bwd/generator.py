@@ -11,12 +11,14 @@ from tileproof.spec.problems.sparse_mla_bwd import edges as own
 from tileproof.spec.problems.sparse_mla_bwd.case import SparseCase, one_token, past_the_rings
 from tileproof.spec.problems.sparse_mla_bwd.strategies import cases
 
-# Which policies an edge runs under. The production-size case is expensive.
+# Which policies an edge runs under, "late" without an entry. The production-size case is expensive.
 POLICIES: dict[str, tuple[str, ...]] = {
     "lengths": ("early", "late", "random", "pct"),
     "indices": ("late", "pct"),
     "rows": ("starve",),
     "production": ("late",),
+    "wide": ("random",),
+    "far tokens": ("early",),
 }
 
 
@@ -28,7 +30,7 @@ def drawn(plan: KernelPlan) -> st.SearchStrategy[SparseCase]:
 def edges(plan: KernelPlan) -> dict[str, EdgeCase]:
     """The edges for the kernel of `plan`."""
     found = own.edges(plan.size("d_qk"), plan.size("h_q"))
-    return {name: EdgeCase(case, POLICIES[name]) for name, case in found.items()}
+    return {name: EdgeCase(case, POLICIES.get(name, ("late",))) for name, case in found.items()}
 
 
 def smaller(case: SparseCase) -> Iterator[SparseCase]:

@@ -30,6 +30,7 @@ H_Q_SUPPORTED = (128, 64)
 D_QK_SUPPORTED = (576, 512)
 D_V = 512
 B_TOPK = 64
+DENSE_ROWS = 8192  # kv rows that all hold values in a case; of more only those that are selected
 
 Array = npt.NDArray[Any]
 

@@ -17,12 +17,12 @@ from tileproof.spec.problems.sparse_mla_bwd.case import (
     INT_MAX,
     INT_MIN,
     ORDERS,
-    VALUES,
     Indices,
     Order,
     SparseCase,
 )
 from tileproof.spec.problems.sparse_mla_bwd.inputs import B_TOPK, Inputs
+from tileproof.spec.problems.sparse_mla_bwd.values import OUTLIERS, PRODUCTION_SCALES, Values
 
 MAX_TOKENS = 3
 MAX_BLOCKS = 4
@@ -33,6 +33,15 @@ MAX_TOPK = MAX_BLOCKS * B_TOPK
 _EDGES = 12
 _EDGE_DRAWS = 24 * _EDGES  # beside MAX_TOPK + 1 plain lengths: half of the draws are edges
 _NAN_KEY = 7  # one problem in eight selects a row with NaN
+# By their weights; examples shrink to zeros, which are drawn where seed and class are both the first.
+_WEIGHTS: tuple[tuple[Values, int], ...] = (
+    ("integers", 6), ("coordinates", 8), ("exact", 6), ("normal", 16), ("wide", 10), ("wide exact", 6),
+    ("mixed", 8), ("large", 6), ("tiny", 6),
+)  # fmt: skip
+_CLASSES = tuple(name for name, weight in _WEIGHTS for _ in range(weight))
+_SCALES = (0.0, *PRODUCTION_SCALES)
+_SCALED = ("integers", "normal", "mixed", "tiny")  # classes at the scales of models, with outliers
+_PLAIN = 12  # of 16 have no outliers; of as many lse is that of the forward
 _NO_DEAD_BLOCK = 48  # of 64: a quarter of the tokens have k-blocks without any key
 
 
@@ -69,6 +78,10 @@ def cases(draw: st.DrawFn, d_qk: int, h_q: int = 128) -> SparseCase:
     with_lengths = draw(st.booleans())
     garbage_tail = draw(st.booleans())
     drawn = draw(st.lists(_tokens(), min_size=1, max_size=MAX_TOKENS))
+    number, seed = draw(st.integers(0, len(_CLASSES) - 1)), draw(st.integers(0, 2**16 - 1))
+    values: Values = _CLASSES[number] if number or seed else "zeros"
+    outliers, extremes = draw(st.integers(0, 15)), draw(st.integers(0, 15))
+    scale = draw(st.integers(0, len(_SCALES) - 1))
     tokens = []
     for order, holes, dead, _ in drawn:
         placed = {slot % topk: sentinel(number, s_kv) for slot, number in holes}
@@ -80,12 +93,15 @@ def cases(draw: st.DrawFn, d_qk: int, h_q: int = 128) -> SparseCase:
         blocks=blocks,
         tokens=tuple(tokens),
         lengths=tuple(length(number, topk) for *_, number in drawn) if with_lengths else None,
-        values=draw(st.sampled_from(VALUES)),
+        values=values,
         poison=draw(st.booleans()),
         nan_key=draw(st.integers(0, _NAN_KEY)) == _NAN_KEY,
         garbage_tail=with_lengths and garbage_tail,
-        seed=draw(st.integers(0, 2**16 - 1)),
+        seed=seed,
         h_q=h_q,
+        outliers=OUTLIERS[max(0, outliers - _PLAIN + 1)] if values in _SCALED else "",
+        scale=_SCALES[scale] if values in _SCALED else 0.0,
+        lse_extremes=extremes >= _PLAIN and values in _SCALED,
     )
 
 

@@ -14,7 +14,6 @@ from tileproof.spec.problems.sparse_mla_bwd.case import (
     INT_MAX,
     INT_MIN,
     ORDERS,
-    VALUES,
     Indices,
     SparseCase,
     selected,
@@ -23,6 +22,7 @@ from tileproof.spec.problems.sparse_mla_bwd.inputs import key_mask
 from tileproof.spec.problems.sparse_mla_bwd.stages import STAGES
 from tileproof.spec.problems.sparse_mla_bwd.strategies import cases, problems
 from tileproof.spec.problems.sparse_mla_bwd.tiling import gather
+from tileproof.spec.problems.sparse_mla_bwd.values import VALUES
 
 QUICK = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 SIMPLEST = SparseCase(576)

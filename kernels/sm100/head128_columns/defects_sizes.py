@@ -1,0 +1,21 @@
+"""A planted defect of head128-columns that few tokens do not show: an offset that is too narrow."""
+
+from __future__ import annotations
+
+from tileproof.kernels.edit import Edit, InStage, Place, PlantedDefect
+
+_O = "params.o + int64_t(this->token_row() + warp_head) * Plan::d_v + this->first_column()"
+_NARROW = (
+    "params.o + int(unsigned(this->token_row() + warp_head) * unsigned(2 * Plan::d_v)) / 2"
+    " + this->first_column()"
+)
+DEFECTS: tuple[PlantedDefect, ...] = (
+    PlantedDefect(
+        "cols-o-offset-32-bits",
+        "the offset of a token's o in bytes has 32 bits",
+        "",
+        "head128-columns",
+        (Edit(Place(_O, "sm100/head128_columns/dkv_export.cuh"), _NARROW),),
+        InStage("delta", "tokens from 16,384 on", "global-out-of-bounds"),
+    ),
+)

@@ -124,8 +124,8 @@ def _source(
     pool: F64,
     candidates: I64,
 ) -> int | None:
-    """The kv row (s_kv: a zero row) of `candidates`, whose values are `pool`, that, used for `part` of column j, gives the values found; None if
-    none does.
+    """The kv row (s_kv: a zero row) of `candidates`, with values `pool`, that, used for `part` of column j,
+    gives the values found; None if none does.
     """
     column = tile.found[:, j]
     rows = np.repeat(b[j : j + 1], candidates.size, axis=0)

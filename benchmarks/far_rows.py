@@ -19,7 +19,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as the command line does
 
 
 def measure(kernel_name: str, rows: int) -> dict[str, float]:
-    """CPU seconds of a launch and of a judged example, after one of each; megabytes at the end of each."""
+    """CPU seconds of a launch and of a judged example, each the best of three, and megabytes after them."""
     from tileproof.conformance.check.run import run_case
     from tileproof.conformance.check.under_test import on_emulator
     from tileproof.conformance.compare.rows import plant_canaries
@@ -61,15 +61,15 @@ def main() -> None:
     parser.add_argument("--kernel", default="head64")
     parser.add_argument("--rows", type=int, nargs="+", default=[1 << 12, 1 << 20])
     parser.add_argument("--rounds", type=int, default=1)
-    parser.add_argument("--one", action="store_true", help="measure in this process and print JSON")
+    parser.add_argument("--here", action="store_true", help="measure in this process and print JSON")
     args = parser.parse_args()
-    if args.one:
+    if args.here:
         print(json.dumps(measure(args.kernel, args.rows[0])))
         return
     best: dict[int, dict[str, float]] = {}
     for _ in range(args.rounds):
         for rows in args.rows:
-            command = [sys.executable, __file__, "--one", f"--kernel={args.kernel}", "--rows", str(rows)]
+            command = [sys.executable, __file__, "--here", f"--kernel={args.kernel}", "--rows", str(rows)]
             seen = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
             best[rows] = {name: min(value, best.get(rows, seen)[name]) for name, value in seen.items()}
     first = best[args.rows[0]]

@@ -131,7 +131,7 @@ def run_case(
         )
         if wide is not None:
             found = (spread.placed(wide, plan, finding) for finding in run.findings)
-            run.findings = [*found, *(one for build in elsewhere.values() for one in build)]
+            run.findings = [*found, *(finding for build in elsewhere.values() for finding in build)]
             text = f"{plan.problem.unit}s of a larger problem that did not run are not judged"
             run.remark(text, wide.count - len(wide.groups))
         return run

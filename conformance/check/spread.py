@@ -32,7 +32,7 @@ def chosen(spread: Spread, launch: LaunchFile) -> LaunchFile:
 
 def gathered(spread: Spread, plan: KernelPlan, seen: RunResult) -> RunResult:
     """The result as that of the case alone: outputs of its groups, captures counted by its own groups. It has
-    no certificate, which would be one of the whole grid.
+    no certificate, which would be of the whole grid.
     """
     groups = list(spread.groups)
     outputs = dict(seen.outputs)
@@ -50,7 +50,7 @@ def gathered(spread: Spread, plan: KernelPlan, seen: RunResult) -> RunResult:
         seen,
         outputs=outputs,
         captures=captures,
-        findings=tuple(_moved(one, here) for one in seen.findings),
+        findings=tuple(_moved(finding, here) for finding in seen.findings),
         certificate=None,
     )
 

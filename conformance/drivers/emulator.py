@@ -130,7 +130,7 @@ def _run(launch: LaunchFile, plan: KernelPlan, schedule: Schedule, **how: Any) -
 
 def outputs_of(launch: LaunchFile, buffers: Mapping[str, Buffer]) -> dict[str, Output]:
     """The buffers that are an outcome of the launches, which were made for this run."""
-    return {one.name: outcome(buffers[one.name]) for one in launch.outcomes}
+    return {buffer.name: outcome(buffers[buffer.name]) for buffer in launch.outcomes}
 
 
 def launch_on(

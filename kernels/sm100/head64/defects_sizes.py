@@ -54,13 +54,4 @@ DEFECTS: tuple[PlantedDefect, ...] = (
         "P",
         "k-blocks from 32 on",
     ),
-    _source(
-        "delta-13-bits",
-        "delta is rounded to 13 bits",
-        "delta.cuh",
-        "if (lane == batch + h) delta = sum;",
-        "if (lane == batch + h) delta = __uint_as_float((__float_as_uint(sum) + 0x400u) & 0xfffff800u);",
-        "delta",
-        "every head",
-    ),
 )

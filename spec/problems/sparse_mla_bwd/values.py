@@ -63,7 +63,7 @@ def draw(
 
 
 def _some(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
-    """2^6 to 2^12 in a sixteenth of the places, at least in one, and 1 elsewhere."""
+    """2^6 to 2^12 in a sixteenth of the places, at least at a single place, and 1 elsewhere."""
     factor = np.where(rng.random(shape) < 1 / 16, np.exp2(rng.integers(6, 13, shape)), 1.0)
     factor[tuple(int(rng.integers(size)) for size in shape)] = 2.0**12
     return factor.astype(np.float32)
@@ -98,7 +98,7 @@ def _class(values: Values, p: Problem, rows: Array, rng: np.random.Generator) ->
 
 
 def _kinds(shape: tuple[int, ...], rng: np.random.Generator) -> Array:
-    """Rows of zeros, of small integers, of normal numbers and of tiny ones."""
+    """Rows of zeros, of small integers, of normal and of tiny numbers."""
     x = rng.standard_normal(shape, dtype=np.float32)
     kind = rng.integers(0, 4, (*shape[:-1], 1))
     return np.select([kind == 0, kind == 1, kind == 2], [0 * x, np.rint(2 * x), x], x * np.float32(2.0**-20))

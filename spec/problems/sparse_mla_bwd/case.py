@@ -170,14 +170,13 @@ class SparseCase:
         """The problem of `s_q` tokens that holds these inputs at `at`; None without `s_q`."""
         if not self.s_q:
             return None
-        wide = replace(inputs, problem=replace(inputs.problem, s_q=self.s_q))
-        arrays = {}
+        arrays: dict[str, Any] = {"problem": replace(inputs.problem, s_q=self.s_q)}
         for name in ("q", "o", "dO", "lse", "indices", "topk_length"):
             own = getattr(inputs, name)
             if own is not None:
                 arrays[name] = lazy_zeros((self.s_q, *own.shape[1:]), own.dtype)
                 arrays[name][list(self.at)] = own
-        return Spread(replace(wide, **arrays), self.s_q, self.at, "s_q")
+        return Spread(replace(inputs, **arrays), self.s_q, self.at, "s_q")
 
     def as_json(self) -> str:
         """One line from which `from_json` makes an equal case; fields at their default are left out."""

@@ -48,7 +48,9 @@ def draw(
     drawn = _class(values, p, rows, rng)
     if not outliers:
         return drawn
-    q, kv, o, dO = (x.astype(np.float32) for x in drawn)
+    parts: list[Array] = [x.astype(np.float32) for x in drawn]
+    q, kv, o, dO = parts
+    factor: Array
     if outliers == "rows":
         kv *= _some(rng, (rows.size, 1))
     elif outliers == "heads":

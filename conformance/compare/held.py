@@ -37,6 +37,10 @@ class _Factor:
 Pairs = tuple[tuple[_Factor, _Factor], ...]
 
 
+class _OtherOperation(Exception):
+    """A stage does more than adding up products: its bits have no order that a plan declares."""
+
+
 @dataclass(frozen=True)
 class _Recorder(Arithmetic):
     """The products that a stage adds up, not their sum; of other stages nothing is recorded."""
@@ -54,6 +58,10 @@ class _Recorder(Arithmetic):
 
     def round_to(self, form: Form, a: Pairs) -> Form:
         return form
+
+    def operation(self, name: str) -> Any:
+        """Every operation but those above."""
+        raise _OtherOperation(name)
 
 
 @dataclass(frozen=True)
@@ -95,7 +103,10 @@ class Ordered:
                 _Factor(source, term.value.astype(np.float32))
                 for source, term in zip(stage.inputs, terms, strict=True)
             ]
-        made = stage.compute(WithOperands(_Recorder(), stage.operand), *factors)
+        try:
+            made = stage.compute(WithOperands(_Recorder(), stage.operand), *factors)
+        except _OtherOperation:
+            return None
         pairs: Pairs = made.value if isinstance(made, StageValue) else made
         f16 = F16 in stage.reads.values()
         pairs = tuple(sorted(pairs, key=lambda pair: _place(order, pair)))

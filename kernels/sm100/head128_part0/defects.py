@@ -243,7 +243,7 @@ VALUES: tuple[PlantedDefect, ...] = (
         "the spec's chain scales P, which S scales again",
         'add(*tile, symbol="P", memory="TMEM")(attention.P)',
         "def P(m: Arithmetic, q: AsOperand, k: AsOperand) -> Any:\n"
-        '        return m.mul(attention.P(m, q, k), m.constant("1/24", 1 / 24))\n'
+        '        return m.mul(m.constant("1/24", 1 / 24), attention.P(m, q, k))\n'
         '    add(*tile, symbol="P", memory="TMEM")(P)',
         "P",
         "every tile",

@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 from tileproof.conformance.check import property as engine
 from tileproof.conformance.check.run import KernelUnderTest
-from tileproof.conformance.drivers.driver import ALL as EVERY
-from tileproof.conformance.drivers.driver import NOT_JUDGED, Capabilities, Capability
+from tileproof.conformance.drivers.driver import ALL, NOT_JUDGED, Capabilities, Capability
 from tileproof.conformance.report.terminal import print_report
 from tileproof.kernels.variant import Variant
 from tileproof.spec.machine.finding import Finding
@@ -25,15 +24,21 @@ from tileproof.spec.plans import head128_part0
 
 from tests.kit.doubles import Driven, Plant, machine, unplanted
 
+
+class Described(tuple[Any, bool]):
+    """The inputs and the build of a launch; no grid, of which clusters could be chosen."""
+
+    main, launches = SimpleNamespace(grid=()), ()
+
+
 VARIANT = Variant.of("sparse_mla_bwd", h_q=128, d_qk=512)
 KERNEL: Any = SimpleNamespace(
     name="head128-part0",
     plan=lambda variant: head128_part0.plan(variant["d_qk"]),
     title=lambda variant: "head128-part0",
-    launch=lambda inputs, built, probe: (inputs, probe),
+    launch=lambda inputs, built, probe: Described((inputs, probe)),
 )
 Hand = Callable[[RunResult, Schedule], RunResult]
-ALL = EVERY - {"clusters"}  # the double launches no grid, of which clusters could be chosen
 
 
 def on(

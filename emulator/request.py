@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from tileproof.emulator.errors import LaunchError
 from tileproof.emulator.memory import Buffer
@@ -37,6 +37,11 @@ def check_clusters(
 ) -> list[int]:
     """Return the numbers of the clusters that run, in order; LaunchError unless the grid has them all."""
     count = math.prod(grid) // math.prod(cluster)
+    if not isinstance(chosen, Iterable) or isinstance(chosen, (str, bytes)):
+        raise LaunchError(
+            "the chosen clusters are no list", where=entry[:80], expected="numbers of clusters",
+            found=type(chosen).__name__,
+        )  # fmt: skip
     numbers = sorted({whole(one, "clusters", maximum=count - 1, where=entry) for one in chosen})
     if not numbers or cooperative:
         raise LaunchError(

@@ -72,13 +72,15 @@ def compiled(argument: str, instead: str = registry.CHECK) -> Kernel | LaunchFil
 def launch_file(path: Path) -> LaunchFile:
     """The launch file at `path`; TileproofError says what lies there instead."""
     if path.is_dir() and not (path / "launch.json").is_file():
+        if any(path.glob("*.npy")):
+            raise _wrong("tensors have no launch", path, "a dump of tensors", f"tileproof tensors {path}")
         raise without(path, "launch.json and no kernel.py", EXPECTED)
     if not path.exists():
         raise missing(path, EXPECTED)
     if path.suffix == ".ptx":
         raise _wrong("PTX does not say how it is launched", path, "PTX", INIT.format(path))
     file = path / "launch.json" if path.is_dir() else path
-    if file.suffix in TENSORS or (path.is_dir() and any(path.glob("*.npy"))):
+    if file.suffix in TENSORS:
         raise _wrong("tensors have no launch", path, "a dump of tensors", f"tileproof tensors {path}")
     if file.suffix not in (".json", ".py"):
         raise _wrong("this file names no kernel and is no launch file", path, described(file))

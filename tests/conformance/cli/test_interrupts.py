@@ -54,7 +54,7 @@ def words(made: dict[str, Any]) -> list[str]:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_explore(folder: Path, number: int) -> None:
     began = time.monotonic()
-    given = ("explore", "launch.json", "--schedules", "200000", "--skip=3")
+    given = ("explore", "launch.json", "--sample", "--schedules", "200000", "--skip=3")
     made = interrupted(folder, number, lambda: time.monotonic() - began > 5, *given)
     assert made["verdict"] == "incomplete"
     assert made["schedules"] > 0 and sum(made["policies"].values()) == made["schedules"]

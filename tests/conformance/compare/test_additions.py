@@ -9,12 +9,14 @@ import numpy as np
 import pytest
 from tileproof.conformance.beside.mutate.code import PtxCode
 from tileproof.conformance.beside.mutate.operators import Operator
-from tileproof.conformance.beside.mutate.runs import Recorder, runs, under_test_of
+from tileproof.conformance.beside.mutate.runs import Recorder, under_test_of
 from tileproof.conformance.beside.mutate.values import address, immediate
 from tileproof.conformance.check.run import run_case
 from tileproof.conformance.compare.additions import explain_additions
 from tileproof.conformance.compare.scattered import Contribution
 from tileproof.kernels.registry import compiled
+from tileproof.spec.machine.schedule import Schedule
+from tileproof.spec.problems.sparse_mla_bwd.case import one_token
 
 ROWS, COLUMNS, TILES, SLOTS = 40, 96, 3, 16
 
@@ -99,7 +101,7 @@ def test_an_address_and_a_shuffle_of_head64(operator: Operator, opcode: str, wor
     places = [at for at in code.code if at.opcode.startswith(opcode)
               and any(file.endswith("dkv_export.cuh") for file, _ in at.frames)]  # fmt: skip
     (one,) = (one for one in operator(code, places[13]) if one.what.startswith(words))
-    case, schedule = runs(kernel.plan(variant), "quick")[0]
+    case, schedule = one_token(576, 2, 64), Schedule("late")
     mutant = replace(built, ptx=code.changed(one.lines))
     under_test = under_test_of(kernel, variant, mutant, Recorder(2_000_000))
     (first, *_) = run_case(under_test, case, schedule, explain=True, again=False).findings

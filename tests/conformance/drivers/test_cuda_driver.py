@@ -108,7 +108,7 @@ def test_without_a_card(tmp_path: Path) -> None:
 
 def test_what_is_not_judged_is_named() -> None:
     assert not_judged(frozenset(NOT_JUDGED)) == ()
-    assert len(not_judged(CudaDriver.capabilities)) == 4
+    assert len(not_judged(CudaDriver.capabilities)) == 5
 
 
 def test_retarget_changes_the_target_alone() -> None:

@@ -65,7 +65,7 @@ def test_the_score_is_in_the_evidence_and_the_seed_in_the_ledger(tmp_path: Path)
 
     # By hand, another seed takes the place of the score.
     mutate = run("mutate", KERNEL, "--seed", "6", "--count", "1", "--into", str(tmp_path))
-    assert mutate.exit_code in (0, 1), mutate.output
+    assert mutate.exit_code in (0, 1, 3), mutate.output  # 3: that mutant is equivalent
     (one,) = evidence.read(tmp_path).kernels
     assert one.sections[MUTATION]["seed"] == 6 and one.sections[MUTATION]["drawn"] == 1
 

@@ -192,7 +192,7 @@ def test_what_a_reference_file_defines(tmp_path: Path) -> None:
     for name, words in (("no", "no such function"), ("n", "no such function")):
         with pytest.raises(TileproofError, match=words):
             load(f"{path}:{name}")
-    with pytest.raises(TileproofError, match="cannot be read"):
+    with pytest.raises(TileproofError, match="there is no such file"):
         load(str(tmp_path / "none.py"))
 
 

@@ -36,7 +36,7 @@ CODES = {
     "compiler": "the compiler itself failed",
     "interleaved": "an error into which another compile wrote",
     "launch": "an error of a launch, from the run after the build",
-    "assertion": "a static assertion that no rule knows",
+    "assertion": "a static assertion that matches no rule",
     "unknown": "an error that no rule knows",
 }
 

@@ -16,8 +16,8 @@ from tileproof.tools.calibration import (
     exports,
     latencies,
     parts,
+    sharing_rows,
     sharings,
-    together,
 )
 from tileproof.tools.limits_page import marked, part
 
@@ -28,7 +28,7 @@ ALLOWED = 0.15  # of the measurement, what the likely case may be off
 @pytest.fixture(scope="module")
 def rows(tmp_path_factory: pytest.TempPathFactory) -> list[Row]:
     folder = Path(tmp_path_factory.mktemp("calibration"))
-    groups = latencies, banks, exchanges, sharings, exports, together
+    groups = latencies, banks, exchanges, sharings, exports, sharing_rows
     return [row for group in groups for row in group(folder)]
 
 

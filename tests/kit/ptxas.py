@@ -42,11 +42,13 @@ def refusals(lines: Sequence[str], target: Target) -> dict[str, str]:
                 at = int(number) - 2
                 named = re.search(r"for instruction '([a-z_]+)", why)
                 # A message about what an instruction expands to is told for some other line.
+                if "formal parameter" in why:
+                    continue
                 if not named or (0 <= at < len(alive) and named.group(1) in alive[at]):
                     hits.setdefault(at, why)
             if not hits and done.returncode == 0:
                 return found
-            if not hits and "for instruction" in output:
+            if not hits and ("for instruction" in output or "formal parameter" in output):
                 half = len(alive) // 2
                 if not half:
                     return found | {alive[0]: output.strip()}

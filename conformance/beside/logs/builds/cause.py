@@ -37,7 +37,7 @@ CODES = {
     "interleaved": "an error into which another compile wrote",
     "launch": "an error of a launch, from the run after the build",
     "assertion": "a static assertion that matches no rule",
-    "unknown": "an error that no rule knows",
+    "unknown": "an error that matches no rule",
 }
 
 

@@ -32,7 +32,7 @@ SAYS = {
     "delta-half-warp": "columns 128..255, 384..511 is missing",
     "delta-not-stored": "nothing was ever written there",
     "delta-without-wait": "NaN",
-    "scale-in-p": "the expected one times sqrt(d_qk)",
+    "scale-in-p": "the expected one times 1 / sm_scale",
     "tmem-not-freed": "tmem-leak",
 }
 

@@ -74,4 +74,5 @@ def test_command_line_exits_0_on_the_clean_kernel_and_1_on_a_planted_defect(tmp_
     replayed = run(
         "--case", result["case"], "--policy", result["schedule"]["policy"], "--plant", "scale-in-p"
     )
-    assert replayed.returncode == 1 and "times 1 / sm_scale" in replayed.stdout and "replay:" in replayed.stdout
+    assert replayed.returncode == 1
+    assert "times 1 / sm_scale" in replayed.stdout and "replay:" in replayed.stdout

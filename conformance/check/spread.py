@@ -40,7 +40,6 @@ def gathered(spread: Spread, plan: KernelPlan, seen: RunResult) -> RunResult:
         if name in outputs:
             outputs[name] = Output(outputs[name].values[groups], outputs[name].written[groups])
     places = {group: number for number, group in enumerate(groups)}
-    places = {group: number for number, group in enumerate(groups)}
 
     def here(cta: tuple[int, int, int]) -> tuple[int, int, int]:
         return places[cta[0] // plan.cluster] * plan.cluster + cta[0] % plan.cluster, *cta[1:]

@@ -67,11 +67,11 @@ def ranked_for_rows(
     """
 
     def sums(of: Chain) -> tuple[F64, F64]:
-        made = RowSums.of(len(rows), found.shape[1])
+        made = RowSums.of(rows, found.shape[1])
         index, live = of.problem.rows(of.inputs, of.tiling, 0, stage)
         at = np.flatnonzero(live & np.isin(index, rows))
         term = of.whole(stage, 0).value
-        made.add(np.searchsorted(rows, index[at]), term.value[at], term.errors[at])
+        made.add(index[at], term.value[at], term.errors[at])
         return made.value, made.bound()
 
     return _ranked(chain, stage, 0, None, found, wrong, sums(chain), sums)

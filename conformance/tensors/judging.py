@@ -15,8 +15,9 @@ from tileproof.conformance.tensors.named import NamedDump
 from tileproof.conformance.tensors.sums import SummedOutput
 from tileproof.conformance.verdict import program as programs
 from tileproof.conformance.verdict.contract import CheckOutcome, JudgedProgram, VerdictRecord
+from tileproof.spec.arithmetic.sums import RowSums
 from tileproof.spec.machine.finding import Finding
-from tileproof.spec.problems.base import ProblemType
+from tileproof.spec.problems.base import ProblemType, added_rows
 
 ROWS = 256  # of one group, by which hypotheses are compared
 EXPLAINED = 2  # groups whose wrong tiles are asked for a cause, per stage
@@ -100,8 +101,7 @@ def _explained(
     wrong[output.wrong_rows] = True
     for group in chosen:
         inputs = dump.forms.group_inputs(dump.inputs, group)
-        index, live = comparer.problem.rows(inputs, comparer.tiling, 0, stage)
-        own = np.unique(index[live])
+        own = added_rows(comparer.problem, inputs, comparer.tiling, stage)
         own = own[wrong[own] & (output.groups_of(own) == 1)][:ROWS]
         if own.size:
             found = np.asarray(dump.tensors[output.form][own]).astype(np.float64)
@@ -119,7 +119,7 @@ def _chosen(total: int, groups: int | None, seed: int) -> list[int]:
         return list(range(total))
     ends = [0, total - 1][:groups]
     others = np.random.default_rng(seed).permutation(np.arange(1, total - 1))
-    return sorted({*ends, *(int(finding) for finding in others[: groups - len(ends)])})
+    return sorted({*ends, *(int(group) for group in others[: groups - len(ends)])})
 
 
 def _summed(
@@ -135,15 +135,13 @@ def _summed(
         number, elsewhere = np.zeros(length, np.int64), np.zeros(length, bool)
         for group in range(total):
             inputs = dump.forms.group_inputs(dump.inputs, group)
-            index, live = problem.rows(inputs, comparer.tiling, 0, form.stage)
-            own = np.unique(index[live])
+            own = added_rows(problem, inputs, comparer.tiling, form.stage)
             number[own] += 1
             if group not in picked:
                 elsewhere[own] = True
         rows = np.flatnonzero(number)
-        output = SummedOutput(problem, form, rows, elsewhere[rows], number[rows])
-        output.start(dump.tensors[form].shape[1])
-        made.append(output)
+        sums = RowSums.of(rows, dump.tensors[form].shape[1])
+        made.append(SummedOutput(problem, form, sums, elsewhere[rows], number[rows]))
     return made
 
 

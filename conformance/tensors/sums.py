@@ -23,35 +23,27 @@ SETTLE = 16  # groups between two additions of what waits
 class SummedOutput:
     """One such output. Rows that groups outside the comparison add to are not judged.
 
-    `rows`: row number of each sum, ascending; `open_rows`: whether a group that is not compared adds to it;
-    `groups`: how many groups add to it. After `compare`: `wrong_rows`, their numbers.
+    Of each row of `sums`, `open_rows` says whether a group that is not compared adds to it;
+    `groups` how many groups add to it. After `compare`: `wrong_rows`, their numbers.
     """
 
     problem: ProblemType
     form: TensorForm
-    rows: npt.NDArray[np.int64]
+    sums: RowSums
     open_rows: npt.NDArray[np.bool_]
     groups: npt.NDArray[np.int64]
-    sums: RowSums = field(init=False)
     wrong_rows: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     _wrong: npt.NDArray[np.bool_] = field(default_factory=lambda: np.zeros((0, 0), bool))
     _added: int = 0
 
-    def __post_init__(self) -> None:
-        self.sums = RowSums.of(0, 0)
-
-    def start(self, columns: int) -> None:
-        """Begin with sums of 0."""
-        self.sums = RowSums.of(len(self.rows), columns)
+    @property
+    def rows(self) -> npt.NDArray[np.int64]:
+        """The rows that some group adds to, ascending."""
+        return self.sums.rows
 
     def add(self, chain: Chain) -> None:
         """Add the tiles of the chain's only group."""
-        rows, live = self.problem.rows(chain.inputs, chain.tiling, 0, self.form.stage)
-        if live.any():
-            at = np.flatnonzero(live)
-            term = chain.whole(self.form.stage, 0).value
-            places = np.searchsorted(self.rows, rows[at])
-            self.sums.add(places, term.value[at], term.errors[at])
+        chain.scatter(self.form.stage, self.sums)
         self._added += 1
         if self._added % SETTLE == 0:
             _ = self.sums.value

@@ -125,7 +125,8 @@ void ScaledSum::add(const float* a, const float* b, int ldb, float scale_a, floa
     sum += product;
     any |= product != 0;
   }
-  if (!any || scale_a == 0 || scale_b == 0) return;
+  // What nobody wrote is NaN; the caller gives the result of what is not finite.
+  if (!any || !std::isfinite(sum) || scale_a == 0 || scale_b == 0) return;
   int64_t sa, sb;
   int32_t ea, eb;
   split_scale(scale_a, scale_emin_, sa, ea);

@@ -57,7 +57,8 @@ def tensors(
     """Compare dumped tensors with the float64 reference, stage by stage; no kernel is run.
 
     DUMP is a .safetensors, .npz or .pt file, or a folder of .npy files: all inputs of the problem, and any
-    of its stages and outputs. Each stage is computed from the stages before it that the dump holds.
+    of its stages and outputs, or parts of them, named like P[3, 0:64, 128:192]. Each stage is computed from
+    the stages before it that the dump holds.
 
     Exit code 0: clean; 1: a defect; 2: the dump could not be compared; 3: interrupted.
     """

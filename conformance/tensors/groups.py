@@ -7,22 +7,20 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
-from tileproof.conformance.compare.compare import Divergence, StageScore, compare, index
+from tileproof.conformance.compare.compare import Comparison, Divergence, StageScore, compare
 from tileproof.conformance.compare.endtoend import EndToEnd
 from tileproof.conformance.diagnose.cause import diagnose
-from tileproof.conformance.observe.observation import output_tiles
+from tileproof.conformance.diagnose.partial import SCORE, WrongSums
 from tileproof.conformance.observe.tiles import Chain, StageTile
 from tileproof.conformance.tensors.hypotheses import explained, ranked_hypotheses
 from tileproof.conformance.tensors.named import NamedDump
+from tileproof.conformance.tensors.parts import PartialChain, tiles_of
 from tileproof.reference.evaluate import Shared
 from tileproof.spec.machine.finding import Finding
 from tileproof.spec.machine.run_result import Output, RunResult
 from tileproof.spec.plan import KernelPlan, OutputObservation
 from tileproof.spec.problems.base import ProblemType, Tiling, tiling_of, upstream
-from tileproof.spec.problems.tensors import TensorForm
-
-Array = npt.NDArray[Any]
+from tileproof.spec.problems.tensors import K_BLOCKS, TensorForm
 
 
 @dataclass(frozen=True)
@@ -31,7 +29,7 @@ class GroupComparison:
 
     findings: tuple[Finding, ...]
     scores: Mapping[str, StageScore]
-    chain: Chain
+    chain: PartialChain
 
 
 @dataclass(frozen=True)
@@ -45,10 +43,7 @@ class GroupComparer:
     @staticmethod
     def of(problem: ProblemType, dump: NamedDump, name: str) -> GroupComparer:
         """A comparer whose tiles are whole k-blocks of all rows, as a single CTA would have them."""
-        forms = tiled(problem, dump)
-        observations = tuple(
-            OutputObservation(form.stage, form.name, f"[{', '.join(form.axes)}]") for form in forms
-        )
+        whole = (form for form in tiled(problem, dump) if dump.held[form] and K_BLOCKS not in form.axes)
         plan = KernelPlan(
             name=name,
             problem=problem,
@@ -56,8 +51,10 @@ class GroupComparer:
             cluster=1,
             threads=0,
             smem_bytes=0,
-            stages=tuple(stage for stage in problem.stages if stage in {form.stage for form in forms}),
-            observations=observations,
+            stages=tuple(stage for stage in problem.stages if stage in held_stages(dump)),
+            observations=tuple(
+                OutputObservation(form.stage, form.name, f"[{', '.join(form.axes)}]") for form in whole
+            ),
         )
         return GroupComparer(problem, dump, plan)
 
@@ -65,42 +62,76 @@ class GroupComparer:
     def tiling(self) -> Tiling:
         return tiling_of(self.plan)
 
+    def holds(self, group: int) -> bool:
+        """Whether a part of the dump belongs to the group."""
+        return any(
+            all(
+                max(own.start, held.start) < min(own.stop, held.stop)
+                for own, held in zip(self._index(part.form, group), part.index, strict=True)
+            )
+            for part in self.dump.parts
+        )
+
+    def _index(self, form: TensorForm, group: int) -> tuple[slice, ...]:
+        return self.dump.forms.group_index(form, self.dump.inputs, group)
+
+    def tiles(self, inputs: Any, group: int) -> tuple[list[StageTile], list[StageTile]]:
+        """The tiles that the dump has of a group, and those of sums after each k-block."""
+        tiles: list[StageTile] = []
+        sums: list[StageTile] = []
+        for form in tiled(self.problem, self.dump):
+            at = self._index(form, group)
+            for part in self.dump.pieces(form):
+                made = tiles_of(self.problem, inputs, self.tiling, part, at)
+                (sums if K_BLOCKS in form.axes else tiles).extend(made)
+        return tiles, sums
+
     def compare(self, group: int, explain: bool) -> GroupComparison:
         """The comparison of one group; `explain`: search the causes of what is wrong."""
         inputs = self.dump.forms.group_inputs(self.dump.inputs, group)
-        outputs = {}
-        for form in tiled(self.problem, self.dump):
-            values = np.asarray(self.dump.forms.of_group(form, self.dump.tensors[form], group))
-            outputs[form.name] = Output(values, np.ones(values.shape, bool))
         shared: Shared = {}
-        tiles: list[StageTile] = []
-        for at in self.plan.observations:
-            assert isinstance(at, OutputObservation)
-            tiles += output_tiles(self.plan, inputs, at, outputs[at.parameter])
-        chain = Chain(inputs, index(tiles), shared, problem=self.problem, tiling=self.tiling)
-        compared = compare(chain, tiles)
+        tiles, sums = self.tiles(inputs, group)
+        chain = PartialChain(inputs, tiles, shared, problem=self.problem, tiling=self.tiling)
+        compared, of_sums = compare(chain, tiles), compare(chain, sums)
+        wrong_sums = WrongSums(chain, sums, of_sums, Comparison())
+        findings = list(wrong_sums.findings(Comparison(), "", coded=False, explain=explain))
         wrong: dict[str, list[Divergence]] = {}
-        for divergence in compared.divergences:
+        for divergence in wrong_sums.without_consequences(compared).divergences:
             wrong.setdefault(divergence.tile.stage, []).append(divergence)
-        findings = []
-        for stage, (first, *others) in wrong.items():
-            ranked = []
-            if explain and not given_before(self.problem, self.dump, stage):
-                ranked = ranked_hypotheses(chain, first)
-            finding = diagnose(chain, first, "", others=len(others), explain=explain and not ranked)
-            findings.append(explained(finding, ranked))
-        scores = dict(compared.scores)
+        for first, *others in wrong.values():
+            findings.append(self._explained(chain, first, len(others), explain))
+        scores = {SCORE.format(stage=name): score for name, score in of_sums.scores.items()}
+        scores = {**compared.scores, **scores}
         if any(given_before(self.problem, self.dump, stage) for stage in self.plan.stages):
+            outputs = {}
+            for at in self.plan.observations:
+                assert isinstance(at, OutputObservation)
+                form = next(form for form in self.dump.tensors if form.name == at.parameter)
+                values = np.asarray(self.dump.tensors[form][self._index(form, group)])
+                outputs[form.name] = Output(values, np.ones(values.shape, bool))
             whole = EndToEnd(self.problem, inputs, self.tiling, shared)
             chained, off = whole.judge(self.plan, RunResult(outputs=outputs), "", list(self.plan.stages))
             scores |= chained
             findings += off
         return GroupComparison(tuple(_placed(finding, group) for finding in findings), scores, chain)
 
+    def _explained(self, chain: PartialChain, wrong: Divergence, others: int, explain: bool) -> Finding:
+        """The finding of a wrong tile. Its cause: a mistake of its own stage if the dump has any before it;
+        else, and if there is none, a mistake of a stage before it that the dump does not have.
+        """
+        ranked = []
+        given = given_before(self.problem, self.dump, wrong.tile.stage)
+        if explain and not given:
+            ranked = ranked_hypotheses(chain, wrong)
+        finding = diagnose(chain, _widened(chain, wrong), "", others=others, explain=explain and not ranked)
+        if explain and given and not finding.cause:
+            ranked = ranked_hypotheses(chain, wrong)
+        return explained(replace(finding, elements=int(wrong.wrong.size)), ranked)
+
 
 def tiled(problem: ProblemType, dump: NamedDump) -> list[TensorForm]:
     """The dumped tensors whose elements belong to a single group each."""
-    return [form for form in dump.tensors if not summed(problem, form)]
+    return [form for form in dump.held if not summed(problem, form)]
 
 
 def summed(problem: ProblemType, form: TensorForm) -> bool:
@@ -108,10 +139,40 @@ def summed(problem: ProblemType, form: TensorForm) -> bool:
     return problem.stages[form.stage].output == form.axes
 
 
-def given_before(problem: ProblemType, dump: NamedDump, stage: str) -> list[str]:
-    """The stages before `stage` that the dump holds, in the order of the graph."""
-    held = {form.stage for form in dump.tensors}
-    return [name for name in upstream(problem, stage) if name in held]
+def held_stages(dump: NamedDump) -> dict[str, bool]:
+    """The stages that the dump has something of, and whether it has all of it."""
+    found: dict[str, bool] = {}
+    for form, whole in dump.held.items():
+        if K_BLOCKS not in form.axes:
+            found[form.stage] = whole
+    return {form.stage: False for form in dump.held} | found
+
+
+def given_before(problem: ProblemType, dump: NamedDump, stage: str, whole: bool = False) -> list[str]:
+    """The stages before `stage` that the dump holds, in the order of the graph; `whole`: all of them."""
+    held = held_stages(dump)
+    return [
+        name for name in upstream(problem, stage) if held.get(name, False) or (name in held and not whole)
+    ]
+
+
+def _widened(chain: Chain, divergence: Divergence) -> Divergence:
+    """Of a part of a tile the whole tile, which holds the reference elsewhere: causes are sought in tiles."""
+    tile = divergence.tile
+    rows, cols = chain.region(tile.stage, tile.coord)
+    if (tile.rows, tile.cols) == (rows, cols):
+        return divergence
+    reference = chain.reference(tile.stage, tile.coord, rows, cols)
+    at = np.s_[
+        tile.rows.start - rows.start : tile.rows.stop - rows.start,
+        tile.cols.start - cols.start : tile.cols.stop - cols.start,
+    ]
+    with np.errstate(over="ignore", invalid="ignore"):
+        value = reference.value.astype(tile.value.dtype)
+    wrong = np.zeros(value.shape, bool)
+    value[at], wrong[at] = tile.value, divergence.wrong
+    whole = replace(tile, rows=rows, cols=cols, value=value, written=np.ones(value.shape, bool))
+    return Divergence(whole, reference, wrong, divergence.why)
 
 
 def _placed(finding: Finding, group: int) -> Finding:

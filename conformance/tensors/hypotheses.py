@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from tileproof.conformance.compare.compare import Divergence
 from tileproof.conformance.observe.tiles import F64, Chain, Key, StageTile
+from tileproof.conformance.tensors.parts import PartialChain
 from tileproof.spec import numerics
 from tileproof.spec.arithmetic.sums import RowSums
 from tileproof.spec.machine.finding import Finding
@@ -44,7 +45,7 @@ def explained(finding: Finding, ranked: list[Hypothesis]) -> Finding:
     return replace(finding, cause=f"as if {first.words}", evidence=(*finding.evidence, *evidence))
 
 
-def ranked_hypotheses(chain: Chain, divergence: Divergence) -> list[Hypothesis]:
+def ranked_hypotheses(chain: PartialChain, divergence: Divergence) -> list[Hypothesis]:
     """The best hypotheses about stages before a wrong tile, the likeliest first."""
     tile, reference = divergence.tile, divergence.reference
     found = tile.value.astype(np.float64)
@@ -60,7 +61,7 @@ def ranked_hypotheses(chain: Chain, divergence: Divergence) -> list[Hypothesis]:
 
 
 def ranked_for_rows(
-    chain: Chain, stage: str, found: F64, wrong: npt.NDArray[np.bool_], rows: npt.NDArray[np.int64]
+    chain: PartialChain, stage: str, found: F64, wrong: npt.NDArray[np.bool_], rows: npt.NDArray[np.int64]
 ) -> list[Hypothesis]:
     """The same for rows of an output that only the chain's group adds to: `found` and `wrong`
     ``[rows, columns]``, `rows` their numbers, ascending.
@@ -78,7 +79,7 @@ def ranked_for_rows(
 
 
 def _ranked(
-    chain: Chain,
+    chain: PartialChain,
     stage: str,
     group: int,
     tile: StageTile | None,
@@ -93,12 +94,17 @@ def _ranked(
     if not wrong.any():
         return []
     ranked = []
+    own = [item for item in chain.own_tiles.values() if item.stage not in (stage, *chain.pieces)]
+    own += [item for some in chain.pieces.values() for item in some if item.stage != stage]
+    held = {item.stage for item in own}
+    if tile is not None:
+        own.append(tile)  # whether its rounded copy is what was seen
     for name in upstream(chain.problem, stage):
+        if name in held:
+            continue
         for words, tiles, own_to_problem in _alternatives(chain, name, group):
-            own = {key: item for key, item in chain.own_tiles.items() if key[0] != stage} | tiles
-            if tile is not None:
-                own[tile.key] = tile  # whether its rounded copy is what was seen
-            other = Chain(chain.inputs, own, problem=chain.problem, tiling=chain.tiling)
+            known = [*own, *tiles.values()]
+            other = PartialChain(chain.inputs, known, problem=chain.problem, tiling=chain.tiling)
             with np.errstate(invalid="ignore", over="ignore"):
                 value, bound = there(other)
                 # A hypothesis that changes nothing explains nothing.

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from tileproof.conformance.compare.compare import StageScore
-from tileproof.conformance.tensors.groups import GroupComparer, given_before, summed
+from tileproof.conformance.tensors.groups import GroupComparer, given_before, held_stages, summed
 from tileproof.conformance.tensors.hypotheses import explained, ranked_for_rows
 from tileproof.conformance.tensors.named import NamedDump
 from tileproof.conformance.tensors.sums import SummedOutput
@@ -64,8 +64,8 @@ def judge_tensors(
     An exception of `interrupts` ends it with what is known.
     """
     total = dump.forms.groups(dump.inputs)
-    chosen = _chosen(total, groups, seed)
     comparer = GroupComparer.of(problem, dump, name)
+    chosen = _chosen(dump, comparer, total, groups, seed)
     seen = _Seen()
     outputs = _summed(problem, dump, comparer, chosen, total)
     interrupted = False
@@ -113,13 +113,18 @@ def _explained(
     )
 
 
-def _chosen(total: int, groups: int | None, seed: int) -> list[int]:
-    """The groups to compare, ascending: the first, the last, and others drawn."""
+def _chosen(dump: NamedDump, comparer: GroupComparer, total: int, groups: int | None, seed: int) -> list[int]:
+    """The groups to compare, ascending: those of which the dump has parts; of whole tensors the first, the
+    last, and others drawn.
+    """
+    partly = [group for group in range(total) if comparer.holds(group)] if dump.parts else []
+    if not dump.tensors:
+        return partly
     if groups is None or groups >= total:
         return list(range(total))
-    ends = [0, total - 1][:groups]
-    others = np.random.default_rng(seed).permutation(np.arange(1, total - 1))
-    return sorted({*ends, *(int(group) for group in others[: groups - len(ends)])})
+    ends = list(dict.fromkeys((*partly, 0, total - 1)))[: max(groups, len(partly))]
+    others = [int(at) for at in np.random.default_rng(seed).permutation(total) if at not in ends]
+    return sorted({*ends, *others[: max(groups - len(ends), 0)]})
 
 
 def _summed(
@@ -163,7 +168,8 @@ def _record(
         ),
         key=lambda finding: (finding.kind == "chain", order.index(finding.problem.stage)),
     )
-    judged_from = {stage: _from(problem, dump, stage) for stage in order if stage in _held(dump)}
+    held = held_stages(dump)
+    judged_from = {stage: _from(problem, dump, stage) for stage in order if stage in held}
     checks = [
         CheckOutcome(
             "stages",
@@ -174,7 +180,7 @@ def _record(
     ]
     if any(finding.check == "outputs" for finding in findings):
         checks.append(CheckOutcome("outputs", True, "failed"))
-    if absent := [stage for stage in order if stage not in _held(dump)]:
+    if absent := [stage for stage in order if stage not in held]:
         checks.append(CheckOutcome("not judged", False, "not run", f"not in the dump: {', '.join(absent)}"))
     if len(seen.groups) < total:
         checks.append(
@@ -223,26 +229,25 @@ def _scores(scores: Mapping[str, StageScore], judged_from: Mapping[str, str]) ->
     ]
 
 
-def _held(dump: NamedDump) -> set[str]:
-    return {form.stage for form in dump.tensors}
-
-
 def _from(problem: ProblemType, dump: NamedDump, stage: str) -> str:
     """What a stage was computed from for the comparison, in words."""
-    own = [name for name in problem.stages[stage].inputs if name in _held(dump)]
-    if own:
-        return f"from your {' and '.join(own)}"
-    before = given_before(problem, dump, stage)
-    if before:
-        return f"from your {' and '.join(before)} and the reference"
-    return "from the reference"
+    held = held_stages(dump)
+    needed = [name for name in problem.stages[stage].inputs if name in problem.stages]
+    own = [name for name in needed if name in held]
+    before = own or given_before(problem, dump, stage)
+    if not before:
+        return "from the reference"
+    words = " and ".join(name if held[name] else f"part of {name}" for name in before)
+    return f"from your {words}" + ("" if all(held.get(name) for name in needed) else " and the reference")
 
 
 def digest(dump: NamedDump) -> str:
-    """SHA-256 over the stages and outputs, by name, dtype, shape and content."""
+    """SHA-256 over the stages and outputs, by name, index, dtype, shape and content."""
     found = hashlib.sha256()
-    for form, tensor in dump.tensors.items():
-        found.update(f"{form.name} {tensor.dtype.name} {tensor.shape}".encode())
+    pieces = [(form.name, tensor) for form, tensor in dump.tensors.items()]
+    pieces += [(f"{part.form.name}{part.index}", part.values) for part in dump.parts]
+    for name, tensor in pieces:
+        found.update(f"{name} {tensor.dtype.name} {tensor.shape}".encode())
         for row in tensor:
             found.update(np.ascontiguousarray(row).tobytes())
     return found.hexdigest()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from tileproof.conformance.tensors.parts import TensorPart, part_of, split_name
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.problems.base import ProblemType
 from tileproof.spec.problems.tensors import Convention, TensorForm, TensorForms
@@ -18,11 +19,26 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class NamedDump:
-    """A dump by the names of a problem: its inputs, and the stages and outputs that it holds."""
+    """A dump by the names of a problem: its inputs, and the stages and outputs that it holds, all of them
+    (`tensors`) or in `parts`.
+    """
 
     forms: TensorForms
     inputs: Any
     tensors: Mapping[TensorForm, Array]
+    parts: tuple[TensorPart, ...] = ()
+
+    @property
+    def held(self) -> dict[TensorForm, bool]:
+        """Every tensor of which the dump has something, and whether it has all of it."""
+        return {part.form: False for part in self.parts} | dict.fromkeys(self.tensors, True)
+
+    def pieces(self, form: TensorForm) -> Iterator[TensorPart]:
+        """What the dump has of a tensor."""
+        if form in self.tensors:
+            sizes = self.forms.sizes(self.inputs)
+            yield TensorPart(form, tuple(slice(0, sizes[axis]) for axis in form.axes), self.tensors[form])
+        yield from (part for part in self.parts if part.form == form)
 
 
 def forms_of(problem: ProblemType) -> TensorForms:
@@ -67,13 +83,29 @@ def named(
     forms = forms_of(problem)
     rules = convention_of(forms, convention)
     names = dict(rules.names)
-    for name, theirs in (mapping or {}).items():
-        if name not in names:
-            raise TileproofError(
-                "no tensor of the problem has this name", where="--map", expected=", ".join(names), found=name
-            )
-        names[name] = theirs
     given = {name: tensor for name, tensor in tensors.items() if name not in ignore}
+    named_parts: dict[str, str] = {}  # entries of the dump that are parts, and what they are called here
+    for name, theirs in (mapping or {}).items():
+        own, index = split_name(name)
+        if own not in names or (index is not None and theirs not in given):
+            raise TileproofError(
+                "no tensor of the problem has this name"
+                if own not in names
+                else "the dump has no such tensor",
+                where="--map",
+                expected=", ".join(names if own not in names else given),
+                found=name if own not in names else theirs,
+            )
+        if index is None:
+            names[name] = theirs
+        else:
+            named_parts[theirs] = name
+    by_theirs = {theirs: name for name, theirs in names.items()}
+    for name in given:
+        theirs, index = split_name(name)
+        if index is not None and theirs in by_theirs:
+            named_parts.setdefault(name, f"{by_theirs[theirs]}[{index}]")
+    parts = {called: given.pop(name) for name, called in named_parts.items()}
     numbers = _scalars(forms, given, scalars or {})
     found = {form.name: given.pop(names[form.name]) for form in forms.forms if names[form.name] in given}
     extra = [name for name in given if name not in forms.scalars]
@@ -92,8 +124,8 @@ def named(
     if rules.batched:
         _batches(shaped)
         shaped = forms.flattened(shaped)
-    _check(forms, shaped, names)
-    if not any(form.role != "input" and form.name in shaped for form in forms.forms):
+    sizes = _check(forms, shaped, names)
+    if not parts and not any(form.role != "input" and form.name in shaped for form in forms.forms):
         wanted = [names[form.name] for form in forms.forms if form.role != "input"]
         raise TileproofError(
             "the dump has inputs only", expected=f"any of {', '.join(wanted)}", found=", ".join(tensors)
@@ -104,7 +136,48 @@ def named(
         for form in forms.forms
         if form.role != "input" and form.name in shaped
     }
-    return NamedDump(forms, inputs, held)
+    whole_sizes = forms.sizes(inputs)
+    for form, tensor in held.items():
+        lengths = [whole_sizes[axis] for axis in form.axes]
+        if lengths != list(tensor.shape):
+            raise TileproofError(
+                "a tensor has another shape", where=names[form.name],
+                expected=f"[{', '.join(form.axes)}] = {lengths}", found=str(list(tensor.shape)),
+            )  # fmt: skip
+    return NamedDump(forms, inputs, held, _parts(problem, forms, parts, {**whole_sizes, **sizes}, held))
+
+
+def _parts(
+    problem: ProblemType,
+    forms: TensorForms,
+    parts: Mapping[str, Array],
+    sizes: Mapping[str, int],
+    whole: Container[TensorForm],
+) -> tuple[TensorPart, ...]:
+    """The parts, by this project's names; TileproofError for those that are none or that overlap."""
+    by_name, made = {form.name: form for form in forms.forms}, list[TensorPart]()
+    for called, values in parts.items():
+        name, text = split_name(called)
+        form = by_name[name]
+        if form.role == "input" or problem.stages[form.stage].output == form.axes:
+            raise TileproofError(
+                "this tensor is needed whole",
+                where=called,
+                expected="parts of stages and of outputs that belong to one "
+                f"{problem.unit}: {', '.join(f.name for f in forms.forms if f.role == 'stage')}",
+                found="a part of an input"
+                if form.role == "input"
+                else f"a part of sums over {problem.unit}s",
+            )
+        _check_dtype(form, values, called)
+        part = part_of(form, text or "", values, sizes, called)
+        if form in whole or any(part.overlaps(other) for other in made):
+            raise TileproofError(
+                "a part of a tensor is given twice", where=called, expected="parts that do not overlap",
+                found="the whole tensor too" if form in whole else "another part with the same elements",
+            )  # fmt: skip
+        made.append(part)
+    return tuple(made)
 
 
 def _scalars(
@@ -172,8 +245,10 @@ def _batches(tensors: Mapping[str, Array]) -> None:
         )
 
 
-def _check(forms: TensorForms, tensors: Mapping[str, Array], names: Mapping[str, str]) -> None:
-    """Shapes and dtypes against the forms; sizes are those of the tensors that come first."""
+def _check(forms: TensorForms, tensors: Mapping[str, Array], names: Mapping[str, str]) -> dict[str, int]:
+    """The sizes, which are those of the tensors that come first; TileproofError where shapes or dtypes are
+    not those of the forms.
+    """
     sizes: dict[str, tuple[int, str]] = {}
     for form in forms.forms:
         if form.name not in tensors:
@@ -193,20 +268,25 @@ def _check(forms: TensorForms, tensors: Mapping[str, Array], names: Mapping[str,
                 found=str(list(tensor.shape)),
                 do=_shape_hint(form, tensor, sizes),
             )
-        if tensor.dtype.name not in form.dtypes:
-            raise TileproofError(
-                "a tensor has a dtype that is not judged",
-                where=where,
-                expected=" or ".join(form.dtypes),
-                found=tensor.dtype.name,
-                do="bfloat16 saved as 16-bit integers must be saved as bfloat16"
-                if tensor.dtype.itemsize == 2 and tensor.dtype.kind in "iu"
-                else "dump the tensor in the dtype that the kernel used",
-            )
+        _check_dtype(form, tensor, where)
         if 0 in tensor.shape:
             raise TileproofError("a tensor is empty", where=where, found=str(list(tensor.shape)))
         for axis, length in zip(form.axes, tensor.shape, strict=True):
             sizes.setdefault(axis, (length, form.name))
+    return {axis: length for axis, (length, _) in sizes.items()}
+
+
+def _check_dtype(form: TensorForm, tensor: Array, where: str) -> None:
+    if tensor.dtype.name not in form.dtypes:
+        raise TileproofError(
+            "a tensor has a dtype that is not judged",
+            where=where,
+            expected=" or ".join(form.dtypes),
+            found=tensor.dtype.name,
+            do="bfloat16 saved as 16-bit integers must be saved as bfloat16"
+            if tensor.dtype.itemsize == 2 and tensor.dtype.kind in "iu"
+            else "dump the tensor in the dtype that the kernel used",
+        )
 
 
 def _shape_hint(form: TensorForm, tensor: Array, sizes: Mapping[str, tuple[int, str]]) -> str:

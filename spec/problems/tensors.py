@@ -14,14 +14,15 @@ import numpy.typing as npt
 
 Array = npt.NDArray[Any]
 Role = Literal["input", "stage", "output"]
+K_BLOCKS = "k_blocks"  # the axis of a tensor that holds a sum after each k-block
 
 
 @dataclass(frozen=True)
 class TensorForm:
     """One tensor of a problem.
 
-    `axes` are sizes of the problem. `role`: an input, an intermediate stage, or an output. `stage` is the
-    stage that it holds. `optional` is of inputs; stages and outputs may be absent.
+    `axes` are sizes of the problem, or `K_BLOCKS`. `role`: an input, an intermediate stage, or an output.
+    `stage` is the stage that it holds. `optional` is of inputs; stages and outputs may be absent.
     """
 
     name: str
@@ -88,9 +89,14 @@ class TensorForms(ABC):
     def group_inputs(self, inputs: Any, group: int) -> Any:
         """The inputs of one group, as a problem of that group alone; large arrays are views."""
 
-    def of_group(self, form: TensorForm, tensor: Array, group: int) -> Array:
-        """The part of a tensor whose first axis counts groups that belongs to one group, axis kept."""
-        return tensor[group : group + 1]
+    @abstractmethod
+    def sizes(self, inputs: Any) -> Mapping[str, int]:
+        """The length of every axis of the stages and outputs."""
+
+    def group_index(self, form: TensorForm, inputs: Any, group: int) -> tuple[slice, ...]:
+        """Where one group's elements of a stage lie in its tensor; by default the first axis is groups."""
+        sizes = self.sizes(inputs)
+        return slice(group, group + 1), *(slice(0, sizes[axis]) for axis in form.axes[1:])
 
     def padded(self, form: TensorForm, tensor: Array, inputs: Any) -> Array:
         """The tensor at the sizes of `inputs`, which may be padded."""

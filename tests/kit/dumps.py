@@ -76,3 +76,15 @@ STAGES = ("delta", "P", "S", "dP", "dS")
 def outputs_only(tensors: dict[str, Array]) -> dict[str, Array]:
     """The dump without the intermediate stages."""
     return {name: value for name, value in tensors.items() if name not in STAGES}
+
+
+def with_sums(x: Inputs, tensors: dict[str, Array]) -> Array:
+    """f32 ``[s_q, k-blocks, h_q, d_qk]``: dq after each k-block of 64 slots, from the dump's dS."""
+    p, mask = x.problem, key_mask(x)
+    slots = np.arange(p.topk)
+    made = []
+    for token in range(p.s_q):
+        k = np.where(mask[token][:, None], x.kv[x.indices[token].clip(0, p.s_kv - 1)], 0).astype(float)
+        dS = tensors["dS"][token].astype(BF16).astype(float)
+        made.append([np.where(slots < end, dS, 0) @ k for end in range(64, p.topk + 64, 64)])
+    return np.array(made, np.float32)

@@ -10,7 +10,7 @@ from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.numerics import LN_2
 from tileproof.spec.problems.sparse_mla_bwd.forward import forward
 from tileproof.spec.problems.sparse_mla_bwd.inputs import B_TOPK, Array, Inputs, Problem, key_mask
-from tileproof.spec.problems.tensors import Convention, TensorForm, TensorForms
+from tileproof.spec.problems.tensors import K_BLOCKS, Convention, TensorForm, TensorForms
 
 FLOATS = ("bfloat16", "float32")
 INTS = ("int32", "int64")
@@ -28,6 +28,7 @@ FORMS = (
     TensorForm("S", _KEYS, FLOATS, "stage", "S"),
     TensorForm("dP", _KEYS, ("float32",), "stage", "dP"),
     TensorForm("dS", _KEYS, FLOATS, "stage", "dS"),
+    TensorForm("dq_sums", ("s_q", K_BLOCKS, "h_q", "d_qk"), ("float32",), "stage", "dQ"),
     TensorForm("dq", ("s_q", "h_q", "d_qk"), FLOATS, "output", "dQ"),
     TensorForm("dkv", ("s_kv", "d_qk"), FLOATS, "output", "dKV"),
 )
@@ -102,6 +103,12 @@ class SparseMlaTensors(TensorForms):
             moved = np.where((index >= 0) & (index < rows), index + first, -1)
             flat["indices"] = moved.reshape(-1, *index.shape[2:])
         return flat
+
+    def sizes(self, inputs: Inputs) -> Mapping[str, int]:
+        """topk is padded."""
+        p = inputs.problem
+        names = ("s_q", "s_kv", "h_q", "d_qk", "d_v", "topk")
+        return {name: getattr(p, name) for name in names} | {K_BLOCKS: p.topk // B_TOPK}
 
     def groups(self, inputs: Inputs) -> int:
         """Query tokens."""

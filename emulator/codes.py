@@ -99,7 +99,7 @@ tensor memory|tmem-ld-not-waited|note|continues|a register of tcgen05.ld is used
 races|race-unordered|error|continues|two accesses of threads that no barrier orders (or lanes that no bar.warp.sync does)
 races|race-same-value|note|continues|two unordered writes leave the same bytes: generic writes of replicated layouts, or a store that several lanes of a warp issue; also a read that is ordered after one of the two only
 races|race-weak-flag|warning>error|continues|a weak store and a strong load (.relaxed, .acquire, .volatile) of the same bytes, which nothing orders: the load reads the old or the new value, and orders nothing; an error with strict
-races|race-relaxed-reuse|warning>error|continues|shared memory that its own CTA has read or written, a barrier of that CTA, a .relaxed cluster barrier, then a write from another CTA; an error with strict
+races|race-relaxed-barrier|warning>error|continues|two accesses to a CTA's shared memory with a .relaxed cluster barrier between them: by threads of that CTA, or, after a barrier of that CTA, the second a write from another CTA; an error with strict
 races|race-rounded-value|warning>error|continues|as race-same-value, but the two f32 values differ by rounding, at most 2^-16 of the largest value beside them: which value stays is undefined; an error with strict
 races|race-copy-unwaited|error|continues|an access to bytes of a TMA or bulk copy whose completion its thread has not observed
 races|race-mma-unwaited|error|continues|an access to the operands or the destination of tcgen05.mma or cp, without a commit and a wait for it
@@ -124,7 +124,7 @@ races|phase-lapped|error|continues|a wait for a phase of an mbarrier that may st
 races|phase-lapped-lanes|warning>error|continues|as phase-lapped, where a lane of the wait's warp goes on without the others: they wait apart, and nothing brings them together; an error with strict
 races|race-exit|error|continues|a CTA exits while another CTA may still access its shared memory
 races|race-store-exit|warning>error|continues>stops|a CTA exits while its own bulk store may still read shared memory: cp.async.bulk.wait_group.read is missing; an error with strict
-races|race-commit-exit|warning>error|continues|a CTA exits while its own tcgen05.commit may still arrive at its mbarrier: no thread has waited for that phase; an error with strict
+races|race-commit-exit|warning>error|continues|a CTA exits while its own tcgen05.commit, or a commit of another CTA before one whose phase it has waited for, may still arrive at its mbarrier: no thread has waited for that phase; an error with strict
 races|race-grids|error|continues|a grid of a stream accesses bytes that an earlier grid in flight wrote, or writes bytes that it read: griddepcontrol.wait is missing
 races|race-launches|error|continues|two launches of different streams, or a launch and a copy of the host, access the same bytes, at least one of them writes, and no event or synchronisation orders them
 races|race-tensormap-fence|error|continues|a copy uses a tensor map that the kernel wrote, without fence.proxy.tensormap::generic.release by the writer or .acquire before the copy

@@ -43,10 +43,11 @@ Cta* pair_part(Exec& x, const Instr& i) {
   return twin;
 }
 
-// Whether no other CTA fits onto the processor beside this one, so that nobody else's columns come before its
-// own. The smallest CTA has a warp, and shared memory for the address of its columns.
+// Whether no other CTA that multiplies fits onto the processor beside this one, so that nobody else's columns
+// come before its own. The smallest such CTA has a warp, the operands of the smallest product (64 x 8 x 16 of
+// 16 bits, PTX ISA 9.7.16.2.1), an mbarrier and the address of its columns.
 bool alone(const Engine& e, const Cta& cta) {
-  constexpr size_t kLeast = limits::kReservedSharedBytes + 128;  // 128: what shared memory is given out by
+  constexpr size_t kLeast = limits::kReservedSharedBytes + (64 + 8) * 16 * 2 + 128;  // given out by 128 bytes
   const size_t threads = e.config.block.volume();
   const Handler moves = handler_table()[static_cast<size_t>(handler_ids().at("setmaxnreg"))];
   // Without setmaxnreg the directives are bounds, and ptxas may take fewer.

@@ -291,6 +291,10 @@ class Races : public Listener {
     std::vector<Overrun> unasked;  // the first, while nobody has waited: it matters to who waits later
     std::shared_ptr<const Knowledge> issued;  // of the last copy whose bytes came: `gather` has its kRuns
   };
+  struct Rounds {  // what a cluster barrier's rounds add up: in the open one, in all complete, all but the
+                   // last
+    Clock open, complete, before;
+  };
   struct Meeting {  // a named or cluster barrier
     Knowledge gather;
     std::vector<std::pair<uint32_t, Tick>> came, last;  // agents, of a named one: this round, the last one
@@ -298,8 +302,8 @@ class Races : public Listener {
     std::vector<PhaseEvent> arrived, arrived_last;  // at a named barrier, as `came` and `last`
     uint32_t rounds = 0;                            // complete
     // Of a cluster barrier, by .relaxed arrivals: what was ordered before a thread that arrives by barriers
-    // of its CTA; in the current round, in all complete rounds, in all but the last.
-    Clock settling, settled, settled_before;
+    // of its CTA, and that with its own accesses.
+    Rounds settled, preceded;
   };
   // cta_group::2 instructions of a CTA; units are of 32 columns.
   struct PairState {
@@ -359,7 +363,7 @@ class Races : public Listener {
   static uint8_t distance(const Releaser& a, const Releaser& b);  // the narrowest scope that has both
   static Knowledge& released_at(Flag& f, const Releaser& by, uint8_t scope);
   void acquire_flag(const Warp& w, uint32_t lanes, const Flag& f, uint8_t scope);
-  bool settled(const View& v, const Access& a, int8_t lane) const;
+  bool passed(const View& v, const Access& a, int8_t lane, Rounds Meeting::* kept) const;
   static bool together(const Access& a, const Access& b);  // the scope of each includes the other
   void touch_tmem(const View& v, Cta& cta, int sixteenth, uint16_t units, int column, int columns,
                   bool write);

@@ -68,7 +68,9 @@ void Races::cluster_arrive(const Exec& x, bool releases) {
   for (const Group& g : t.groups)
     if (g.lanes & x.mask) {
       publish(t, g, x.mask, known);
-      m.settling.join(g.know->of[kHappens]);
+      m.settled.open.join(g.know->of[kHappens]);
+      m.preceded.open.join(g.know->of[kHappens]);
+      m.preceded.open.raise(t.agent, (x.mask & t.all) == t.all ? ~0u : g.lanes & x.mask, t.now);
     }
   m.gather.of[kInitFence].join(known.of[kInitFence]);
   runs_before(t, x.mask, m.gather);
@@ -77,18 +79,21 @@ void Races::cluster_arrive(const Exec& x, bool releases) {
 void Races::cluster_done(const Cluster& c) {
   Meeting& m = clusters_[c.slot]->meeting;
   m.rounds++;
-  m.settled_before = m.settled;
-  m.settled.join(m.settling);
-  m.settling.clear();
+  for (Rounds* kept : {&m.settled, &m.preceded}) {
+    kept->before = kept->complete;
+    kept->complete.join(kept->open);
+    kept->open.clear();
+  }
   m.done = std::make_shared<Knowledge>(std::move(m.gather));
   m.gather = Knowledge{};
 }
-// Whether a barrier of its CTA ordered the access before a thread whose .relaxed arrival at the cluster
-// barrier the other access's thread has waited for.
-bool Races::settled(const View& v, const Access& a, int8_t lane) const {
+// Whether the access is among what is kept of the .relaxed arrivals at the cluster barrier that the other
+// access's thread has waited for.
+bool Races::passed(const View& v, const Access& a, int8_t lane, Rounds Meeting::* kept) const {
   const Meeting& m = thread_at(v.at).home->meeting;
-  if (v.met == m.rounds) return m.settled.covers(a.agent, a.tick, lane, a.lanes);
-  return v.met + 1 == m.rounds && m.settled_before.covers(a.agent, a.tick, lane, a.lanes);
+  const Rounds& rounds = m.*kept;
+  if (v.met == m.rounds) return rounds.complete.covers(a.agent, a.tick, lane, a.lanes);
+  return v.met + 1 == m.rounds && rounds.before.covers(a.agent, a.tick, lane, a.lanes);
 }
 void Races::cluster_pass(const Warp& w, uint32_t lanes) {
   const Meeting& m = cluster(*w.cta).meeting;
@@ -106,10 +111,23 @@ void Races::exit(const Warp& w, uint32_t lanes, const Instr*) {
   }
   if (!w.cta->exited()) return;
   Origin at{w.exits.empty() ? nullptr : w.exits.back().second, w.cta->id, w.cta->rank, w.index, -1};
+  const auto commit = [&](const Access& a) { return mnemonic(a.at.instr).starts_with("tcgen05.commit"); };
+  std::map<std::pair<int, int>, uint64_t> arrived;  // when the last one that did was issued, by rank and warp
+  for (auto [id, lane] : s.remote)
+    if (const Access& a = accesses_[id]; s.at_exit.covers(a.agent, a.tick, lane, a.lanes) && commit(a)) {
+      uint64_t& last = arrived[{a.at.rank, a.at.warp}];
+      last = std::max<uint64_t>(last, a.at.time);
+    }
   for (auto [id, lane] : s.remote) {
     const Access& a = accesses_[id];
     if (s.at_exit.covers(a.agent, a.tick, lane, a.lanes)) continue;
     const uint32_t here = record(t, at, lanes, Path::Generic);
+    const auto later = arrived.find({a.at.rank, a.at.warp});
+    if (later != arrived.end() && a.at.time < later->second && commit(a)) {
+      report(Severity::Warning, "race-commit-exit", id, true, here, true, Place::Shared, w.cta->rank, 0,
+             "a wait of this CTA for the mbarrier phase that the commit arrives in");
+      continue;
+    }
     report(Severity::Error, "race-exit", id, true, here, true, Place::Shared, w.cta->rank, 0,
            "a cluster barrier, or a wait of this CTA for that access, before it exits");
   }
@@ -126,10 +144,10 @@ void Races::exit(const Warp& w, uint32_t lanes, const Instr*) {
   std::map<uint32_t, uint32_t> unseen;  // last commits, in an order of their own
   for (const auto& [offset, b] : s.barriers)
     if (b.last_commit && b.waited < b.needed) unseen[offset] = b.last_commit;
-  for (const auto& [offset, commit] : unseen) {
+  for (const auto& [offset, id] : unseen) {
     const uint32_t here = record(t, at, lanes, Path::Generic);
-    report(Severity::Warning, "race-commit-exit", commit, true, here, true, Place::Shared, w.cta->rank,
-           offset, "a wait for the mbarrier phase that the commit arrives in");
+    report(Severity::Warning, "race-commit-exit", id, true, here, true, Place::Shared, w.cta->rank, offset,
+           "a wait for the mbarrier phase that the commit arrives in");
   }
 }
 

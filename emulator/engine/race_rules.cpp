@@ -155,10 +155,13 @@ void Races::compare(const Slot& first, int8_t lane, bool first_writes, uint32_t 
       unwaited(second, second_writes, first.record, first_writes, place, rank, address);
       return;
     }
-    // Shared memory that its own CTA is done with: DeepGEMM's and Triton's cluster barriers are relaxed.
-    if (place == Place::Shared && second_writes && a.path == Path::Generic && a.at.rank == rank &&
-        b.at.rank != rank && settled(v, a, lane)) {
-      say(Severity::Warning, "race-relaxed-reuse",
+    // Shared memory of a CTA, used by its own threads, or that it is done with: DeepGEMM's and Triton's
+    // cluster barriers are relaxed.
+    const bool own = b.at.rank == rank && v.path == Path::Generic;
+    if (place == Place::Shared && a.path == Path::Generic && a.at.rank == rank &&
+        (own ? passed(v, a, lane, &Meeting::preceded)
+             : b.at.rank != rank && second_writes && passed(v, a, lane, &Meeting::settled))) {
+      say(Severity::Warning, "race-relaxed-barrier",
           ".release at the arrival at the cluster barrier between them, the default: a .relaxed arrival "
           "orders "
           "execution, not memory (PTX ISA 9.7.13.3)");
@@ -460,7 +463,7 @@ void Races::report(Severity severity, const char* code, uint32_t first, bool fir
   }
   const std::string name(code);
   if (e_.sink.again(name, b.at, a.at.instr)) return;
-  const bool at_exit = name == "race-commit-exit";
+  const bool own_commit = a.at.rank == rank, at_exit = name == "race-commit-exit" && own_commit;
   std::string message,
       missing = at_exit || unordered(code) ? unheeded(a, b, edge, at_exit, address) : std::string(edge);
   if (name == "race-exit" || name == "race-store-exit")
@@ -468,9 +471,11 @@ void Races::report(Severity severity, const char* code, uint32_t first, bool fir
               std::to_string(a.at.rank) + " warp " + std::to_string(a.at.warp) +
               " may still reach its shared memory";
   else if (name == "race-commit-exit")
-    message = "CTA rank " + std::to_string(rank) + " exits without a wait for the phase of the mbarrier at " +
-              hex(address) + " in which " + mnemonic(a.at.instr) + " of its warp " +
-              std::to_string(a.at.warp) + " arrives; the arrival of a later commit does not imply it";
+    message = "CTA rank " + std::to_string(rank) + " exits without a wait for the phase of " +
+              (own_commit ? "the mbarrier at " + hex(address) : "its mbarrier") + " in which " +
+              mnemonic(a.at.instr) + " of " + (own_commit ? "its" : "CTA rank " + std::to_string(a.at.rank)) +
+              " warp " + std::to_string(a.at.warp) +
+              " arrives; the arrival of a later commit does not imply it";
   else if (name == "pair-may-hang")
     message = mnemonic(b.at.instr) + " of CTA rank " + std::to_string(b.at.rank) + " is ordered after " +
               mnemonic(a.at.instr) + " of CTA rank " + std::to_string(a.at.rank) +

@@ -142,7 +142,7 @@ def in_words(told: Mapping[str, Any], same: bool, schedules: int = 0) -> list[st
 ASSUMED = frozenset(
     [
         "race-scope-default",
-        "race-relaxed-reuse",
+        "race-relaxed-barrier",
         "race-tmem-reused",
         "race-mma-reused",
         "race-proxy-write",

@@ -1,4 +1,4 @@
-"""A CTA that exits before the commits of its peer have arrived, with or without a wait for the last of them."""
+"""A CTA that exits before the commits of its peer have arrived and waits for the last or for none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shared memory used on both sides of a .relaxed cluster barrier: by threads of its CTA, or by another CTA."""
+"""Shared memory on both sides of a .relaxed cluster barrier: by threads of its CTA, or by another CTA."""
 
 from __future__ import annotations
 

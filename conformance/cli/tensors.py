@@ -8,6 +8,7 @@ import click
 from tileproof.conformance.cli.stopping import stoppable
 from tileproof.conformance.cli.views import view_options, write_views
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.problems.base import ProblemType
 
 
 @click.command()
@@ -15,7 +16,7 @@ from tileproof.spec.machine.errors import TileproofError
 @click.option("--problem", metavar="NAME", required=True, help="The problem type (docs/tensors.md).")
 @click.option(
     "--convention", metavar="NAME",
-    help="The names and shapes of another project: flashmla, cudnn-frontend, tilelang (docs/tensors.md).",
+    help="The names and shapes of another project, such as flashmla or flash-attention (docs/tensors.md).",
 )  # fmt: skip
 @click.option(
     "--map", "mapping", multiple=True, metavar="NAME=THEIRS",
@@ -29,11 +30,19 @@ from tileproof.spec.machine.errors import TileproofError
     "--lse-base", type=click.Choice(["2", "e"]), help="The base of lse, where no convention has it."
 )
 @click.option(
+    "--layout", metavar="NAME", help="The order of axes, such as BSHD or THD, over the convention's."
+)
+@click.option(
+    "--rounding", metavar="KERNEL",
+    help="Where the kernel rounds: as the plan of this kernel says (`tileproof kernels`).",
+)  # fmt: skip
+@click.option(
     "--ignore", multiple=True, metavar="NAME", help="An entry of the dump that is not judged (repeatable)."
 )
 @click.option(
-    "--tokens", type=click.IntRange(1),
-    help="Compare so many query tokens: the first, the last, others drawn by --seed. By default all.",
+    "--tokens", "--groups", "tokens", type=click.IntRange(1),
+    help="Compare so many query tokens (dense attention: KV heads; products: blocks of rows): the first, the "
+    "last, others drawn by --seed. By default all.",
 )  # fmt: skip
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="Of the drawn tokens.")
 @click.option(
@@ -47,6 +56,8 @@ def tensors(
     mapping: tuple[str, ...],
     scalars: tuple[str, ...],
     lse_base: str | None,
+    layout: str | None,
+    rounding: str | None,
     ignore: tuple[str, ...],
     tokens: int | None,
     seed: int,
@@ -70,7 +81,7 @@ def tensors(
     from tileproof.conformance.tensors.named import named
     from tileproof.spec.problems import problem_type
 
-    kind = problem_type(problem)
+    kind = _rounded(problem_type(problem), rounding)
     with stoppable(), text.Progress(0) as progress:
         progress.start("reading the dump")
         known = named(
@@ -80,6 +91,7 @@ def tensors(
             mapping=_pairs("--map", mapping),
             scalars=_numbers(_pairs("--set", scalars)),
             lse_base=lse_base,
+            layout=layout,
             ignore=ignore,
         )
         made = judge_tensors(
@@ -93,6 +105,23 @@ def tensors(
         )
     write_views([made], sarif, junit)
     return told(made, json_path)
+
+
+def _rounded(problem: ProblemType, kernel: str | None) -> ProblemType:
+    """The problem as the plan of a kernel rounds it."""
+    if kernel is None:
+        return problem
+    from tileproof.kernels import registry
+
+    found = registry.kernel(kernel)
+    plans = {plan.name: plan for plan in (found.plan(variant).problem for variant in found.variants)}
+    for name, plan in plans.items():
+        if type(plan) is type(problem) and name.startswith(problem.name) and plan.tensors is not None:
+            return plan
+    raise TileproofError(
+        "the kernel computes another problem", where="--rounding", expected=f"a kernel of {problem.name}",
+        found=f"{kernel}: {', '.join(plans)}",
+    )  # fmt: skip
 
 
 def _pairs(option: str, given: tuple[str, ...]) -> dict[str, str]:

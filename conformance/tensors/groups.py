@@ -44,10 +44,12 @@ class GroupComparer:
     def of(problem: ProblemType, dump: NamedDump, name: str) -> GroupComparer:
         """A comparer whose tiles are whole k-blocks of all rows, as a single CTA would have them."""
         whole = (form for form in tiled(problem, dump) if dump.held[form] and K_BLOCKS not in form.axes)
+        block, shape = dump.forms.cut(dump.inputs)
         plan = KernelPlan(
             name=name,
             problem=problem,
-            block=dump.forms.block,
+            block=block,
+            shape=shape,
             cluster=1,
             threads=0,
             smem_bytes=0,
@@ -113,7 +115,18 @@ class GroupComparer:
             chained, off = whole.judge(self.plan, RunResult(outputs=outputs), "", list(self.plan.stages))
             scores |= chained
             findings += off
-        return GroupComparison(tuple(_placed(finding, group) for finding in findings), scores, chain)
+        return GroupComparison(tuple(self._placed(finding, group) for finding in findings), scores, chain)
+
+    def _placed(self, finding: Finding, group: int) -> Finding:
+        """The finding with the number of its group, which was compared alone."""
+        at = finding.problem
+        alone = f"{at.unit} 0"
+        row = None if at.row is None else self.dump.forms.row_of(self.dump.inputs, group, at.row)
+        return replace(
+            finding,
+            cause=finding.cause.replace(alone, f"{at.unit} {group}"),
+            problem=replace(at, group=group, row=row),
+        )
 
     def _explained(self, chain: PartialChain, wrong: Divergence, others: int, explain: bool) -> Finding:
         """The finding of a wrong tile. Its cause: a mistake of its own stage if the dump has any before it;
@@ -173,14 +186,3 @@ def _widened(chain: Chain, divergence: Divergence) -> Divergence:
     value[at], wrong[at] = tile.value, divergence.wrong
     whole = replace(tile, rows=rows, cols=cols, value=value, written=np.ones(value.shape, bool))
     return Divergence(whole, reference, wrong, divergence.why)
-
-
-def _placed(finding: Finding, group: int) -> Finding:
-    """The finding with the number of its group, which was compared alone."""
-    at = finding.problem
-    alone = f"{at.unit} 0"
-    return replace(
-        finding,
-        cause=finding.cause.replace(alone, f"{at.unit} {group}"),
-        problem=replace(at, group=group),
-    )

@@ -231,14 +231,20 @@ def _scores(scores: Mapping[str, StageScore], judged_from: Mapping[str, str]) ->
 
 def _from(problem: ProblemType, dump: NamedDump, stage: str) -> str:
     """What a stage was computed from for the comparison, in words."""
-    held = held_stages(dump)
-    needed = [name for name in problem.stages[stage].inputs if name in problem.stages]
-    own = [name for name in needed if name in held]
-    before = own or given_before(problem, dump, stage)
-    if not before:
-        return "from the reference"
-    words = " and ".join(name if held[name] else f"part of {name}" for name in before)
-    return f"from your {words}" + ("" if all(held.get(name) for name in needed) else " and the reference")
+    held, own, rest = held_stages(dump), dict[str, bool](), False
+    todo = [name for name in problem.stages[stage].inputs if name in problem.stages]
+    while todo:
+        name = todo.pop(0)
+        before = [other for other in problem.stages[name].inputs if other in problem.stages]
+        if name in held:
+            own[name] = held[name]
+        if not held.get(name):
+            todo += before
+            rest |= not before
+    words = [name if held[name] else f"part of {name}" for name in problem.stages if name in own]
+    return " and ".join(
+        [f"from your {words[0]}", *words[1:], *["the reference"] * rest] if words else ["from the reference"]
+    )
 
 
 def digest(dump: NamedDump) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from tileproof.conformance.tensors.parts import TensorPart, part_of, split_name
-from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.errors import TileproofError, did_you_mean
 from tileproof.spec.problems.base import ProblemType
 from tileproof.spec.problems.tensors import Convention, TensorForm, TensorForms
 
@@ -73,15 +73,18 @@ def named(
     mapping: Mapping[str, str] | None = None,
     scalars: Mapping[str, float] | None = None,
     lse_base: str | None = None,
+    layout: str | None = None,
     ignore: Sequence[str] = (),
 ) -> NamedDump:
     """The dump's tensors by the problem's names.
 
     `mapping`: this project's name to the dump's, over those of the convention. `scalars`: numbers such as
-    sm_scale; else entries of the dump with a single element. `ignore`: entries that are not judged.
+    sm_scale; else entries of the dump with a single element. `layout`: the order of axes, over the
+    convention's. `ignore`: entries that are not judged.
     """
     forms = forms_of(problem)
     rules = convention_of(forms, convention)
+    axes = _layout(forms, layout or rules.layout)
     names = dict(rules.names)
     given = {name: tensor for name, tensor in tensors.items() if name not in ignore}
     named_parts: dict[str, str] = {}  # entries of the dump that are parts, and what they are called here
@@ -106,14 +109,15 @@ def named(
         if index is not None and theirs in by_theirs:
             named_parts.setdefault(name, f"{by_theirs[theirs]}[{index}]")
     parts = {called: given.pop(name) for name, called in named_parts.items()}
-    numbers = _scalars(forms, given, scalars or {})
+    numbers = _scalars(forms, given, {**rules.scalars, **(scalars or {})}, names)
     found = {form.name: given.pop(names[form.name]) for form in forms.forms if names[form.name] in given}
-    extra = [name for name in given if name not in forms.scalars]
+    known = {names.get(name, name) for name in (*forms.scalars, *forms.optional_scalars)}
+    extra = [name for name in given if name not in known]
     missing = [f for f in forms.forms if f.role == "input" and not f.optional and f.name not in found]
     if missing or extra:
         raise _misnamed(names, missing, extra, list(tensors))
     base = lse_base or rules.lse_base
-    if not base:
+    if not base and "lse" in names:
         raise TileproofError(
             "the base of lse is not known",
             where=f"convention {rules.name}",
@@ -124,7 +128,12 @@ def named(
     if rules.batched:
         _batches(shaped)
         shaped = forms.flattened(shaped)
-    sizes = _check(forms, shaped, names)
+    sizes = _check(forms, shaped, names, axes)
+    by_name = {form.name: form for form in forms.forms}
+    shaped = {
+        name: _arranged(by_name[name], tensor, axes.get(name, by_name[name].axes))
+        for name, tensor in shaped.items()
+    }
     if not parts and not any(form.role != "input" and form.name in shaped for form in forms.forms):
         wanted = [names[form.name] for form in forms.forms if form.role != "input"]
         raise TileproofError(
@@ -180,22 +189,51 @@ def _parts(
     return tuple(made)
 
 
+def _layout(forms: TensorForms, name: str) -> Mapping[str, tuple[str, ...]]:
+    """The axes of the tensors that have others than their form's."""
+    if not name:
+        return {}
+    if name not in forms.layouts:
+        raise TileproofError(
+            "unknown layout", where="--layout", expected=", ".join(forms.layouts) or "none", found=name,
+            do=did_you_mean(name, forms.layouts),
+        )  # fmt: skip
+    return forms.layouts[name]
+
+
+def _arranged(form: TensorForm, tensor: Array, axes: tuple[str, ...]) -> Array:
+    """The tensor with the form's axes, of which those that it lacks have length 1; a view."""
+    lacking = [axis for axis in form.axes if axis not in axes]
+    order = (*lacking, *axes)
+    return tensor.reshape(*[1] * len(lacking), *tensor.shape).transpose(
+        [order.index(axis) for axis in form.axes]
+    )
+
+
 def _scalars(
-    forms: TensorForms, given: Mapping[str, Array], scalars: Mapping[str, float]
+    forms: TensorForms, given: Mapping[str, Array], scalars: Mapping[str, float], names: Mapping[str, str]
 ) -> dict[str, float]:
+    wanted = (*forms.scalars, *forms.optional_scalars)
+    unknown = [name for name in scalars if name not in wanted]
+    if unknown:
+        raise TileproofError(
+            "the problem has no such number", where="--set", expected=", ".join(wanted) or "none",
+            found=unknown[0],
+        )  # fmt: skip
     found = dict(scalars)
-    for name in forms.scalars:
-        if name in found:
+    for name in wanted:
+        theirs = names.get(name, name)
+        if name in found or (name in forms.optional_scalars and theirs not in given):
             continue
-        if name not in given or given[name].size != 1:
+        if theirs not in given or given[theirs].size != 1:
             raise TileproofError(
                 f"{name} is not known",
                 where=f"--set {name}=VALUE",
                 expected="the number that the kernel was given",
-                found="nothing" if name not in given else f"shape {list(given[name].shape)}",
-                do=f"give it, or save {name} beside the tensors",
+                found="nothing" if theirs not in given else f"shape {list(given[theirs].shape)}",
+                do=f"give it, or save {theirs} beside the tensors",
             )
-        found[name] = float(given[name].reshape(()))
+        found[name] = float(given[theirs].reshape(()))
     return found
 
 
@@ -245,7 +283,12 @@ def _batches(tensors: Mapping[str, Array]) -> None:
         )
 
 
-def _check(forms: TensorForms, tensors: Mapping[str, Array], names: Mapping[str, str]) -> dict[str, int]:
+def _check(
+    forms: TensorForms,
+    tensors: Mapping[str, Array],
+    names: Mapping[str, str],
+    layout: Mapping[str, tuple[str, ...]],
+) -> dict[str, int]:
     """The sizes, which are those of the tensors that come first; TileproofError where shapes or dtypes are
     not those of the forms.
     """
@@ -254,24 +297,25 @@ def _check(forms: TensorForms, tensors: Mapping[str, Array], names: Mapping[str,
         if form.name not in tensors:
             continue
         tensor, theirs = tensors[form.name], names[form.name]
-        expected = [str(sizes[axis][0]) if axis in sizes else axis for axis in form.axes]
+        axes = layout.get(form.name, form.axes)
+        expected = [str(sizes[axis][0]) if axis in sizes else axis for axis in axes]
         where = theirs if theirs == form.name else f"{theirs} ({form.name})"
-        fits = tensor.ndim == len(form.axes) and all(
+        fits = tensor.ndim == len(axes) and all(
             axis not in sizes or sizes[axis][0] == length
-            for axis, length in zip(form.axes, tensor.shape, strict=True)
+            for axis, length in zip(axes, tensor.shape, strict=True)
         )
         if not fits:
             raise TileproofError(
                 "a tensor has another shape",
                 where=where,
-                expected=f"[{', '.join(form.axes)}] = [{', '.join(expected)}]",
+                expected=f"[{', '.join(axes)}] = [{', '.join(expected)}]",
                 found=str(list(tensor.shape)),
-                do=_shape_hint(form, tensor, sizes),
+                do=_shape_hint(axes, tensor, sizes),
             )
         _check_dtype(form, tensor, where)
         if 0 in tensor.shape:
             raise TileproofError("a tensor is empty", where=where, found=str(list(tensor.shape)))
-        for axis, length in zip(form.axes, tensor.shape, strict=True):
+        for axis, length in zip(axes, tensor.shape, strict=True):
             sizes.setdefault(axis, (length, form.name))
     return {axis: length for axis, (length, _) in sizes.items()}
 
@@ -289,17 +333,15 @@ def _check_dtype(form: TensorForm, tensor: Array, where: str) -> None:
         )
 
 
-def _shape_hint(form: TensorForm, tensor: Array, sizes: Mapping[str, tuple[int, str]]) -> str:
+def _shape_hint(axes: Sequence[str], tensor: Array, sizes: Mapping[str, tuple[int, str]]) -> str:
     """What would make the shape fit: axes in another order, or an axis too many."""
-    wanted = [sizes[axis][0] for axis in form.axes if axis in sizes]
-    if tensor.ndim == len(form.axes) == len(wanted) and sorted(tensor.shape) == sorted(wanted):
+    wanted = [sizes[axis][0] for axis in axes if axis in sizes]
+    if tensor.ndim == len(axes) == len(wanted) and sorted(tensor.shape) == sorted(wanted):
         order = []
         for size in wanted:
             order.append(next(i for i, own in enumerate(tensor.shape) if own == size and i not in order))
         return f"its axes are in another order: transpose it with ({', '.join(map(str, order))})"
-    if tensor.ndim == len(form.axes) + 1 and 1 in tensor.shape:
-        return "it has an axis of length 1 too many: see --convention"
-    taken = ", ".join(
-        f"{axis} = {size} by {name}" for axis, (size, name) in sizes.items() if axis in form.axes
-    )
+    if tensor.ndim == len(axes) + 1 and 1 in tensor.shape:
+        return "it has an axis of length 1 too many: see --convention and --layout"
+    taken = ", ".join(f"{axis} = {size} by {name}" for axis, (size, name) in sizes.items() if axis in axes)
     return f"the sizes so far: {taken}" if taken else ""

@@ -10,10 +10,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+import numpy as np
 import numpy.typing as npt
+from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.numerics import LN_2
 
 Array = npt.NDArray[Any]
 Role = Literal["input", "stage", "output"]
+LSE_DIFFERS = 2.0**-6  # far above the rounding of an lse of bf16 inputs, far below a change of base
 K_BLOCKS = "k_blocks"  # the axis of a tensor that holds a sum after each k-block
 
 
@@ -37,9 +41,11 @@ class TensorForm:
 class Convention:
     """How another project names and shapes the tensors of a problem.
 
-    `names`: its name of a tensor by this project's. `unit_axes`: tensors with an axis of length 1 that this
-    project's do not have, and where it stands. `batched`: every tensor has a batch axis in front. `lse_base`:
-    of the logarithm; "" where it must be given. `source` is the file that says so.
+    `names`: its name of a tensor or number by this project's. `unit_axes`: tensors with an axis of length 1
+    that this project's do not have, and where it stands. `batched`: every tensor has a batch axis in front.
+    `lse_base`: of the logarithm; "" where it must be given. `layout`: of `TensorForms.layouts`; "" for
+    the forms' axes.
+    `scalars`: numbers that are always the same there. `source` is the file that says so.
     """
 
     name: str
@@ -48,6 +54,8 @@ class Convention:
     lse_base: Literal["", "2", "e"] = ""
     unit_axes: Mapping[str, int] = field(default_factory=dict)
     batched: bool = False
+    layout: str = ""
+    scalars: Mapping[str, float] = field(default_factory=dict)
 
 
 class TensorForms(ABC):
@@ -63,10 +71,16 @@ class TensorForms(ABC):
     def conventions(self) -> tuple[Convention, ...]:
         """The conventions known by name; the first is this project's own."""
 
-    @property
     @abstractmethod
-    def block(self) -> int:
-        """Elements of the walked axis in a k-block of the comparison."""
+    def cut(self, inputs: Any) -> tuple[int, tuple[tuple[str, int, int], ...]]:
+        """Elements of the walked axis in a k-block of the comparison, and `Tiling.shape`."""
+
+    @property
+    def layouts(self) -> Mapping[str, Mapping[str, tuple[str, ...]]]:
+        """Orders of axes by name, for the tensors that have another than their form's. An axis that is absent
+        has length 1.
+        """
+        return {}
 
     def flattened(self, tensors: Mapping[str, Array]) -> dict[str, Array]:
         """Tensors without the batch axis that all of them have in front: the batches one after another."""
@@ -75,6 +89,11 @@ class TensorForms(ABC):
     @property
     def scalars(self) -> tuple[str, ...]:
         """Numbers that the inputs need beside tensors."""
+        return ()
+
+    @property
+    def optional_scalars(self) -> tuple[str, ...]:
+        """Numbers that may be absent."""
         return ()
 
     @abstractmethod
@@ -98,7 +117,57 @@ class TensorForms(ABC):
         sizes = self.sizes(inputs)
         return slice(group, group + 1), *(slice(0, sizes[axis]) for axis in form.axes[1:])
 
+    def row_of(self, inputs: Any, group: int, row: int) -> int:
+        """What row of a tile of the group alone is in the whole problem, if rows are counted there."""
+        del inputs, group
+        return row
+
     def padded(self, form: TensorForm, tensor: Array, inputs: Any) -> Array:
         """The tensor at the sizes of `inputs`, which may be padded."""
         del form, inputs
         return tensor
+
+
+def narrowed(name: str, tensor: Array, dtype: np.dtype[Any]) -> Array:
+    """The tensor in the dtype of the kernel's operands, of which wider values must be values already."""
+    if tensor.dtype == dtype:
+        return tensor
+    narrow = tensor.astype(dtype)
+    same = (narrow.astype(np.float32) == tensor) | np.isnan(tensor)
+    if not same.all():
+        short = {"bfloat16": "bf16", "float16": "f16"}.get(dtype.name, dtype.name)
+        raise TileproofError(
+            f"{name} has f32 values that are no {short} values",
+            where=name,
+            expected=f"the {short} tensor that the kernel read, as {short} or as f32 of the same values",
+            found=f"{int((~same).sum())} of {same.size} elements would be rounded",
+            do="dump the tensor that was passed to the kernel",
+        )
+    return narrow
+
+
+def check_lse(
+    where: str, given: npt.NDArray[np.float64], right: npt.NDArray[np.float64], base: str, unit: str, of: str
+) -> None:
+    """TileproofError where lse is not the forward's: another base, another scale, or another tensor.
+
+    `given` and `right` ``[heads]`` are in base `unit`; `base` is the base that was stated; `of` names what
+    the forward was computed from.
+    """
+    # f32 sums of large logits are off in proportion.
+    slack = LSE_DIFFERS * np.maximum(1.0, np.abs(right) * 2.0**-6)
+    wrong = ~(np.abs(given - right) <= slack)
+    if not wrong.any():
+        return
+    head = int(np.flatnonzero(wrong)[0])
+    factor = LN_2 if base == "2" else 1 / LN_2
+    do = f"check {of}: they may belong to another call, or lse includes a sink"
+    if (np.abs(given / factor - right) <= slack).all():
+        do = "it is in the other base: --lse-base " + ("e" if base == "2" else "2")
+    raise TileproofError(
+        f"lse is not that of {of}",
+        where=f"{where}, head {head}, stated base {base}",
+        expected=f"{right[head]:.6g} (base {unit}), by the float64 forward",
+        found=f"{given[head]:.6g} (base {unit})",
+        do=do,
+    )

@@ -17,6 +17,7 @@ from tileproof.spec.problems.dense_attention_bwd import features, masks, stages
 from tileproof.spec.problems.dense_attention_bwd.inputs import MAX_SPLITS, Inputs, Sequence
 from tileproof.spec.problems.dense_attention_bwd.stages import RoundingPlan
 from tileproof.spec.problems.faults import FaultHypotheses
+from tileproof.spec.problems.tensors import TensorForms
 from tileproof.spec.stage import Stage
 
 NAME = "dense_attention_bwd"
@@ -66,6 +67,14 @@ class DenseAttentionBwd(ProblemType):
         from tileproof.spec.problems.dense_attention_bwd.generator import DenseCases
 
         return DenseCases(self.operand.name, self.by_block, self.keys, self.rounding.splits)
+
+    @property
+    def tensors(self) -> TensorForms | None:
+        if self.by_key_block:
+            return None
+        from tileproof.spec.problems.dense_attention_bwd.tensors import DenseTensors
+
+        return DenseTensors(self)
 
     @property
     def faults(self) -> FaultHypotheses:

@@ -14,6 +14,7 @@ from tileproof.spec.problems.cases import Generator
 from tileproof.spec.problems.faults import FaultHypotheses
 from tileproof.spec.problems.gemm import stages
 from tileproof.spec.problems.gemm.inputs import Inputs
+from tileproof.spec.problems.tensors import TensorForms
 from tileproof.spec.stage import Stage
 
 
@@ -39,6 +40,12 @@ class Gemm(ProblemType):
         from tileproof.spec.problems.gemm import generator
 
         return generator
+
+    @property
+    def tensors(self) -> TensorForms:
+        from tileproof.spec.problems.gemm.tensors import GemmTensors
+
+        return GemmTensors(self.biased)
 
     @property
     def faults(self) -> FaultHypotheses:

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 
 import ml_dtypes
 import numpy as np
-from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.numerics import LN_2
 from tileproof.spec.problems.sparse_mla_bwd.forward import forward
 from tileproof.spec.problems.sparse_mla_bwd.inputs import B_TOPK, Array, Inputs, Problem, key_mask
-from tileproof.spec.problems.tensors import K_BLOCKS, Convention, TensorForm, TensorForms
+from tileproof.spec.problems.tensors import K_BLOCKS, Convention, TensorForm, TensorForms, check_lse, narrowed
 
+BF16 = np.dtype(ml_dtypes.bfloat16)
 FLOATS = ("bfloat16", "float32")
 INTS = ("int32", "int64")
 _KEYS = ("s_q", "h_q", "topk")
@@ -58,7 +58,6 @@ CONVENTIONS = (
         batched=True,
     ),
 )
-LSE_DIFFERS = 2.0**-6  # far above the rounding of an lse of bf16 inputs, far below a change of base
 PROBED_TOKENS = 4  # that lse is compared with the forward on
 
 
@@ -67,7 +66,6 @@ class SparseMlaTensors(TensorForms):
 
     forms = FORMS
     conventions = CONVENTIONS
-    block = B_TOPK
     scalars = ("sm_scale",)
 
     def inputs(self, tensors: Mapping[str, Array], scalars: Mapping[str, float], lse_base: str) -> Inputs:
@@ -77,7 +75,7 @@ class SparseMlaTensors(TensorForms):
         problem = Problem(s_q, s_kv, h_q, d_qk, indices.shape[1], scalars["sm_scale"], d_v)
         lengths = tensors.get("topk_length")
         lse = tensors["lse"] if lse_base == "2" else (tensors["lse"] / np.float32(LN_2)).astype(np.float32)
-        q, kv, o, dO = (_bf16(name, tensors[name]) for name in ("q", "kv", "o", "dO"))
+        q, kv, o, dO = (narrowed(name, tensors[name], BF16) for name in ("q", "kv", "o", "dO"))
         made = Inputs(
             problem,
             q,
@@ -103,6 +101,11 @@ class SparseMlaTensors(TensorForms):
             moved = np.where((index >= 0) & (index < rows), index + first, -1)
             flat["indices"] = moved.reshape(-1, *index.shape[2:])
         return flat
+
+    def cut(self, inputs: Inputs) -> tuple[int, tuple[tuple[str, int, int], ...]]:
+        """Slots of a k-block."""
+        del inputs
+        return B_TOPK, ()
 
     def sizes(self, inputs: Inputs) -> Mapping[str, int]:
         """topk is padded."""
@@ -131,23 +134,6 @@ class SparseMlaTensors(TensorForms):
         return np.pad(tensor, widths, constant_values=fill)
 
 
-def _bf16(name: str, tensor: Array) -> Array:
-    """The tensor in bf16, of which f32 values must be multiples already."""
-    if tensor.dtype == ml_dtypes.bfloat16:
-        return tensor
-    narrow = tensor.astype(ml_dtypes.bfloat16)
-    same = (narrow.astype(np.float32) == tensor) | np.isnan(tensor)
-    if not same.all():
-        raise TileproofError(
-            f"{name} has f32 values that are no bf16 values",
-            where=name,
-            expected="the bf16 tensor that the kernel read, as bf16 or as f32 of the same values",
-            found=f"{int((~same).sum())} of {same.size} elements would be rounded",
-            do="dump the tensor that was passed to the kernel",
-        )
-    return narrow
-
-
 def _int32(name: str, tensor: Array) -> Array:
     """Indices in int32; values outside it are no keys, and become -1 (lengths: clipped)."""
     if tensor.dtype == np.int32:
@@ -159,31 +145,12 @@ def _int32(name: str, tensor: Array) -> Array:
 
 
 def _check_lse(forms: SparseMlaTensors, inputs: Inputs, base: str) -> None:
-    """TileproofError where lse is not the forward's on the first tokens that have a key: another base,
-    another scale, or another tensor.
-    """
+    """TileproofError where lse is not the forward's on the first tokens that have a key."""
     mask = key_mask(inputs)
     for token in np.flatnonzero(mask.any(axis=1))[:PROBED_TOKENS]:
         given = inputs.lse[token].astype(np.float64)
         right = forward(forms.group_inputs(inputs, int(token)))[1][0]
-        # f32 sums of large logits are off in proportion.
-        slack = LSE_DIFFERS * np.maximum(1.0, np.abs(right) * 2.0**-6)
-        wrong = ~(np.abs(given - right) <= slack)
-        if not wrong.any():
-            continue
-        head = int(np.flatnonzero(wrong)[0])
-        factor = LN_2 if base == "2" else 1 / LN_2
-        other = np.abs(given / factor - right) <= slack
-        do = "check sm_scale, kv and indices: they may belong to another call, or lse includes a sink"
-        if other.all():
-            do = "it is in the other base: --lse-base " + ("e" if base == "2" else "2")
-        raise TileproofError(
-            "lse is not that of q, kv, indices and sm_scale",
-            where=f"lse[{token}, {head}], base {base}",
-            expected=f"{right[head]:.6g} (base 2), by the float64 forward",
-            found=f"{given[head]:.6g} (base 2)",
-            do=do,
-        )
+        check_lse(f"lse[{token}]", given, right, base, "2", "q, kv, indices and sm_scale")
 
 
 TENSORS = SparseMlaTensors()

@@ -61,6 +61,7 @@ def judge(
     case: str | None = None,
     seconds: float = judging.SECONDS,
     schedules: int = judging.SCHEDULES,
+    sample: bool = False,
     seed: int = 0,
     policies: Sequence[str] = (),
     races: bool = True,
@@ -75,6 +76,7 @@ def judge(
 
     `expect`: of a launch file, a function from the named inputs, in float64, to what the outputs should be,
     or "ref.py[:name]". `variant` and `case`: of a kernel, as `--variant` and `--case`.
+    `sample`: explore the schedules of a certified launch too.
     Bad input is the verdict "error"; Ctrl-C gives the verdict on what is known.
     """
     options = judging.JudgeOptions(
@@ -84,6 +86,7 @@ def judge(
         tuple(policies),
         processes or os.cpu_count() or 1,
         RunOptions(races, strict, tuple(allow), mma),
+        sample,
     )
     how = Judging(_command(launch, expect, options), progress)
     found = launch if isinstance(launch, Kernel) else _found(launch)

@@ -54,8 +54,10 @@ if TYPE_CHECKING:
     help="Of wall time for all runs; compiling comes on top.",
 )  # fmt: skip
 @click.option(
-    "--schedules", default=100, show_default=True, type=click.IntRange(2), help="To explore, at most."
-)
+    "--schedules", default=100, show_default=True, type=click.IntRange(2),
+    help="To explore, at most; a certified launch needs one.",
+)  # fmt: skip
+@click.option("--sample", is_flag=True, help="Explore the schedules of a certified launch too.")
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="Of all that is drawn.")
 @click.option(
     "--policy", "policies", multiple=True, metavar="POLICY|SCHEDULE",
@@ -96,6 +98,7 @@ def judge(
     plant: str | None,
     seconds: float,
     schedules: int,
+    sample: bool,
     seed: int,
     policies: tuple[str, ...],
     races: bool,
@@ -138,13 +141,15 @@ def judge(
             "--json": json_path, "--sarif": sarif, "--junit": junit,
         }  # fmt: skip
         refuse("judge --many", asked)
-        each = JudgeOptions(seconds, seed, schedules, policies, 0, RunOptions(races, strict, allow, mma))
+        each = JudgeOptions(
+            seconds, seed, schedules, policies, 0, RunOptions(races, strict, allow, mma), sample
+        )
         return judge_many(each, expect, jobs or os.cpu_count() or 1)
     assert launch is not None
     words = ["tileproof", "judge", launch, *judge_words(expect, seed, races, strict, mma, allow)]
     options = JudgeOptions(
         seconds, seed, schedules, policies, jobs or os.cpu_count() or 1,
-        RunOptions(races, strict, allow, mma),
+        RunOptions(races, strict, allow, mma), sample,
     )  # fmt: skip
     path = Path(launch)
     try:

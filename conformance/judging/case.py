@@ -85,6 +85,11 @@ class Case(ABC):
         """The schedules that run first."""
         return [Schedule("early"), Schedule("late"), Schedule("random", seed)]
 
+    def certified(self, log: RunLog) -> bool:
+        """Whether the first run stands for all schedules, bit for bit (docs/certificate.md)."""
+        certificate = log.runs[0].certificate if log.runs else None
+        return certificate is not None and bool(certificate) and not certificate.sums
+
     def anew(self, schedule: Schedule, seconds: float) -> JudgedRun | None:
         """A run with other inputs, and what is wrong with it; None where the case has no other inputs."""
         del schedule, seconds

@@ -132,6 +132,10 @@ class LaunchCase(Case):
         )
         return False
 
+    def certified(self, log: RunLog) -> bool:
+        """As of every case; launches that nothing orders run in several orders nevertheless."""
+        return super().certified(log) and not StepOrder(self.launch).pairs
+
     def anew(self, schedule: Schedule, seconds: float) -> JudgedRun | None:
         if not self.expected_anew:
             return None

@@ -77,7 +77,7 @@ def judged(
 ) -> VerdictRecord:
     """A short verdict."""
     run = RunOptions(**{key: how.pop(key) for key in ("races", "strict", "allow") if key in how})
-    others = {key: how.pop(key) for key in ("policies", "seed") if key in how}
+    others = {key: how.pop(key) for key in ("policies", "seed", "sample") if key in how}
     options = JudgeOptions(seconds, schedules=schedules, run=run, **others)
     return judge(launch, None if reference is None else function(reference), options, **how)
 

@@ -28,7 +28,7 @@ from tests.kit.launch_files import SIZE, WITHOUT_WAIT, argument, scale
 
 
 def test_a_right_launch_is_clean() -> None:
-    made = judged(scale())
+    made = judged(scale(), sample=True)
     assert (made.verdict, made.exit_code, made.why) == ("clean", 0, ())
     passed = ("launch file", "instructions", "machine", "races", "values", "outputs", "schedules")
     outcomes = {outcome.name: outcome.outcome for outcome in made.checks}
@@ -38,6 +38,28 @@ def test_a_right_launch_is_clean() -> None:
     assert [partly.form for partly in made.order_only] == ["fence.mbarrier_init.release.cluster"]
     assert len(made.program.ptx_sha256) == 64 and made.program.entry == "scale"
     assert "bytes 12..15 of parameter p" in check(made, "launch file").details["unset"][0]
+
+
+def test_a_launch_that_its_first_run_certifies_runs_once() -> None:
+    made = judged(scale())
+    assert [(schedule.policy, schedule.launches) for schedule in made.schedules] == [("early", 1)]
+    outcome = check(made, "schedules")
+    assert made.verdict == "clean" and outcome.details == {"run": 1, "planned": 1, "skipped": 0}
+    assert outcome.outcome == "passed" and "certified for all schedules" in outcome.reason
+    # Wrong values are wrong in all schedules; values of another draw of the inputs are compared too.
+    wrong = judged(scale(("mul.f32 %f1, %f1, %f2;", "")))
+    assert wrong.verdict == "defect" and len(wrong.schedules) == 1
+    # An open obligation, a sum of floats, and a run without races are no certificate bit for bit.
+    summed = scale(("st.global.f32 [%rd2], %f1;", "red.global.add.f32 [%rd2], %f1;"))
+    whole = LaunchBuffer.of("out", np.zeros(SIZE, np.float32), "inout")
+    for launch, how in (
+        (scale(*WITHOUT_WAIT), {}),
+        (replace(summed, buffers=(summed.buffers[0], whole)), {}),
+        (scale(), {"races": False}),
+    ):
+        made = judged(launch, None, **how)
+        assert sum(schedule.launches for schedule in made.schedules) == 6
+        assert "certified" not in check(made, "schedules").reason
 
 
 def test_the_verdict_is_that_of_the_contract(tmp_path: Path) -> None:
@@ -166,11 +188,11 @@ def crashing(monkeypatch: pytest.MonkeyPatch, when: Any, how: Any) -> None:
 
 def test_a_run_that_crashes_its_process_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     crashing(monkeypatch, lambda s: s.policy == "late", lambda: os.kill(os.getpid(), signal.SIGSEGV))
-    made = judged(scale())
+    made = judged(scale(), sample=True)
     assert (made.verdict, made.exit_code) == ("error", 2)
     assert "under late" in check(made, "machine").fault and "SIGSEGV" in check(made, "machine").fault
     # What others found counts.
-    made = judged(scale(("mul.f32 %f1, %f1, %f2;", "")))
+    made = judged(scale(("mul.f32 %f1, %f1, %f2;", "")), sample=True)
     assert made.verdict == "defect" and "SIGSEGV" in " ".join(made.why)
 
 
@@ -201,7 +223,7 @@ def test_an_interrupt_tells_what_is_known(monkeypatch: pytest.MonkeyPatch) -> No
         if " schedules" in line:
             raise KeyboardInterrupt
 
-    made = judged(scale(("mul.f32 %f1, %f1, %f2;", "")), progress=progress)
+    made = judged(scale(("mul.f32 %f1, %f1, %f2;", "")), sample=True, progress=progress)
     assert made.verdict == "defect" and "it was interrupted" in made.why
     assert any("running under early" in line for line in told)
 

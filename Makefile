@@ -100,10 +100,10 @@ soak: setup
 	@$(PY) -m tests.kit.soak --seconds $(SOAK) --seed $(SEED)
 
 test: setup
-	$(PY) -m pytest -n 2 -m "not slow" $(PYTEST_ARGS)
+	$(PY) -m pytest -n 2 --dist worksteal -m "not slow" $(PYTEST_ARGS)
 
 test-all: setup
-	$(PY) -m pytest -n 2 $(PYTEST_ARGS)
+	$(PY) -m pytest -n 2 --dist worksteal $(PYTEST_ARGS)
 
 # Type checkers do not follow an editable install of mapped folders; they read a tree of links.
 build/types/tileproof: $(STAMP)

@@ -38,7 +38,7 @@ from tileproof.spec.plan import (
     TmemTile,
     WarpRole,
 )
-from tileproof.spec.problems.gemm.inputs import Inputs, validate
+from tileproof.spec.problems.gemm.inputs import Inputs, validate_sizes
 from tileproof.spec.problems.gemm.problem import GEMM
 
 FLAGS = ("-ptx", "-arch=sm_100a", "-std=c++17", "--expt-relaxed-constexpr", "-lineinfo")
@@ -121,7 +121,7 @@ class ProductKernel(Kernel):
 
     def launch(self, inputs: Any, built: Built, probe: bool = False) -> LaunchFile:
         variant = self.variants[0]
-        validate(inputs, {"M": variant["step_m"], "N": variant["step_n"], "K": K_TILE})
+        validate_sizes(inputs, {"M": variant["step_m"], "N": variant["step_n"], "K": K_TILE})
         return super().launch(inputs, built, probe)
 
 

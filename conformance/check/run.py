@@ -99,11 +99,12 @@ def run_case(
     inputs = case.inputs()
     plan, probe = under_test.plan(), under_test.probe
     can = under_test.driver.capabilities
-    wide = spread_of(case, inputs) if "clusters" in can else None
-    if wide is not None and not spread.fits(
-        wide, plan, under_test.kernel.launch(wide.inputs, under_test.production, False)
-    ):
-        wide = None  # the case alone
+    part = spread_of(case, inputs)
+    wide, grid = None, (1, 1, 1)
+    if part is not None and "clusters" in can:
+        whole = under_test.kernel.launch(part.inputs, under_test.production, False)
+        if spread.fits(part, plan, whole):
+            wide, grid = part, spread.grid_of(whole)
     elsewhere: dict[str, list[Finding]] = {}
 
     def launch(built: Built, is_probe: bool, when: Schedule, taps: bool) -> RunResult:
@@ -114,7 +115,7 @@ def run_case(
         seen = under_test.driver.run(planted, plan, when, taps)
         build = "probe" if is_probe else "production"
         elsewhere.setdefault(build, spread.elsewhere(wide, plan, seen, build))
-        return spread.gathered(wide, plan, seen)
+        return spread.gathered(wide, plan, seen, grid)
 
     def under(when: Schedule, repeat: Callable[[], RunResult] | None = None) -> JudgedRun:
         run = judge_run(
@@ -130,10 +131,13 @@ def run_case(
             products=under_test.driver.products,
         )
         if wide is not None:
-            found = (spread.placed(wide, plan, finding) for finding in run.findings)
+            found = (spread.placed(wide, plan, finding, grid) for finding in run.findings)
             run.findings = [*found, *(finding for build in elsewhere.values() for finding in build)]
             text = f"{plan.problem.unit}s of a larger problem that did not run are not judged"
             run.remark(text, wide.count - len(wide.groups))
+        elif part is not None:
+            text = f"{plan.problem.unit}s of a larger problem ran by themselves: far offsets are not judged"
+            run.remark(text, len(part.groups))
         return run
 
     if "schedules" not in can:  # the same launch again, in whatever order comes this time

@@ -5,20 +5,44 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from math import prod
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from tileproof.conformance.observe.observation import axes_of
-from tileproof.kernels.launch.model import KernelLaunch, LaunchFile
+from tileproof.kernels.launch.model import Extent3, KernelLaunch, LaunchFile
 from tileproof.spec.machine.finding import Finding, ProblemPlace
 from tileproof.spec.machine.run_result import Output, RunResult
 from tileproof.spec.plan import KernelPlan, OutputObservation
+from tileproof.spec.problems.base import tiling_of
 from tileproof.spec.problems.cases import Spread
 
 
 def fits(spread: Spread, plan: KernelPlan, launch: LaunchFile) -> bool:
-    """Whether the grid is one cluster per group along x, so that clusters can be chosen by their groups."""
-    return launch.main.grid == (spread.count * plan.cluster, 1, 1) and len(launch.launches) == 1
+    """Whether cluster g of the grid, counted with x fastest, computes group g, so that clusters can be chosen
+    by their groups.
+    """
+    grid = grid_of(launch)
+    clusters = (grid[0] // plan.cluster, *grid[1:])
+    along_x = grid[0] % plan.cluster == 0 and plan.cluster_shape in (None, (plan.cluster, 1, 1))
+    if len(launch.launches) != 1 or prod(clusters) != spread.count or not along_x:
+        return False
+    cut = tiling_of(plan)
+    return all(
+        plan.problem.group_at(spread.inputs, cut, _cluster(group, clusters)) == group
+        for group in spread.groups
+    )
+
+
+def grid_of(launch: LaunchFile) -> tuple[int, int, int]:
+    """The grid of the main launch, x, y and z."""
+    x, y, z = (*launch.main.grid, 1, 1)[:3]
+    return x, y, z
+
+
+def _cluster(number: int, clusters: tuple[int, ...]) -> tuple[int, int, int]:
+    """The coordinates of a cluster of the grid, in clusters."""
+    x, y = clusters[0], clusters[1]
+    return number % x, number // x % y, number // (x * y)
 
 
 def chosen(spread: Spread, launch: LaunchFile) -> LaunchFile:
@@ -30,19 +54,19 @@ def chosen(spread: Spread, launch: LaunchFile) -> LaunchFile:
     return replace(launch, steps=tuple(steps))
 
 
-def gathered(spread: Spread, plan: KernelPlan, seen: RunResult) -> RunResult:
-    """The result as that of the case alone: outputs of its groups, captures counted by its own groups. It has
-    no certificate, which would be of the whole grid.
+def gathered(spread: Spread, plan: KernelPlan, seen: RunResult, grid: Extent3) -> RunResult:
+    """The result as that of the case alone: outputs at its places, captures counted by its own groups. It has
+    no certificate, which would be of the whole grid. `grid`: of the launch.
     """
-    groups = list(spread.groups)
     outputs = dict(seen.outputs)
-    for name in _by_group(spread, plan):
-        if name in outputs:
-            outputs[name] = Output(outputs[name].values[groups], outputs[name].written[groups])
-    places = {group: number for number, group in enumerate(groups)}
+    for name, (_, axes) in _outputs(plan).items():
+        if name in outputs and not spread.places.keys().isdisjoint(axes):
+            own = np.ix_(*_places(spread, axes, outputs[name].values.shape))
+            outputs[name] = Output(outputs[name].values[own], outputs[name].written[own])
+    numbers = {group: number for number, group in enumerate(spread.groups)}
 
     def here(cta: tuple[int, int, int]) -> tuple[int, int, int]:
-        return places[cta[0] // plan.cluster] * plan.cluster + cta[0] % plan.cluster, *cta[1:]
+        return numbers[_number(cta, plan, grid)] * plan.cluster + cta[0] % plan.cluster, 0, 0
 
     captures = tuple(replace(capture, cta=here(capture.cta)) for capture in seen.captures)
     return replace(
@@ -55,40 +79,53 @@ def gathered(spread: Spread, plan: KernelPlan, seen: RunResult) -> RunResult:
 
 
 def elsewhere(spread: Spread, plan: KernelPlan, seen: RunResult, build: str) -> list[Finding]:
-    """A finding for each output that was written in a group that did not run."""
+    """A finding for each output that was written where no cluster that ran has its place."""
     found = []
-    for name, stage in _by_group(spread, plan).items():
-        if name not in seen.outputs:
+    for name, (stage, axes) in _outputs(plan).items():
+        if name not in seen.outputs or spread.places.keys().isdisjoint(axes):
             continue
         output = seen.outputs[name]
-        others = np.setdiff1d(output.rows_stored(), spread.groups, assume_unique=True)
-        written = output.written[others].reshape(others.size, prod(output.values.shape[1:]))
-        if written.any():
-            number = int(np.argwhere(written.any(axis=1))[0, 0])
-            unit = plan.problem.unit
+        shape = output.values.shape
+        stored = output.elements_stored()
+        at = np.unravel_index(stored[output.written.reshape(-1)[stored]], shape)
+        own = [np.isin(along, mine) for along, mine in zip(at, _places(spread, axes, shape), strict=True)]
+        outside = ~np.logical_and.reduce(own)
+        if outside.any():
+            first = tuple(int(along[outside][0]) for along in at)
             found.append(
                 Finding(
                     "surplus",
-                    f"output {name} was written for a {unit} whose cluster did not run",
-                    problem=ProblemPlace(stage, build, group=int(others[number]), unit=unit, tile=name),
-                    wrong=int(written.sum()),
+                    f"output {name} was written where no cluster that ran has its place",
+                    problem=ProblemPlace(stage, build, tile=name, index=first),
+                    wrong=int(outside.sum()),
                     elements=int(output.values.size),
-                    pattern=f"{int(written.any(axis=1).sum())} {unit}s",
+                    pattern=f"first [{', '.join(map(str, first))}] of [{', '.join(axes)}]",
                 )
             )
     return found
 
 
-def placed(spread: Spread, plan: KernelPlan, finding: Finding) -> Finding:
-    """A finding about the case, with the numbers of CTA and group in the larger problem."""
+def placed(spread: Spread, plan: KernelPlan, finding: Finding, grid: Extent3) -> Finding:
+    """A finding about the case, with the places of CTA, group and elements in the larger problem."""
 
     def there(cta: tuple[int, int, int]) -> tuple[int, int, int]:
-        return spread.groups[cta[0] // plan.cluster] * plan.cluster + cta[0] % plan.cluster, *cta[1:]
+        x, y, z = _cluster(spread.groups[cta[0] // plan.cluster], (grid[0] // plan.cluster, *grid[1:]))
+        return x * plan.cluster + cta[0] % plan.cluster, y, z
 
     at = finding.problem
+    tile = plan.problem.stages[at.stage].tile if at.stage in plan.problem.stages else ()
+    row, column = (
+        spread.places[axis][place] if place is not None and axis in spread.places else place
+        for axis, place in zip((*tile, "", "")[:2], (at.row, at.column), strict=True)
+    )
+    at = replace(
+        at,
+        row=None if row is None else int(row),
+        column=None if column is None else int(column),
+    )
     if at.group is not None:
-        finding = replace(finding, problem=replace(at, group=spread.groups[at.group]))
-    return _moved(finding, there)
+        at = replace(at, group=spread.groups[at.group])
+    return _moved(replace(finding, problem=at), there)
 
 
 def _moved(finding: Finding, to: Callable[[tuple[int, int, int]], tuple[int, int, int]]) -> Finding:
@@ -96,10 +133,20 @@ def _moved(finding: Finding, to: Callable[[tuple[int, int, int]], tuple[int, int
     return finding if cta is None else replace(finding, machine=replace(finding.machine, cta=to(cta)))
 
 
-def _by_group(spread: Spread, plan: KernelPlan) -> dict[str, Any]:
-    """The outputs whose first axis counts groups, and the stage of each."""
+def _number(cta: tuple[int, int, int], plan: KernelPlan, grid: Extent3) -> int:
+    """The number of a CTA's cluster, x fastest."""
+    return cta[0] // plan.cluster + grid[0] // plan.cluster * (cta[1] + grid[1] * cta[2])
+
+
+def _places(spread: Spread, axes: tuple[str, ...], shape: tuple[int, ...]) -> list[npt.NDArray[np.int64]]:
+    """The case's places along each axis of an output."""
+    return [spread.places.get(axis, np.arange(size)) for axis, size in zip(axes, shape, strict=True)]
+
+
+def _outputs(plan: KernelPlan) -> dict[str, tuple[str, tuple[str, ...]]]:
+    """The stage of each output, and the output's axes."""
     return {
-        at.parameter: at.stage
+        at.parameter: (at.stage, tuple(axes_of(at)))
         for at in (*plan.observations, *plan.probes)
-        if isinstance(at, OutputObservation) and axes_of(at)[0] == spread.axis
+        if isinstance(at, OutputObservation)
     }

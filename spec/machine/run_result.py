@@ -152,6 +152,14 @@ class Output:
             return np.arange(count)
         return rows_in_pages(self.stored, self.values.nbytes // count, count)
 
+    def elements_stored(self) -> np.ndarray:
+        """The flat places that launches may have stored to, increasing; all of them as `rows_stored`."""
+        if self.stored is None or self.values.nbytes < LAZY_BYTES:
+            return np.arange(self.values.size)
+        each = PAGE_BYTES // self.values.itemsize
+        places = (self.stored[:, None].astype(np.int64) * each + np.arange(each)).reshape(-1)
+        return np.asarray(places[places < self.values.size])
+
 
 def rows_in_pages(pages: np.ndarray, row: int, count: int) -> np.ndarray:
     """Which of `count` rows of `row` bytes some of the `pages` reach into, increasing."""

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
+import numpy.typing as npt
 from tileproof.spec.plan import KernelPlan
 
 if TYPE_CHECKING:
@@ -40,14 +42,15 @@ class EdgeCase:
 @dataclass(frozen=True)
 class Spread:
     """A larger problem that a case is part of: `inputs` of `count` groups, of which `groups` are those of
-    the case, in its order. The other groups hold zeros and do not run; nothing of them is judged. `axis`: the
-    axis of outputs that counts groups.
+    the case, in its order. The other groups hold zeros and do not run; nothing of them is judged. `places`:
+    by axis, where the case's elements lie along it in the larger problem, increasing; an axis that is not
+    named is the case's own.
     """
 
     inputs: Any
     count: int
     groups: tuple[int, ...]
-    axis: str
+    places: Mapping[str, npt.NDArray[np.int64]]
 
 
 def spread_of(case: AnyCase, inputs: Any) -> Spread | None:

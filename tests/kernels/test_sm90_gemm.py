@@ -23,6 +23,7 @@ from tests.kit.card import card
 KERNEL = kernel("sm90-gemm")
 VARIANT = KERNEL.variants[0]
 __all__ = ["card"]  # a fixture
+OTHERS = "cluster tiles of a larger problem that did not run are not judged"
 REGISTERS = "partial sums of product: no barrier publishes them"
 
 
@@ -40,7 +41,7 @@ def test_every_tile_of_it_conforms_on_the_emulator(mma: str) -> None:
     assert report.failure is None, report.failure
     assert set(report.scores) == {"product", "D", "D from end to end"} and report.agreed
     # No finding is remarked on, and nothing left out but sums in registers: the card's report names more.
-    assert report.not_judged == (REGISTERS,) and report.remarks == {}
+    assert report.not_judged == (REGISTERS,) and report.remarks.keys() == {OTHERS}
 
 
 @pytest.mark.parametrize("planted", VALUES, ids=lambda one: one.id)

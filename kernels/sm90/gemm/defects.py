@@ -81,6 +81,28 @@ VALUES: tuple[PlantedDefect, ...] = (
         code="global-out-of-bounds",
     ),
     _value(
+        "s90-k-beyond-4096-ignored",
+        "k-blocks beyond 64 are loaded and not multiplied",
+        "ptx::mma_m16n8k16(acc",
+        "if (k < 64) ptx::mma_m16n8k16(acc",
+        "every tile of more than 64 k-blocks",
+    ),
+    _value(
+        "s90-offset-of-32-bits",
+        "the offset of an element of D has 32 bits",
+        "const int64_t m = row +",
+        "const int m = row +",
+        "rows from 2^31 elements of D on are never written",
+        code="global-read-only",
+    ),
+    _value(
+        "s90-tile-row-of-16-bits",
+        "the number of a row of tiles has 16 bits",
+        "row = blockIdx.x % down * TileA::rows",
+        "row = uint16_t(blockIdx.x % down) * TileA::rows",
+        "rows of tiles from 65,536 on are never written",
+    ),
+    _value(
         "s90-full-not-waited-for",
         "the multiplying warps do not wait for the tiles",
         WAIT,

@@ -177,7 +177,7 @@ class SparseCase:
             if own is not None:
                 arrays[name] = lazy_zeros((self.s_q, *own.shape[1:]), own.dtype)
                 arrays[name][list(self.at)] = own
-        return Spread(replace(wide, **arrays), self.s_q, self.at, "s_q")
+        return Spread(replace(wide, **arrays), self.s_q, self.at, {"s_q": np.array(self.at)})
 
     def as_json(self) -> str:
         """One line from which `from_json` makes an equal case; fields at their default are left out."""

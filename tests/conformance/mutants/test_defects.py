@@ -169,7 +169,7 @@ def test_every_planted_defect_is_still_there() -> None:
         ("head128-part0", False): 23,
         ("sm100-gemm-bias", True): 8,
         ("sm100-gemm-bias", False): 4,
-        ("sm90-gemm", True): 9,
+        ("sm90-gemm", True): 12,
         ("sm90-gemm", False): 4,
         ("sm90-gemm-bias", True): 2,
     }

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 from tileproof.conformance.check import property as engine
+from tileproof.conformance.check.run import run_case
 from tileproof.conformance.check.under_test import on_emulator
+from tileproof.conformance.drivers.driver import Driver
 from tileproof.kernels.edit import Edit, InStage, Place, PlantedDefect
 from tileproof.kernels.registry import kernel, kernels
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.schedule import Schedule
 from tileproof.spec.problems.gemm.generator import GemmCase, edges, smaller, steps
 
 KERNEL = kernel("sm90-gemm")
@@ -28,8 +34,69 @@ def test_edges_reach_past_the_ring_and_keep_their_inputs(name: str) -> None:
     assert all(isinstance(case, GemmCase) for case in found)
     lengths = {case.k_tiles for case in found if isinstance(case, GemmCase)}
     assert {1, plan.depth + 2} < lengths and max(lengths) > 2 * plan.depth
-    assert {case.values for case in found} >= {"coordinates", "integers", "normal", "tiny"}
+    assert {case.values for case in found} >= {"coordinates", "integers", "normal", "tiny", "wide"}
     assert all(GemmCase.from_json(case.as_json()) == case for case in found)
+
+
+@pytest.mark.parametrize("axis", ["M", "N"])
+def test_far_tiles_lie_where_places_pass_32_bits(axis: str) -> None:
+    case = edges(KERNEL.plan(KERNEL.variants[0]))["far rows" if axis == "M" else "far columns"].case
+    assert isinstance(case, GemmCase)
+    inputs = case.inputs()
+    spread = case.spread(inputs)
+    assert spread is not None and spread.count == case.of and spread.groups == case.at
+    places = spread.places[axis]
+    other = inputs.sizes["N" if axis == "M" else "M"]
+    for bits in (16, 31, 32):
+        assert 1 << bits in {
+            *(places * other).tolist(),
+            *places[::64].tolist(),
+            *(places[::64] // 64).tolist(),
+        }
+    far, own = (spread.inputs.A, inputs.A) if axis == "M" else (spread.inputs.B, inputs.B)
+    assert far.size >= 2**32 and (far[places] == own).all() and not far[places[-1] - 200].any()
+
+
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        ({"at": (0,)}, "at has 2 integers"),
+        ({"at": (5, 0)}, "at increases"),
+        ({"at": (0, 10)}, "at increases and is below 10"),
+        ({"far": "K"}, "far is M or N"),
+        ({"of": 2**40}, "at most 70368744177664 bytes"),
+    ],
+)
+def test_a_larger_problem_that_cannot_be_is_named(changed: dict[str, object], says: str) -> None:
+    case = replace(GemmCase(64, 64, m=2, of=10, at=(0, 9)), **changed)  # type: ignore[arg-type]
+    with pytest.raises(TileproofError) as caught:
+        GemmCase.from_json(case.as_json())
+    assert says in str(caught.value)
+
+
+def test_tiles_of_a_larger_problem_run_by_themselves_with_a_remark() -> None:
+    under_test = on_emulator(KERNEL, KERNEL.variants[0], races=False)
+    case = GemmCase(64, 64, m=2, values="normal", of=10, at=(0, 9))
+    run = run_case(under_test, case, Schedule())
+    assert run.findings == [] and run.remarks == {
+        "cluster tiles of a larger problem that did not run are not judged": 8
+    }
+    chooses_no_clusters = replace(under_test, driver=_Card(under_test.driver))
+    alone = run_case(chooses_no_clusters, case, Schedule())
+    assert alone.findings == [] and alone.remarks == {
+        "cluster tiles of a larger problem ran by themselves: far offsets are not judged": 2
+    }
+
+
+class _Card:
+    """A driver without chosen clusters."""
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+        self.capabilities = driver.capabilities - {"clusters"}
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._driver, name)
 
 
 def test_smaller_cases_differ_in_one_respect_and_come_to_an_end() -> None:

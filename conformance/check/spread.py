@@ -35,7 +35,7 @@ def fits(spread: Spread, plan: KernelPlan, launch: LaunchFile) -> bool:
 
 def grid_of(launch: LaunchFile) -> tuple[int, int, int]:
     """The grid of the main launch, x, y and z."""
-    x, y, z = (*launch.main.grid, 1, 1)[:3]
+    x, y, z = (*launch.main.grid, 1, 1, 1)[:3]
     return x, y, z
 
 

@@ -46,6 +46,10 @@ DEFECTS: tuple[PlantedDefect, ...] = (
     _planted("dq-last", "only the last key block counts", "parts[split, i] +=", "parts[split, i] =", "dQ"),
     _planted("dk-heads", "only the last block counts", "dK[j] +=", "dK[j] =", "dK"),
     _planted("dv-s", "S in the place of D", "dV[j] += D_operand.T", "dV[j] += narrow(S).T", "dV"),
+    _planted("keys-4096", "keys beyond 4,096 are left out", "for query_block, key_block in pairs:",
+        "for query_block, key_block in [x for x in pairs if x[1] * size[1] < 4096]:", "P", "keys beyond"),
+    _planted("queries-8192", "queries beyond 8,192 are left out", "for query_block, key_block in pairs:",
+        "for query_block, key_block in [x for x in pairs if x[0] * size[0] < 8192]:", "P", "queries beyond"),
     _planted("dv-last", "only the last block counts", "dV[j] +=", "dV[j] =", "dV"),
 )  # fmt: skip
 

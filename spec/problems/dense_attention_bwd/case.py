@@ -20,17 +20,24 @@ from tileproof.spec.problems.dense_attention_bwd.inputs import (
 )
 from tileproof.spec.problems.dense_attention_bwd.masks import Align, Mask
 
-Values = Literal["zeros", "integers", "normal", "large", "tiny", "low"]
+Values = Literal["zeros", "integers", "wide", "normal", "large", "tiny", "low"]
 VALUES: tuple[Values, ...] = get_args(Values)
 # Of q, k, v and dO: large logits make one key own a query; tiny values reach what a form of operands keeps no
 # more. Low logits share a column that makes every logit about `LOW`, so that e^-lse is beyond f32's range.
 SCALES = {"normal": 1.0, "large": 8.0, "tiny": 2.0**-12, "low": 1.0}
 LOW = -120.0
+WIDEST = 255  # of "wide": sums of 256 products are exact in f32, most of them with all of its bits in use
+WIDE_SCALE = 2.0**-15  # makes such sums logits of ordinary size
+
+
+# Of sizes: a sequence of a model, with a tail; tile counts above 64, offsets above 16 bits.
+PRODUCTION = 2**13 + 1
 
 
 @dataclass(frozen=True)
 class DenseCase:
-    """One problem: sizes, mask, value class and seed of the arrays. `scale` 0: 1 / sqrt(d_qk).
+    """One problem: sizes, mask, value class and seed of the arrays. `scale` 0: 1 / sqrt(d_qk), of wide
+    integers `WIDE_SCALE`.
 
     `packed`: (queries, keys) of each sequence in the place of b, m and n; `heads`: query heads per KV head.
     """
@@ -66,7 +73,8 @@ class DenseCase:
         m, n = (self.m, self.n) if self.packed is None else (sum(x) for x in zip(*self.packed, strict=True))
         return DenseProblem(
             self.b, m, n, self.h_kv * self.heads, self.h_kv, self.d_qk, self.d_v, self.form,
-            self.scale or float(self.d_qk) ** -0.5, Mask(self.align, self.left, self.right),
+            self.scale or (WIDE_SCALE if self.values == "wide" else float(self.d_qk) ** -0.5),
+            Mask(self.align, self.left, self.right),
             Dropout(self.dropout, *self.stream, self.by_block), self.packed, self.splits,
         )  # fmt: skip
 
@@ -88,8 +96,9 @@ class DenseCase:
     def _draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
         if self.values == "zeros":
             values = np.zeros(shape)
-        elif self.values == "integers":
-            values = rng.integers(-3, 4, shape).astype(np.float64)
+        elif self.values in ("integers", "wide"):
+            most = WIDEST if self.values == "wide" else 3
+            values = rng.integers(-most, most + 1, shape).astype(np.float64)
         else:
             values = rng.standard_normal(shape) * SCALES[self.values]
         return values.astype(np.float32).astype(DTYPES[self.form])

@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 from tileproof.spec.plan import KernelPlan
 from tileproof.spec.problems.cases import EdgeCase
 from tileproof.spec.problems.dense_attention_bwd import features
-from tileproof.spec.problems.dense_attention_bwd.case import VALUES, DenseCase
+from tileproof.spec.problems.dense_attention_bwd.case import PRODUCTION, VALUES, DenseCase
 
 HEADS = (8, 16, 24, 32, 40, 64, 72, 80, 96, 128, 160, 192, 256)  # head dimensions
 SIZES = (1, 2, 15, 16, 17, 31, 33, 63, 64, 65, 100, 127, 128, 129)  # queries and keys
+DRAWN = tuple(values for values in VALUES if values != "wide")  # an edge: it has a scale of its own
 DROPOUTS = (0.1, 0.5, 0.875)
 MAX_OPERATIONS = 2**21  # multiply-adds of one product
 
@@ -55,6 +56,10 @@ class DenseCases:
             "dropout": replace(plain, dropout=0.5, stream=(2**40 + 3, 8)),
             "many keys": replace(plain, m=200, n=530, d_qk=16, d_v=16, right=300),
             "many queries": replace(plain, m=780, n=40, d_qk=16, d_v=16),
+            "keys of production size": replace(plain, m=17, n=PRODUCTION, d_qk=16, d_v=16),
+            "queries of production size": replace(plain, m=PRODUCTION, n=17, d_qk=16, d_v=16),
+            "many heads of several batches": replace(plain, b=3, m=17, n=17, heads=4, h_kv=5),
+            "wide integers": replace(plain, values="wide"),
             "packed": replace(plain, packed=((17, 33), (1, 1), (64, 40)), right=0),
         }
         if self.splits > 1:
@@ -134,7 +139,7 @@ def cases(draw: st.DrawFn, form: str = "bf16", keys: int = 160) -> DenseCase:
         left=left,
         right=right,
         bias=kind == "bias",
-        values=draw(st.sampled_from(VALUES)),
+        values=draw(st.sampled_from(DRAWN)),
         seed=draw(st.integers(0, 2**16 - 1)),
         **more,
     )  # fmt: skip

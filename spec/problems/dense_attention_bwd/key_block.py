@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.plan import KernelPlan
 from tileproof.spec.problems.cases import EdgeCase
-from tileproof.spec.problems.dense_attention_bwd.case import VALUES, DenseCase
+from tileproof.spec.problems.dense_attention_bwd.case import PRODUCTION, VALUES, DenseCase
 from tileproof.spec.problems.dense_attention_bwd.inputs import DenseProblem
 from tileproof.spec.problems.dense_attention_bwd.masks import Mask
 
@@ -23,7 +23,7 @@ OWN_TILE, OWN_VALUES = 192, 128  # where values have columns of their own
 COLUMNS = 8  # a head has a multiple of so many: 16 bytes of f16 (cuTensorMapEncodeTiled, strides)
 MASKS = (Mask(), Mask("top left", right=0), Mask("bottom right", right=0))
 AROUND = (-1, 0, 1)  # sizes next to a block's edge
-DRAWN = tuple(one for one in VALUES if one != "low")  # low logits are an edge
+DRAWN = tuple(values for values in VALUES if values not in ("low", "wide"))  # which are edges
 
 
 def causal_of(mask: Mask) -> int:
@@ -112,6 +112,10 @@ class KeyBlockCases:
             "grouped heads of two batches": self._of(plan, m=m // 2, n=n // 2, heads=2, h_kv=2, b=2),
             "low logits": self._of(plan, m=m // 2, n=n // 2, values="low"),
             "the narrowest head": self._of(plan, m=m // 2, n=n // 2, d_qk=_columns(plan)[0]),
+            "many heads of several batches": self._of(plan, m=17, n=17, heads=2, h_kv=5, b=3),
+            "wide integers": self._of(plan, m=m // 2, n=n // 2, values="wide"),
+            "keys of production size": self._of(plan, m=m // 2, n=PRODUCTION),
+            "queries of production size": self._of(plan, m=PRODUCTION // 2 + 1, n=n // 2),
         }
         if plan.size("another_d_v"):
             found["the narrowest values"] = self._of(plan, m=m // 2, n=n // 2, d_qk=COLUMNS * 2, d_v=COLUMNS)

@@ -155,7 +155,7 @@ def test_every_planted_defect_is_still_there() -> None:
             key = (target.name, isinstance(one.expected, InStage))
             kinds[key] = kinds.get(key, 0) + 1
     assert kinds == {
-        ("blocked", True): 20,
+        ("blocked", True): 22,
         ("blocked-split", True): 4,
         ("cutlass-fmha-bwd-bf16-mended", True): 14,
         ("cutlass-fmha-bwd-mended", True): 14,

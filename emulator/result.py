@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,6 +18,7 @@ from tileproof.spec.machine.run_result import (
     Output,
     RunResult,
 )
+from tileproof.spec.machine.schedule import Hold, Schedule
 
 __all__ = [
     "Capture", "Counters", "MbarrierBytes", "MbarrierInit", "Output", "RunResult", "SmemRegion", "Tap",
@@ -84,7 +86,13 @@ def _race(raw: dict[str, Any] | None) -> Race | None:
         space_rank=raw["space_rank"],
         tmem_base=raw["tmem_base"],
         buffer=raw["buffer"],
+        reversed_by=str(reversing(*raw["hold"])) if "hold" in raw else "",
     )
+
+
+def reversing(actor: int, step: int) -> Schedule:
+    """The schedule that is `early` but for one event, which comes as late as it may: that of this actor."""
+    return Schedule("replay", base="early", decisions=(Hold(actor, step),))
 
 
 def finding(
@@ -125,10 +133,16 @@ def finding(
         machine=machine,
         problem=ProblemPlace(tile=race.buffer if race and race.space == "global" else ""),
         cause=f"missing: {race.missing}" if race else "",
-        evidence=(f"before it: {race}",) if race else (),
+        evidence=tuple(_evidence(race)) if race else (),
         count=raw["count"],
     )
     return explained(made, hang, names)
+
+
+def _evidence(race: Race) -> Iterator[str]:
+    yield f"before it: {race}"
+    if race.reversed_by:
+        yield f"a schedule that reverses the two: {race.reversed_by}"
 
 
 def explained(one: Finding, hang: Hang | None, names: Names) -> Finding:

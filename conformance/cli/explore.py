@@ -251,6 +251,8 @@ def _row(number: int, found: Any, names: Any, command: Sequence[str], out: str) 
         "preemptions": len(schedule.decisions),
         "replay": shlex.join([*command, "--schedule", text]),
     }
+    if (race := found.finding.machine.race) and race.reversed_by:
+        row["reversed_by"] = race.reversed_by
     if found.shrunk:
         row["in_words"] = found.shrunk.lines(names)
         row["recorded"] = found.shrunk.recorded
@@ -304,6 +306,8 @@ def _print(title: str, result: Any, rows: Sequence[dict[str, Any]], failed: bool
         if len(row["places"]) > 1:
             console.print(f"   also at {len(row['places']) - 1} more place(s): --json lists them")
         console.print(f"   seen under {seen}")
+        if "reversed_by" in row:
+            console.print(f"   schedule that reverses the two events: {escape(row['reversed_by'])}")
         if "in_words" in row:
             least = "" if row["minimal"] else " (possibly not minimal)"
             many = f"{row['preemptions']} preemption" + ("" if row["preemptions"] == 1 else "s")

@@ -244,6 +244,7 @@ py::dict launch(
       r["then_nth"] = f.race.second_nth;
       r["then_writes"] = f.race.second_writes;
       r["missing"] = f.race.missing;
+      if (f.race.step != kNoStep) r["hold"] = py::make_tuple(f.race.actor, f.race.step);
       r["space"] = f.race.space;
       r["space_rank"] = f.race.space_rank;
       r["tmem_base"] = f.race.tmem_base;

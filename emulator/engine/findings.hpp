@@ -41,6 +41,8 @@ struct Waiter {  // one blocked group of lanes, in a hang
 
 struct GridPlace;
 
+constexpr uint64_t kNoStep = ~0ull;  // of an actor (schedule.hpp)
+
 struct Race {  // the access before, and what should stand between
   Origin first;
   uint32_t first_lanes = 0;
@@ -56,6 +58,9 @@ struct Race {  // the access before, and what should stand between
   int32_t tmem_base = 0;   // first column of that CTA's first allocation
   std::string buffer;      // in global memory
   std::string missing;
+  // Who makes the first access or event, and at which of its steps (schedule.hpp): held back from there, it
+  // comes after the second. kNoStep: not known.
+  uint64_t actor = 0, step = kNoStep;
   const GridPlace* earlier = nullptr;  // the first access, when another grid made it
 };
 

@@ -4,6 +4,7 @@
 
 #include "machine.hpp"
 #include "race.hpp"
+#include "schedule.hpp"
 
 namespace tileproof {
 
@@ -21,7 +22,8 @@ void Races::named_arrive(const Exec& x, uint32_t id) {
   m.came.push_back({t.agent, t.now});
   t.rounds[id] = m.rounds + 1;
   ++e_.obligations.arrivals;
-  const PhaseEvent event{t.agent, t.now, t.all, x.origin(x.lane())};
+  PhaseEvent event{t.agent, t.now, t.all, x.origin(x.lane())};
+  event.hold = e_.scheduler->running(x.w, *x.s);
   const Actor who{know.get(), t.agent, t.all, t.now, t.together};
   const auto open = std::find_if(m.arrived_last.begin(), m.arrived_last.end(),
                                  [&](const PhaseEvent& e) { return !follows(who, e); });

@@ -5,6 +5,7 @@
 #include "enumerations/mbarrier.hpp"
 #include "machine.hpp"
 #include "race.hpp"
+#include "schedule.hpp"
 #include "slots/mbarrier.hpp"
 
 namespace tileproof {
@@ -73,6 +74,8 @@ void Races::open_phase(Severity severity, const char* code, const Cta& cta, uint
   r.first = first.at;
   r.first_lanes = first.lanes;
   r.missing = missing;
+  r.actor = first.hold.actor;
+  r.step = first.hold.step;
   r.space = "mbarrier";
   r.space_rank = cta.rank;
 }
@@ -121,6 +124,7 @@ void Races::arrival_counts(const Exec& x, Thread& t, Barrier& b, const Cta& cta,
     if (!(g.lanes & lanes)) continue;
     const Actor who{g.know.get(), t.agent, g.lanes & lanes, t.now, t.together};
     PhaseEvent event{t.agent, t.now, who.lanes, x.origin(__builtin_ctz(who.lanes))};
+    event.hold = e_.scheduler->running(x.w, *x.s);
     if (signal == Signal::ArriveExpectTx) event.kind = PhaseEvent::ArriveExpectTx;
     const auto& counted = b.events.counted[0];
     event.held_open = signal == Signal::ExpectTx &&
@@ -138,7 +142,9 @@ void Races::arrival_counts(const Exec& x, Thread& t, Barrier& b, const Cta& cta,
 
 void Races::completion_counts(const View& v, Barrier& b, const Cta& cta, uint32_t offset, bool arrives) {
   const auto kind = arrives ? PhaseEvent::Other : PhaseEvent::Delivery;
-  counts(b, cta, offset, actor(v), {0, 0, v.lanes, v.at, kind}, arrives);
+  PhaseEvent event{0, 0, v.lanes, v.at, kind};
+  if (const AsyncOp* op = e_.scheduler->completing()) event.hold = {op->actor, op->step};
+  counts(b, cta, offset, actor(v), event, arrives);
   if (arrives) return;
   // Bytes are delivered after what their thread had done at the issue, which the delivery does not make
   // visible.
@@ -158,7 +164,8 @@ void Races::wait_counts(const Exec& x, Thread& t, Barrier& b, const Cta& cta, ui
   for (const Overrun& o : b.unasked)
     open_phase(Severity::Error, "phase-overrun", cta, offset, o.before, o.event, o.text, kWaitMissing);
   b.unasked.clear();
-  const PhaseEvent event{t.agent, t.now, lanes, x.origin(__builtin_ctz(lanes))};
+  PhaseEvent event{t.agent, t.now, lanes, x.origin(__builtin_ctz(lanes))};
+  event.hold = e_.scheduler->running(x.w, *x.s);
   for (const Group& g : t.groups) {
     if (!(g.lanes & lanes) || b.phases < 2) continue;
     const PhaseEvent* open = nullptr;
@@ -252,6 +259,8 @@ void Races::open_round(const Exec& x, uint32_t id, const PhaseEvent& first, cons
   f->race.first = first.at;
   f->race.first_lanes = first.lanes;
   f->race.missing = "a barrier between two rounds of " + at;
+  f->race.actor = first.hold.actor;
+  f->race.step = first.hold.step;
   f->race.space = "barrier";
   f->race.space_rank = x.cta.rank;
 }

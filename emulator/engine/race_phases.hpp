@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "certificate.hpp"
+#include "config.hpp"
 #include "race_clock.hpp"
 
 namespace tileproof {
@@ -17,6 +18,8 @@ struct PhaseEvent {
   uint32_t lanes = 0;
   Origin at;
   enum Kind : uint8_t { Other, ArriveExpectTx, Delivery } kind = Other;
+  // What holds it back in a replay; step kNoStep: not known.
+  Decision hold{0, kNoStep};
   // Of an announcement: bytes that were announced before it are delivered after it alone.
   bool held_open = false;
 };

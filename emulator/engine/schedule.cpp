@@ -237,6 +237,12 @@ void Scheduler::name(Candidate& c) const {
            std::min<uint32_t>(c.warp->splits[c.split].tries, 255);
 }
 
+Decision Scheduler::running(const Warp& w, const Split& s) const {
+  const int lane = __builtin_ctz(s.mask);
+  return {actor_key(cta_number(e, w.cta->id), ActorKind::Warp, w.index, lane, 0),
+          static_cast<uint64_t>(w.steps[static_cast<size_t>(lane)]) << 8};
+}
+
 void Scheduler::decide(Decision made) {
   static_assert(kMostDecisions == 1 << 20);
   decisions.push_back(made);

@@ -182,6 +182,9 @@ class Scheduler {
   void queues_changed() { heads_known_ = false; }
   // The operation that completes from here on; returns the one before.
   const AsyncOp* completing(const AsyncOp* op) { return std::exchange(completing_, op); }
+  const AsyncOp* completing() const { return completing_; }
+  // The visible operation that a group executes now.
+  Decision running(const Warp& w, const Split& s) const;
 
   // A try_wait whose phase is not complete: does it return false rather than suspend the group?
   bool gives_up(Warp& w, const Split& s);

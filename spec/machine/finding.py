@@ -81,6 +81,8 @@ class Race:
     `space` is "shared", "tmem" or "global", `space_rank` the CTA whose memory it is, `buffer` the global
     buffer, `tmem_base` the first column of that CTA's first allocation; the finding's `address` is the byte
     offset in shared memory, TMEM lane << 16 | column, or the global address.
+
+    `reversed_by`: of two events at a barrier, the schedule that holds back the first (docs/certificate.md).
     """
 
     ptx_line: int
@@ -101,6 +103,7 @@ class Race:
     space_rank: int = 0
     tmem_base: int = 0
     buffer: str = ""
+    reversed_by: str = ""
 
     def __str__(self) -> str:
         place = f"PTX line {self.ptx_line}" + (f", {self.source}" if self.source else "")

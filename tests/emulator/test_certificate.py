@@ -99,6 +99,40 @@ def test_a_wait_that_may_start_too_early() -> None:
     assert "phase-lapped" in codes(result) and not result.certified
 
 
+TWO_ARRIVALS = f"{body(arrive(FULL, '@%p0'), arrive(FULL, '@%p2'))}\n{wait(FULL, 1)}"
+TOO_EARLY = body(
+    f"{arrive(FULL, '@%p0')}\nbar.sync 1, 32;\n{arrive(FULL, '@%p0')}",
+    f"{wait(FULL, 1)}\n{arrive(EMPTY, '@%p2')}",
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "shown"),
+    [
+        (TWO_ARRIVALS, "phase-overrun", "exchanged"),
+        (TOO_EARLY, "phase-lapped", "exchanged"),
+        (ring(waited=False), "phase-lapped", "race-unordered"),
+    ],
+)
+def test_an_open_obligation_has_a_schedule_that_reverses_the_two_events(
+    text: str, code: str, shown: str
+) -> None:
+    found = next(one for one in launched(text).errors if one.code == code)
+    race = found.machine.race
+    assert race is not None and race.reversed_by.startswith("replay:base=early:w")
+    assert f"a schedule that reverses the two: {race.reversed_by}" in found.evidence
+    reversed_ = launched(text, Schedule.parse(race.reversed_by))
+    (held,) = reversed_.held_back
+    assert (held.hold.kind, held.hold.warp) == ("w", race.warp)
+    if shown != "exchanged":
+        assert shown in codes(reversed_) - codes(launched(text))
+        return
+    others = [one.machine for one in reversed_.errors if one.machine.race is not None]
+    assert (race.ptx_line, found.machine.ptx_line) in {
+        (one.ptx_line, one.race.ptx_line) for one in others if one.race is not None
+    }
+
+
 def test_lanes_that_wait_apart() -> None:
     result = launched(ring(together=False))
     assert codes(result) == {"phase-lapped-lanes"} and not result.errors and not result.certified

@@ -180,6 +180,13 @@ def test_dp_freed_before_it_is_loaded_is_refuted_by_one_run_or_right_in_every_sc
     if d_qk == 512:
         codes = {doubt.text for doubt in report.certificate.doubts}
         assert codes & {"phase-overrun", "phase-lapped"}
+        # The schedule made from the two events shows what comes of it.
+        first = case(schedule=Schedule(), races=True)[0]
+        assert {found.code for found in first.errors} == {"phase-overrun"}
+        race = first.errors[0].machine.race
+        assert race is not None and race.reversed_by
+        shown = case(schedule=Schedule.parse(race.reversed_by), races=True)[0]
+        assert "race-unordered" in {found.code for found in shown.errors}
     else:
         assert report.certificate and not report.failed
 

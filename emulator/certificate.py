@@ -22,6 +22,7 @@ _BY_OPCODE: tuple[tuple[str, Reason, str], ...] = (
     ("mbarrier.pending_count", "order-decides", "how many arrivals came before"),
     ("multimem.", "unsupported", "multimem instructions"),
 )
+OVERLAPS = "the launch may overlap a grid before it (a programmatic launch, or another stream)"
 _CLOCK = "clock"
 _UNUSED = layout_of("mbarrier.wait").modifiers.index("unused")
 _PLACES = re.compile(r"%(?:smid|nsmid|warpid|nwarpid|gridid|pm\d+(?:_64)?)\b")
@@ -33,10 +34,11 @@ def certificate(
     body: str,
     findings: tuple[Finding, ...],
     chosen: Sequence[int] | None = None,
+    overlaps: bool = False,
 ) -> Certificate:
     """Return the certificate of a launch with race checking; `raw` is the engine's result, `body` the PTX of
     the entry, `findings` all findings, accepted findings included, `chosen` the clusters that ran (None:
-    all).
+    all). `overlaps`: grids of earlier launches may still run.
     """
     ran = (np.frombuffer(raw["executed"], np.uint8) & 1).tobytes()
     if ran not in decoded.doubts:
@@ -44,6 +46,8 @@ def certificate(
     doubts = (*from_findings(findings), *_by_engine(raw), *decoded.doubts[ran])
     if chosen is not None:
         doubts += (Doubt("truncated", "only chosen clusters of the grid ran"),)
+    if overlaps:
+        doubts += (Doubt("unsupported", OVERLAPS),)
     return Certificate(Obligations(**raw["obligations"]), doubts, raw["sums"], raw["additions"])
 
 

@@ -283,7 +283,9 @@ class Module:
         body = self._parsed.text[decoded.entry.body_start : decoded.entry.body_end]
         return RunResult(
             allowed=allowed,
-            certificate=certificate(raw, decoded, body, everything, chosen) if how.races else None,
+            certificate=certificate(raw, decoded, body, everything, chosen, bool(in_flight))
+            if how.races
+            else None,
             printf=raw["printf"].decode("utf-8", "replace"),
             findings=findings,
             counters=Counters(**raw["counters"]),

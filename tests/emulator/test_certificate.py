@@ -117,7 +117,7 @@ TOO_EARLY = body(
 def test_an_open_obligation_has_a_schedule_that_reverses_the_two_events(
     text: str, code: str, shown: str
 ) -> None:
-    found = next(one for one in launched(text).errors if one.code == code)
+    found = next(error for error in launched(text).errors if error.code == code)
     race = found.machine.race
     assert race is not None and race.reversed_by.startswith("replay:base=early:w")
     assert f"a schedule that reverses the two: {race.reversed_by}" in found.evidence
@@ -127,10 +127,12 @@ def test_an_open_obligation_has_a_schedule_that_reverses_the_two_events(
     if shown != "exchanged":
         assert shown in codes(reversed_) - codes(launched(text))
         return
-    others = [one.machine for one in reversed_.errors if one.machine.race is not None]
-    assert (race.ptx_line, found.machine.ptx_line) in {
-        (one.ptx_line, one.race.ptx_line) for one in others if one.race is not None
+    pairs = {
+        (place.ptx_line, place.race.ptx_line)
+        for place in (error.machine for error in reversed_.errors)
+        if place.race is not None
     }
+    assert (race.ptx_line, found.machine.ptx_line) in pairs
 
 
 def test_lanes_that_wait_apart() -> None:

@@ -131,3 +131,10 @@ def test_refusals() -> None:
         run("clusterlaunchcontrol.query_cancel.get_first_ctaid.v2.b32.b128 {%r1, %r2}, %q1;")
     misaligned = f"mbarrier.init.shared::cta.b64 [{BAR}], 1; {TRY.replace(f'[{SLOT}]', f'[{SLOT + 8}]')}"
     assert codes(run(misaligned, [], threads=1, shared_bytes=1024)) == {"misaligned"}
+
+
+@pytest.mark.parametrize("clc", ["refuse", "grant"])
+def test_a_launch_that_claims_clusters_is_not_certified(clc: str) -> None:
+    _, result = grid(PERSISTENT, clc, Schedule(), races=True)
+    certificate = result.certificate  # type: ignore[attr-defined]
+    assert not certificate and any("claims a cluster" in doubt.text for doubt in certificate.doubts)

@@ -51,8 +51,8 @@ class RowSums:
             self._bound = None
             self._waiting.append((np.asarray(rows), np.asarray(values), errors))
 
-    def _settle(self) -> None:
-        """Adds up what waits: sorted by row, one reduction per quantity."""
+    def settle(self) -> None:
+        """Add up what was collected, which then takes no memory: by row, one reduction per quantity."""
         if not self._waiting:
             return
         waiting, self._waiting = self._waiting, []
@@ -89,20 +89,20 @@ class RowSums:
     @property
     def value(self) -> F64:
         """The sums, by place among `rows`."""
-        self._settle()
+        self.settle()
         return self._value
 
     @property
     def magnitude(self) -> F64:
         """The sums of the contributions' magnitudes."""
-        self._settle()
+        self.settle()
         return self._magnitude
 
     def moved(self, source: npt.NDArray[np.int64], to: npt.NDArray[np.int64]) -> RowSums:
         """The sums if what was added to columns `source` had been added to columns `to` instead, beside what
         was added to those.
         """
-        self._settle()
+        self.settle()
         made = RowSums.of(self.rows, self._value.shape[1])
         made._additions = 2 * self._additions
         for own, other in (
@@ -123,14 +123,14 @@ class RowSums:
         All contributions are known, multiples of one unit >= 2^-126, and their magnitudes sum to 2^24 units
         at most, inside f32's range.
         """
-        self._settle()
+        self.settle()
         magnitude_bound = np.minimum(self._unit * 2.0**24, F32_MAX)
         fits = (self._magnitude <= magnitude_bound) & (self._unit >= F32_MIN_NORMAL)
         return (self._error == 0) & ((self._magnitude == 0) | fits)
 
     def bound(self) -> F64:
         """Bound of the rows in memory: 0 where exact or never added to, else `numerics.bound_scatter`."""
-        self._settle()
+        self.settle()
         if self._bound is None:
             bound = numerics.bound_scatter(self._magnitude, self._error, self._additions)
             self._bound = np.where(self.exact() | (self._additions == 0), 0.0, bound)

@@ -376,7 +376,7 @@ CHANGES: tuple[Change, ...] = (
     Change(
         "rows that are no key are gathered",
         f"{_MLA}/tiling.py",
-        "mask = key_mask(inputs)[token, cols]\n    rows",
+        "mask = keys_of(inputs, token)[cols]\n    rows",
         "mask = inputs.indices[token, cols] >= 0\n    rows",
         TILES,
     ),

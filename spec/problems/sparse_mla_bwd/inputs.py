@@ -87,13 +87,18 @@ def lengths(inputs: Inputs) -> npt.NDArray[np.int64]:
     return np.clip(inputs.topk_length.astype(np.int64), 0, p.topk)
 
 
-def key_mask(inputs: Inputs) -> npt.NDArray[np.bool_]:
-    """``bool [s_q, topk]``: which slots are keys."""
+def key_mask(inputs: Inputs, tokens: slice = slice(None)) -> npt.NDArray[np.bool_]:
+    """``bool [s_q, topk]``: which slots are keys; of some `tokens` their rows."""
     p = inputs.problem
-    index = inputs.indices.astype(np.int64)
+    index = inputs.indices[tokens].astype(np.int64)
     inside = (index >= 0) & (index < p.s_kv)
-    counted = np.arange(p.topk)[None, :] < lengths(inputs)[:, None]
+    counted = np.arange(p.topk)[None, :] < lengths(inputs)[tokens, None]
     return inside & counted
+
+
+def keys_of(inputs: Inputs, token: int) -> npt.NDArray[np.bool_]:
+    """``bool [topk]``: which slots of a token are keys."""
+    return np.asarray(key_mask(inputs, slice(token, token + 1))[0])
 
 
 def selected_rows(inputs: Inputs) -> npt.NDArray[np.int64]:

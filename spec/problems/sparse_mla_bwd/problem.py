@@ -13,7 +13,7 @@ from tileproof.spec.problems.base import PartOf, ProblemType, TileCoord, Tiling
 from tileproof.spec.problems.cases import Generator
 from tileproof.spec.problems.faults import FaultHypotheses
 from tileproof.spec.problems.sparse_mla_bwd import stages, tiling
-from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs, key_mask
+from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs, keys_of
 from tileproof.spec.problems.sparse_mla_bwd.stages import MlaRoundingPlan
 from tileproof.spec.problems.tensors import TensorForms
 from tileproof.spec.stage import Stage
@@ -95,7 +95,7 @@ class SparseMlaBwd(ProblemType):
         if name == "v":
             return PartOf("k", np.s_[:, : inputs.problem.d_v])
         if name == "mask":
-            return key_mask(inputs)[group, slots]
+            return keys_of(inputs, group)[slots]
         if name == "sm_scale":
             return inputs.problem.sm_scale
         raise TileproofError("unknown ground data", where=f"stage inputs {name!r}")
@@ -138,7 +138,7 @@ class SparseMlaBwd(ProblemType):
 
     def rows(self, inputs: Inputs, cut: Tiling, group: int, stage: str) -> tuple[Any, Any]:
         slots = self.extent(inputs, cut, group, self.walked)
-        return inputs.indices[group, slots].astype(np.int64), key_mask(inputs)[group, slots]
+        return inputs.indices[group, slots].astype(np.int64), keys_of(inputs, group)[slots]
 
 
 SPARSE_MLA_BWD = SparseMlaBwd()

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.problems.base import TileCoord
-from tileproof.spec.problems.sparse_mla_bwd.inputs import B_TOPK, Array, Inputs, Problem, key_mask
+from tileproof.spec.problems.sparse_mla_bwd.inputs import B_TOPK, Array, Inputs, Problem, keys_of
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ def gather(inputs: Inputs, token: int, cols: slice) -> Array:
     The rule of the TMA gather, which fills a row outside the tensor with zeros (PTX ISA 5.5.3.4); an index
     that is no key is never used to read.
     """
-    mask = key_mask(inputs)[token, cols]
+    mask = keys_of(inputs, token)[cols]
     rows = np.zeros((mask.size, inputs.problem.d_qk), dtype=inputs.kv.dtype)
     rows[mask] = inputs.kv[inputs.indices[token, cols][mask]]
     return rows

@@ -1,0 +1,174 @@
+"""The outputs of the whole chain piece by piece, so that memory depends neither on tokens nor on kv rows.
+
+A group is evaluated over `PIECE` elements of its walked axis at a time, its product over `PIECE` columns. An
+output that groups are added to is found by ranges of its rows: of each group the elements that are added to
+the range.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from tileproof.reference.chain import Known
+from tileproof.reference.evaluate import Evaluation
+from tileproof.spec.arithmetic import Form
+from tileproof.spec.arithmetic.bound import BOUND
+from tileproof.spec.arithmetic.sums import RowSums
+from tileproof.spec.arithmetic.terms import Bounded
+from tileproof.spec.problems.base import PartOf, ProblemType, TileCoord, Tiling
+
+PIECE = 128  # elements of the walked axis, or columns, that are evaluated at a time
+ROWS = 512  # of an output that groups are added to
+I64 = npt.NDArray[np.int64]
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A part of the output of a stage: its value and bound, and where it lies in the output (`index`)."""
+
+    stage: str
+    index: tuple[Any, ...]
+    known: Known
+
+
+def pieces(
+    inputs: Any,
+    stages: Sequence[str],
+    *,
+    problem: ProblemType,
+    tiling: Tiling,
+    progress: Progress = lambda stage, done, total: None,
+) -> Iterator[Piece]:
+    """Yield the outputs of `stages` with the bounds of the whole chain (`chain.outputs_of`): each group's
+    part; of outputs that groups are added to, ranges of rows. Nothing is kept between pieces.
+
+    `progress` is called with a stage, and how many of its groups (of row ranges: groups in all ranges) are
+    done.
+    """
+    groups = problem.groups(inputs, tiling)
+    for name in stages:
+        stage = problem.stages[name]
+        if stage.scatter is not None:
+            yield from _rows(inputs, name, problem, tiling, progress)
+            continue
+        axes = problem.output(name)
+        for done, group in enumerate(groups, 1):
+            index = problem.place(inputs, tiling, TileCoord(group, None, None), axes)
+            yield Piece(name, index, _group(inputs, name, group, problem, tiling))
+            progress(name, done, len(groups))
+
+
+def _group(inputs: Any, name: str, group: int, problem: ProblemType, tiling: Tiling) -> Known:
+    """The output of a stage that contracts or does not know the walked axis, over one group."""
+    stage, walked = problem.stages[name], problem.walked
+    whole = Evaluation(problem, inputs, tiling, BOUND)
+    cut = [source for source in stage.inputs if source in problem.stages and walked in whole.axes(source)]
+    given = {
+        source: _joined(inputs, source, stage.reads[source], group, problem, tiling)
+        if source in cut
+        else whole.term(source, group, stage.reads[source])
+        for source in stage.inputs
+        if source in problem.stages
+    }
+    data = {source: raw(whole, source, group) for source in stage.inputs if source not in problem.stages}
+    last, parts = stage.tile[-1], []
+    for columns in _spans(whole.extent(group, last)):
+        terms: dict[str, Any] = {}
+        for source in stage.inputs:
+            index = tuple(columns if axis == last else slice(None) for axis in whole.axes(source))
+            terms[source] = (
+                BOUND.part(given[source], index)
+                if source in given
+                else BOUND.read(stage.reads[source], data[source][index] if index else data[source])
+            )
+        with np.errstate(invalid="ignore", over="ignore"):
+            kept = stage.over(BOUND, terms)
+        term = kept.value if kept.copy is None else kept.copy
+        parts.append((np.asarray(term.value), np.asarray(term.errors)))
+    value, error = (np.concatenate(some, axis=-1) for some in zip(*parts, strict=True))
+    return Known(value, error)
+
+
+def _joined(inputs: Any, name: str, form: Form, group: int, problem: ProblemType, tiling: Tiling) -> Bounded:
+    """A stage over all of the walked axis of a group, evaluated in pieces, as a later one reads it."""
+    extent = problem.extent(inputs, tiling, group, problem.walked)
+    axis = problem.stages[name].tile.index(problem.walked)
+    found = [
+        _Part(problem, inputs, tiling, np.arange(span.start, span.stop)).earlier(name, group, form)
+        for span in _spans(extent)
+    ]
+    value = np.concatenate([term.value for term in found], axis)
+    error = np.concatenate([term.errors for term in found], axis)
+    masks = [term.may_be_nan for term in found]
+    if all(mask is None for mask in masks):
+        return Bounded(value, error)
+    each = [
+        np.zeros(term.shape, bool) if mask is None else np.broadcast_to(mask, term.shape)
+        for term, mask in zip(found, masks, strict=True)
+    ]
+    return Bounded(value, error, np.concatenate(each, axis))
+
+
+def _rows(
+    inputs: Any, name: str, problem: ProblemType, tiling: Tiling, progress: Progress
+) -> Iterator[Piece]:
+    """The sums of an output that groups are added to, by ranges of its rows."""
+    stage = problem.stages[name]
+    assert stage.scatter is not None
+    count, columns = (problem.size(inputs, axis) for axis in stage.output)
+    groups = problem.groups(inputs, tiling)
+    ranges = range(0, count, ROWS)
+    for number, first in enumerate(ranges):
+        own = np.arange(first, min(first + ROWS, count))
+        sums = RowSums.of(own, columns)
+        for done, group in enumerate(groups, 1):
+            rows, live = problem.rows(inputs, tiling, group, name)
+            mine = np.flatnonzero(live & (rows >= own[0]) & (rows <= own[-1]))
+            for at in range(0, mine.size, PIECE):
+                part = mine[at : at + PIECE]
+                some = _Part(problem, inputs, tiling, part)
+                for cta in tiling.owners(name):
+                    tile = some.whole(name, group, cta).value
+                    stage.scatter(BOUND, sums, rows[part], tile)
+                sums.settle()
+            progress(name, number * len(groups) + done, len(ranges) * len(groups))
+        yield Piece(name, (slice(first, int(own[-1]) + 1),), Known(sums.value, sums.bound()))
+
+
+class _Part(Evaluation):
+    """The stages of a group over some elements of the walked axis alone: those that keep the axis."""
+
+    def __init__(self, problem: ProblemType, inputs: Any, tiling: Tiling, elements: I64) -> None:
+        super().__init__(problem, inputs, tiling, BOUND)
+        self._elements = elements
+
+    def extent(self, group: int, axis: str) -> slice:
+        return slice(0, self._elements.size) if axis == self.problem.walked else super().extent(group, axis)
+
+    def term(self, name: str, group: int, form: Form) -> Any:
+        if name in self.problem.stages:
+            return self.earlier(name, group, form)
+        key = ("ground", name, group, form)
+        if key not in self.shared:
+            data, axes = raw(self, name, group), self.axes(name)
+            if self.problem.walked in axes:
+                data = np.take(data, self._elements, axes.index(self.problem.walked))
+            self.shared[key] = self.m.read(form, data)
+        return self.shared[key]
+
+
+def raw(evaluation: Evaluation, name: str, group: int) -> Any:
+    """Ground data of a group as they are given: an array, or a number."""
+    data = evaluation.problem.ground(evaluation.inputs, evaluation.tiling, group, name)
+    return raw(evaluation, data.name, group)[data.index] if isinstance(data, PartOf) else data
+
+
+def _spans(extent: slice) -> Iterator[slice]:
+    """A slice in pieces, counted from its begin."""
+    size = extent.stop - extent.start
+    yield from (slice(first, min(first + PIECE, size)) for first in range(0, max(size, 1), PIECE))

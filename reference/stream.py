@@ -28,7 +28,7 @@ Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True)
-class Piece:
+class OutputPiece:
     """A part of the output of a stage: its value and bound, and where it lies in the output (`index`)."""
 
     stage: str
@@ -43,7 +43,7 @@ def pieces(
     problem: ProblemType,
     tiling: Tiling,
     progress: Progress = lambda stage, done, total: None,
-) -> Iterator[Piece]:
+) -> Iterator[OutputPiece]:
     """Yield the outputs of `stages` with the bounds of the whole chain (`chain.outputs_of`): each group's
     part; of outputs that groups are added to, ranges of rows. Nothing is kept between pieces.
 
@@ -59,7 +59,7 @@ def pieces(
         axes = problem.output(name)
         for done, group in enumerate(groups, 1):
             index = problem.place(inputs, tiling, TileCoord(group, None, None), axes)
-            yield Piece(name, index, _group(inputs, name, group, problem, tiling))
+            yield OutputPiece(name, index, _group(inputs, name, group, problem, tiling))
             progress(name, done, len(groups))
 
 
@@ -116,7 +116,7 @@ def _joined(inputs: Any, name: str, form: Form, group: int, problem: ProblemType
 
 def _rows(
     inputs: Any, name: str, problem: ProblemType, tiling: Tiling, progress: Progress
-) -> Iterator[Piece]:
+) -> Iterator[OutputPiece]:
     """The sums of an output that groups are added to, by ranges of its rows."""
     stage = problem.stages[name]
     assert stage.scatter is not None
@@ -137,7 +137,7 @@ def _rows(
                     stage.scatter(BOUND, sums, rows[part], tile)
                 sums.settle()
             progress(name, number * len(groups) + done, len(ranges) * len(groups))
-        yield Piece(name, (slice(first, int(own[-1]) + 1),), Known(sums.value, sums.bound()))
+        yield OutputPiece(name, (slice(first, int(own[-1]) + 1),), Known(sums.value, sums.bound()))
 
 
 class _Part(Evaluation):

@@ -1,6 +1,6 @@
 """How often `explain` names the cause of hangs that strangers print.
 
-    python benchmarks/hang_strangers.py [--rounds 1] [--seed 0] [--set first|held|all] [--show 20]
+    python benchmarks/hang_strangers.py [--rounds 1] [--seed 0] [--set mixed] [--show 20]
 
 The kernels, the machine that runs them and the wordings are in benchmarks/strangers, apart from the tests'
 generator (tests/kit/hang_logs). `--print NAME` prints the logs whose name contains NAME, and their answers.
@@ -20,7 +20,7 @@ from tileproof.conformance.beside.logs.hangs.reader import read_text
 from tileproof.conformance.beside.logs.hangs.render import diagnosis
 from tileproof.spec.machine.errors import TileproofError
 
-from benchmarks.strangers.score import Score, logs
+from benchmarks.strangers.score import DRAWN, SETS, Score, logs
 
 
 def explain(text: str) -> dict[str, Any] | None:
@@ -37,7 +37,7 @@ def main() -> int:
     )
     parser.add_argument("--rounds", type=int, default=1, help="logs of each mistake in each wording")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--set", choices=("first", "held", "all"), default="all")
+    parser.add_argument("--set", choices=(*SETS, *DRAWN), default="all")
     parser.add_argument("--show", type=int, default=0, help="names of logs answered wrongly")
     parser.add_argument(
         "--print", default="", help="print the logs whose name contains this, and their answers"
@@ -52,7 +52,7 @@ def main() -> int:
             if found is not None:
                 causes = [(item["code"], item["what"]) for item in found["causes"][:2]]
                 print(
-                    found["verdict"],
+                    found["outcome"],
                     found["certainty"],
                     found["why"],
                     found["root"] and found["root"]["copy"],

@@ -34,7 +34,7 @@ class Case:
     needs: tuple[str, ...] = ()
 
 
-def _turn(k: int, stages: int) -> tuple[int, int]:
+def turn(k: int, stages: int) -> tuple[int, int]:
     return k % stages, k // stages & 1
 
 
@@ -50,7 +50,7 @@ def pair_gemm(mistake: str, rng: random.Random) -> Case:
     def load(cta: int) -> Iterator[Op]:
         total = blocks * tiles
         for k in range(total):
-            stage, parity = _turn(k, stages)
+            stage, parity = turn(k, stages)
             if mistake == "load ends early" and cta == 1 and k == blocks + at:
                 yield Op("note", k=k - 1, text="loop finished")
                 return
@@ -69,7 +69,7 @@ def pair_gemm(mistake: str, rng: random.Random) -> Case:
         for tile in range(tiles):
             yield Op("wait", "acc_empty", 0, 0, 1 - (tile & 1), tile)
             for _ in range(blocks):
-                stage, parity = _turn(k, stages)
+                stage, parity = turn(k, stages)
                 flip = mistake == "flipped parity" and k == stages + at
                 if flip:
                     yield Op("silent", "smem_full", 0, stage, parity)
@@ -141,7 +141,7 @@ def forward(mistake: str, rng: random.Random) -> Case:  # noqa: C901 - a mistake
 
     def load() -> Iterator[Op]:
         for k in range(blocks):
-            stage, parity = _turn(k, stages)
+            stage, parity = turn(k, stages)
             yield Op("wait", "kv_empty", 0, stage, 1 - parity, k)
             less = 2048 if mistake == "short copy" and k == at else 0
             yield Op("arrive", "kv_full", 0, stage, k=k, to=(0,), size=TILE)
@@ -149,7 +149,7 @@ def forward(mistake: str, rng: random.Random) -> Case:  # noqa: C901 - a mistake
 
     def mma() -> Iterator[Op]:
         for k in range(blocks):
-            stage, parity = _turn(k, stages)
+            stage, parity = turn(k, stages)
             yield Op("wait", "kv_full", 0, stage, parity, k)
             for half in (0, 1):
                 if not (mistake == "no scores" and k == at and half == 1):

@@ -13,10 +13,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from benchmarks.strangers import snapshots, wordings
+from benchmarks.strangers import later_snapshots, later_wordings, snapshots, third_wordings, wordings
 from benchmarks.strangers.kernels import FAMILIES, Case
+from benchmarks.strangers.later_kernels import LATER
 from benchmarks.strangers.machine import Event, Machine, Run
+from benchmarks.strangers.mixed_wordings import mixed
 from benchmarks.strangers.wordings import WARPS, Wording, address
+
+SYNCCHECK = ("synccheck", "synccheck-warp")
+ADDRESSES = ("calls", "json-address", "ptx", "calls-hex", "hex-cluster", "hex-ptx")  # barriers without names
 
 
 @dataclass(frozen=True)
@@ -28,16 +33,31 @@ class StrangerLog:
     case: Case
     run: Run
     wording: str
-    snapshot: bool
+    said: Wording | None  # None: a snapshot
+
+
+SETS = {
+    "first": (FAMILIES, wordings.FIRST, snapshots.FIRST),
+    "held": (FAMILIES, wordings.HELD, snapshots.HELD),
+    "all": (FAMILIES, wordings.FIRST | wordings.HELD, snapshots.FIRST | snapshots.HELD),
+    "later": (LATER, later_wordings.SEEN, later_snapshots.SEEN),
+    "later-held": (LATER, later_wordings.HELD, later_snapshots.HELD),
+    "third": (FAMILIES | LATER, third_wordings.SAID, third_wordings.SHOTS),
+}
+
+
+DRAWN = ("mixed", "mixed-held")  # each log has a wording of its own
 
 
 def logs(seed: int, rounds: int, which: str) -> Iterator[StrangerLog]:
-    """`rounds` logs of each mistake in each wording of a set ("first", "held" or "all")."""
+    """`rounds` logs of each mistake in each wording of a set of `SETS`."""
     rng = random.Random(seed)
-    said = (wordings.FIRST if which != "held" else {}) | (wordings.HELD if which != "first" else {})
-    shot = (snapshots.FIRST if which != "held" else {}) | (snapshots.HELD if which != "first" else {})
+    if which in DRAWN:
+        yield from _mixed(seed, rounds, rng, which == "mixed-held")
+        return
+    families, said, shot = SETS[which]
     for turn in range(rounds):
-        for family, (make, mistakes) in FAMILIES.items():
+        for family, (make, mistakes) in families.items():
             for mistake in mistakes:
                 for name in [*said, *shot]:
                     case, run = _hung(make, mistake, rng)
@@ -47,11 +67,30 @@ def logs(seed: int, rounds: int, which: str) -> Iterator[StrangerLog]:
                             continue
                         text = _printed(said[name], run, damage, rng)
                     else:
-                        if not run.blocked or (name == "synccheck" and "sync" not in _kinds(run)):
+                        if not run.blocked or (name in SYNCCHECK and "sync" not in _kinds(run)):
                             continue
                         text = shot[name](case.kernel, run)
                     title = f"{seed}.{turn} {family}:{mistake or 'clean'} {name} {damage}"
-                    yield StrangerLog(title, text, case, run, name, name in shot)
+                    yield StrangerLog(title, text, case, run, name, said.get(name))
+
+
+def _mixed(seed: int, rounds: int, rng: random.Random, held: bool) -> Iterator[StrangerLog]:
+    """Logs whose wording is drawn for each, ten of each mistake."""
+    for turn in range(10 * rounds):
+        for family, (make, mistakes) in (FAMILIES | LATER).items():
+            for mistake in mistakes:
+                case, run = _hung(make, mistake, rng)
+                damage = rng.choice(("none", "none", "jitter", "jitter", "prose", "lost"))
+                said = mixed(rng, held)
+                text = _printed(said, run, damage, rng)
+                yield StrangerLog(
+                    f"{seed}.{turn} {family}:{mistake or 'clean'} mixed {damage}",
+                    text,
+                    case,
+                    run,
+                    "mixed",
+                    said,
+                )
 
 
 def _hung(make: Callable[[str, random.Random], Case], mistake: str, rng: random.Random) -> tuple[Case, Run]:
@@ -158,27 +197,27 @@ def is_right(log: StrangerLog, found: dict[str, Any]) -> bool:
     truth = log.case.truth
     if truth is None:
         return bool(found["outcome"] == "no hang seen")
-    if log.snapshot and log.wording != "synccheck":
+    if log.said is None and log.wording not in SYNCCHECK:
         return _places_right(log, found)
     if found["outcome"] != "hang" or not found["causes"]:
         return False
     cause, root = found["causes"][0], found["root"]
-    wording = (wordings.FIRST | wordings.HELD).get(log.wording)
     codes = set(truth.codes)
-    if log.wording == "synccheck":
+    if log.wording in SYNCCHECK:
         return cause["code"] in ("sync-missing",)
-    assert wording is not None
-    if log.wording in ("calls", "json-address", "ptx") and "wrong-stage" in codes:
+    assert log.said is not None
+    if log.wording in ADDRESSES and "wrong-stage" in codes:
         codes |= {"wrong-barrier", "skipped-arrive", "lapped"}  # a stage is an address like any other
     if cause["code"] not in codes:
         return False
     bars = {key(bar) for bar in truth.bars}
-    bars |= {f"{address(e.op):x}" for e in log.run.events if e.op.kind == "wait" and e.op.bar in truth.bars}
+    waited = [e.op for e in log.run.events if e.op.kind == "wait" and e.op.bar in truth.bars]
+    bars |= {f"{address(op) & low:x}" for op in waited for low in (0xFFFFF, 0xFFFF)}
     if any(code in ("sync-missing", "alloc-blocked") for code in (cause["code"],)):
         pass  # these barriers are named by the explainer
     elif not any(item and item in key(root["barrier"]) for item in bars):
         return False
-    allowed = {(name, who[1]) for who in truth.who for name in _roles(wording.role(who))}
+    allowed = {(name, who[1]) for who in truth.who for name in _roles(log.said.role(who))}
     named = [root["actor"], *([cause["culprit"]] if cause["culprit"] else [])]
     return any((name, item["cta"]) in allowed for item in named for name in _roles(item["role"]))
 
@@ -196,7 +235,7 @@ def _places_right(log: StrangerLog, found: dict[str, Any]) -> bool:
             return False
     waits = [op for op in log.run.blocked.values() if op.kind == "wait"]
     names = " ".join(key(item["barrier"]) for item in found["blocked"])
-    return all(key(op.bar) in names or f"{address(op):x}" in names for op in waits)
+    return all(key(op.bar) in names or f"{address(op) & 0xFFFF:x}" in names for op in waits)
 
 
 def waits(run: Run) -> list[Event]:

@@ -13,10 +13,16 @@ from dataclasses import dataclass
 
 from benchmarks.strangers.machine import Event, Op, Who
 
-WARPS = {"load": 0, "mma": 4, "epi": 8, "softmax0": 8, "softmax1": 12, "main": 1}
+WARPS = {
+    "load": 0, "mma": 4, "epi": 8, "softmax0": 8, "softmax1": 12, "main": 1,
+    "tma": 0, "issue": 1, "compute": 4, "reduce": 8, "sched": 3, "loader": 0, "tensor": 1, "epilogue": 4,
+    "fetch": 2, "head": 0,
+}  # fmt: skip
 ORDER = (
     "smem_full", "smem_empty", "acc_full", "acc_empty", "kv_full", "kv_empty", "scores0", "scores1", "probs0", "probs1",
     "part_full", "part_empty", "in_full", "in_empty",
+    "bar_k_full", "bar_k_free", "bar_s_ready", "bar_p_ready", "bar_dk_done", "bar_dk_read", "work_full", "work_empty",
+    "ab_full", "ab_empty", "d_full", "d_empty", "keys_full", "keys_empty", "partial",
 )  # fmt: skip
 GERMAN = {
     "load": "Lader", "mma": "Rechner", "epi": "Ausgabe", "softmax0": "Softmax0", "softmax1": "Softmax1", "main": "Summierer",

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from tileproof.conformance.beside.logs.hangs.graph import LogEdge, WaitGraph
 from tileproof.conformance.beside.logs.hangs.histories import History, Wait
 from tileproof.conformance.beside.logs.hangs.log import Actor, LogEvent, cta_text
+from tileproof.conformance.beside.logs.hangs.words import key_of
 
 _ENDS = re.compile(
     r"\b(?:exit\w*|finish\w*|end|ended|ends|leav\w+|left|return\w*|complete\w*|done)\b", re.IGNORECASE
@@ -186,7 +187,9 @@ def ended_by(graph: WaitGraph, history: History) -> bool:
     """Whether an actor's last line says that it finished."""
     last = history.last_line
     text = graph.log.lines[last - 1]
-    return last in graph.note_lines and bool(_ENDS.search(text)) and not _WAITS.search(text)
+    if last not in graph.note_lines or not _ENDS.search(text) or _WAITS.search(text):
+        return False
+    return not any(key_of(word) in graph.log.names for word in re.findall(r"[^\W\d]\w*", text))
 
 
 def idle(graph: WaitGraph, root: Wait) -> LogEdge | None:

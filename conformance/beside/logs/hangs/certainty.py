@@ -105,12 +105,16 @@ def _doubts(graph: WaitGraph, hangs: list[LoggedHang]) -> list[str]:
         doubts.append("the head of the log is missing")
     if log.cut:
         doubts.append("the last line is truncated")
+    if log.half_read:
+        doubts.append(f"{log.half_read} lines about barriers could not be parsed")
     if log.gaps or lost_lines(graph):
         doubts.append("lines are missing in the middle")
     if root.event.phase is None:
         doubts.append("the phase of the root's wait is not printed")
-    if any(event.loose for event in log.events if event.barrier == root.event.barrier):
-        doubts.append("arrivals on the root's barrier were inferred from vague wording")
+    first = hangs[0].causes[0]
+    shown = {*first.lines, *first.show}
+    if any(e.loose for e in log.events if e.barrier == root.event.barrier or e.line in shown):
+        doubts.append("events on the root's barrier or of the cause were inferred from vague wording")
     if (root.actor.role, root.event.barrier) not in graph.done_roles and not graph.roles_done:
         doubts.append("no line is printed when a wait ends")
     if sum(hang.root.actor.group == root.actor.group for hang in hangs) > 1:

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass, replace
 
+from tileproof.conformance.beside.logs.hangs.addresses import resolve_windows
 from tileproof.conformance.beside.logs.hangs.line import Clause, Line, LineKind, LineReader
 from tileproof.conformance.beside.logs.hangs.log import OWN, PEER, Actor, Kind, Log, LogEvent, Scope
 from tileproof.conformance.beside.logs.hangs.records import (
@@ -36,7 +37,7 @@ from tileproof.spec.plan import KernelPlan
 
 _GLUED = re.compile(r"(?<=\S)(?=\[[^\]\[]*\b(?:cta|block|blk)[^\]\[]*\])", re.IGNORECASE)
 _BARRIER_ADDRESS = re.compile(
-    r"(?:wait|arrive|commit|expect|bar)\w*\W{0,3}(?:\w+\s*=\s*)?0[xX]", re.IGNORECASE
+    r"(?:wait|arrive|commit|expect|bar|bulk|load|copy)[\w.:]*\W{0,3}(?:\w+\s*[=(]\s*)*0[xX]", re.IGNORECASE
 )
 _TELLS = re.compile(r"[\d=:\[|#@_{]")  # signs of which each field has one
 _POINTER = re.compile(r"\b0[xX][0-9a-fA-F]{8,}\b")
@@ -237,6 +238,7 @@ class Collector:
         resolve_touches(self._log, self._touches)
         pair_waits(self._log)
         resolve_meetings(self._log)
+        resolve_windows(self._log)
         resolve_targets(self._log)
         resolve_rings(self._log)
         if cut:

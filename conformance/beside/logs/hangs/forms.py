@@ -51,18 +51,23 @@ _PTX = re.compile(
 _CUTLASS = re.compile(r"\bCluster(?:Transaction)?Barrier(?:::|\.|->)")
 _NAMED_NUMBER = re.compile(r"\bnamed\W?(\d+)\b", re.IGNORECASE)
 _PTX_COPY = re.compile(r"\bcp\.(?:reduce\.)?async\.bulk[\w.:]*")
-_MAPA = re.compile(r"\bmapa\w*\(\s*(?P<name>[\w.]+(?:\[[^\]]*\])?)\s*,\s*(?:cta\s*)?(?P<cta>\d+)\s*\)")
+_MAPA = re.compile(
+    r"\b(?:mapa\w*|remote|map_shared_rank)\(\s*(?P<name>[\w.]+(?:\[[^\]]*\])?)\s*,\s*(?:cta\s*)?(?P<cta>\d+)\s*\)"
+)
 _AT = re.compile(r"@\s*(?:cta|CTA)?\s*(?P<ctas>\d+(?:\+\d+)*)(?P<stage>\[[^\]]*\])?")
 _HEAD_AT = re.compile(r"^(?P<head>[\s\[(<|]*)(?P<role>[^\W\d]\w*)@(?:cta|CTA)?(?P<cta>\d+)\b")
 _SHORT_CTA = re.compile(r"^(?P<head>[\s\[(<|]*)[cC](?P<cta>\d{1,3})(?=[\s,\])>|:/-])")
-_HINT = re.compile(r"sync|barrier|cluster|cp\.||tmem|tcgen05|tensor memory|mapa|@|^\W{0,3}c\d", re.IGNORECASE)
+_HINT = re.compile(
+    r"sync|barrier|cluster|cp\.||tmem|tcgen05|tensor memory|mapa|remote\(|map_shared_rank|@|^\W{0,3}c\d",
+    re.IGNORECASE,
+)
 
 
 def operations(text: str) -> str:
     """The line with barriers of threads and of clusters, allocations and targets as words of the grammar."""
     if _HINT.search(text) is None:
         return text
-    text = _HEAD_AT.sub(r"\g<head>\g<role> cta=\g<cta> ", text)
+    text = _HEAD_AT.sub(r"\g<head>role=\g<role> cta=\g<cta> ", text)
     text = _SHORT_CTA.sub(r"\g<head>cta=\g<cta>", text)
     text = _CUTLASS.sub(" mbarrier ", text)
     text = _NAMED_NUMBER.sub(rf" {NAMED}\1 ", text)
@@ -148,6 +153,8 @@ def tabled(members: Sequence[tuple[int, str]]) -> Sequence[tuple[int, str]]:
     for number, line in members:
         for separator in (mark,) if mark else (",", "|", "\t", ";"):
             cells = _cells(line, separator) if separator in line else []
+            if 4 <= len(cells) < len(header) and not line.endswith(separator):
+                cells += [""] * (len(header) - len(cells))  # cells at the end that were empty
             if header and len(cells) == len(header):
                 line = _row(header, cells)
                 break

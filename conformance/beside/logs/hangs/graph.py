@@ -9,9 +9,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 
+from tileproof.conformance.beside.logs.hangs.forms import CLUSTER, SYNCTHREADS
 from tileproof.conformance.beside.logs.hangs.histories import History, Place, Wait, histories_of
 from tileproof.conformance.beside.logs.hangs.log import OWN, Actor, Log
 from tileproof.conformance.beside.logs.hangs.rounds import Rounds
+from tileproof.conformance.beside.logs.hangs.words import key_of
 from tileproof.spec.plan import Barrier, KernelPlan
 
 LATE = 8  # lines by which the order of two actors' lines may be wrong
@@ -164,6 +166,7 @@ class WaitGraph:
         known = self.arrivers(wait)
         if not known or wait.cta < 0 or wait.cta != wait.actor.cta or self.visits(wait):
             return known
+        known = known | self._absent(wait, known)
         roles = {actor.role for actor in known}
         leads = self.leads(wait.actor)
         twins = {
@@ -175,13 +178,30 @@ class WaitGraph:
         twins -= {one for one in other if self._serves_not(one, wait.event.barrier, known)}
         return known | {twin for twin in twins if twin != wait.actor}
 
+    def _absent(self, wait: Wait, known: set[Actor]) -> set[Actor]:
+        """The twins that never arrive on a barrier at which a role of several CTAs meets: the waiting role
+        itself arrives on it, or the role does in more than one CTA.
+        """
+        ctas: dict[str, set[int]] = {}
+        for actor in known:
+            ctas.setdefault(actor.role, set()).add(actor.cta)
+        meets = {role for role, some in ctas.items() if len(some) > 1}
+        meets |= {wait.actor.role} if wait.actor in known else set()
+        return {
+            history.actor
+            for history in self.groups[wait.actor.group]
+            if history.actor.role in meets and not history.arrivals_on(wait.event.barrier)
+        }
+
     def participants(self, wait: Wait) -> set[Actor]:
         """The other actors whose role takes part in a barrier of threads or of the cluster."""
         roles = {actor.role for actor in self.producers.get((wait.actor.group, wait.event.barrier), set())}
+        # Every thread of the CTA, or of the cluster, that has not exited.
+        every = wait.event.barrier in (key_of(SYNCTHREADS), key_of(CLUSTER))
         return {
             h.actor
             for h in self.groups[wait.actor.group]
-            if h.actor.role in roles
+            if (h.actor.role in roles or (every and h.blocked))
             and h.actor != wait.actor
             and (wait.event.scope == "cluster" or h.actor.cta == wait.actor.cta)
         }
@@ -382,11 +402,19 @@ def _find_roots(graph: WaitGraph) -> None:
             graph.dependents[other].add(actor)
     sinks = [a for a in blocked if all(a in reach[b] for b in reach[a])]
 
-    def rank(actor: Actor) -> tuple[int, bool, int, int]:
+    def rank(actor: Actor) -> tuple[int, int, bool, int, int]:
         wait = blocked[actor].event
         # The missing producer is unknown, so this wait may depend on another.
         unknown = (actor.group, wait.barrier) not in graph.producers
-        return -len(graph.dependents[actor]), unknown, wait.k if wait.k is not None else 0, wait.line
+        # In a cycle, it is the allocation that should not depend on others.
+        held = wait.scope == "tmem" and actor in reach[actor]
+        return (
+            not held,
+            -len(graph.dependents[actor]),
+            unknown,
+            wait.k if wait.k is not None else 0,
+            wait.line,
+        )
 
     sinks.sort(key=rank)
     graph.roots = [blocked[a] for a in sinks]

@@ -68,7 +68,7 @@ _CHINESE: dict[str, str] = {
     **dict.fromkeys(("离开", "退出"), "leave"),
     **dict.fromkeys(("未", "没有"), "not"),
     **dict.fromkeys(("相位", "奇偶", "阶段位"), "phase"),
-    **dict.fromkeys(("缓冲区", "级", "槽"), "stage"),
+    **dict.fromkeys(("缓冲区", "级", "槽", "阶段"), "stage"),
     **dict.fromkeys(("对端", "对方", "邻居"), "peer"),
     **dict.fromkeys(("命名屏障",), "named barrier"),
     **dict.fromkeys(("集群屏障", "簇屏障"), "cluster barrier"),
@@ -90,19 +90,30 @@ _COUNTED = (
     (re.compile(r"申请\s*(?=TMEM|张量内存)", re.IGNORECASE), " tcgen05.alloc "),
 )
 _PHRASE = re.compile("|".join(map(re.escape, sorted(_CHINESE, key=len, reverse=True))))
+_ROLE = re.compile(r"(role=\w+)")  # a name, whose words mean nothing
 _WIDE = r"\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
 _CJK = re.compile(f"[{_WIDE}]")
 _EDGE = re.compile(f"(?<=[{_WIDE}])(?=[A-Za-z0-9_])|(?<=[A-Za-z0-9_])(?=[{_WIDE}])")
 _GERMAN_HINT = re.compile(r"barriere|nachbar|partner|anderen|tmem|und", re.IGNORECASE)
 
 
+def told_in_chinese(word: str) -> bool:
+    """Whether a word says that something waits, arrives or ends."""
+    found = _PHRASE.match(word)
+    told = _CHINESE[found[0]].split() if found else []
+    return bool({*told} & {"wait", "done", "arrive", "begin", "leave", "not"})
+
+
+def _chinese(text: str) -> str:
+    for pattern, words in _COUNTED:
+        text = pattern.sub(words, text)
+    return _EDGE.sub(" ", _PHRASE.sub(lambda found: f" {_CHINESE[found[0]]} ", text))
+
+
 def translate(text: str) -> str:
     """The line with Chinese phrases, and German phrases of several words, in the grammar's words."""
     if not text.isascii() and _CJK.search(text):
-        for pattern, words in _COUNTED:
-            text = pattern.sub(words, text)
-        text = _PHRASE.sub(lambda found: f" {_CHINESE[found[0]]} ", text)
-        text = _EDGE.sub(" ", text)
+        text = "".join(part if part.startswith("role=") else _chinese(part) for part in _ROLE.split(text))
     if _GERMAN_HINT.search(text):
         for pattern, words in _GERMAN_PHRASES:
             text = pattern.sub(words, text)

@@ -25,7 +25,8 @@ from tileproof.conformance.beside.logs.hangs.words import (
 
 _KBLOCK = re.compile(r"\b(?:k|kv|n)[-_ ]?(?:block|blk|iter(?:ation)?)s?\b", re.IGNORECASE)
 _WARPGROUP = re.compile(r"\bwarp[- ]group\b", re.IGNORECASE)
-_TOKEN = re.compile(r"0[xX][0-9a-fA-F]+|[^\W\d]\w*|\d+|[^\w\s]")
+BRACKETS = {"[", "]", "(", ")", "<", ">", "|", "{", "}"}
+_TOKEN = re.compile(r"0[xX][0-9a-fA-F]+|0[bB][01]+|[^\W\d]\w*|\d+|[^\w\s]")
 
 
 @dataclass
@@ -262,6 +263,8 @@ class _Parse:
             self._set(word.field, word.number, at, at)
         elif word.kind == "key":
             return self._key(at, token, word)
+        elif word.verbs == ("copy",) and word.kind == "verbs" and self._names_role(at):
+            line.role = token.lower()
         elif word.kind == "verbs" and not (word.verbs == ("after",) and numbered):  # after 1000 cycles
             self._verbs(at, word.verbs)
             line.bytes |= any(part in token.lower() for part in ("tx", "expect"))
@@ -278,6 +281,22 @@ class _Parse:
         elif word.kind == "other":
             return self._other(at, token)
         return at + 1
+
+    def _names_role(self, at: int) -> bool:
+        """Whether a word such as `issue` stands where a role does: at the beginning or behind the CTA, before
+        a field or a colon, in a line that waits or arrives.
+        """
+        line, tokens = self._line, self._tokens
+        if line.role or line.clauses[-1].verbs or line.clauses[-1].barrier or at + 1 >= len(tokens):
+            return False
+        behind = bool(self._ctas) and all(token in BRACKETS for token in tokens[self._ctas[-1][1] + 1 : at])
+        if not behind and any(token not in BRACKETS for token in tokens[:at]):
+            return False
+        then = next((token for token in tokens[at + 1 :] if token not in BRACKETS), "")
+        if tokens[at + 1] not in (":", "]") and self._words.word(then).kind not in ("key", "numbered"):
+            return False
+        rest = (self._words.word(token) for token in tokens[at + 1 :] if token[0].isalpha())
+        return any({"wait", "arrive", "done"} & {*word.verbs} or word.kind == "sync" for word in rest)
 
     def _key(self, at: int, token: str, word: Word) -> int:
         if word.field == "target":
@@ -297,7 +316,7 @@ class _Parse:
     def _set(self, name: str, value: int, start: int, end: int) -> None:
         line = self._line
         spoken = line.clauses[-1].verbs or line.clauses[-1].barrier or len(line.clauses) > 1
-        if name in ("cta", "block") and spoken and line.has_cta:
+        if name in ("cta", "block", "rank") and spoken and line.has_cta:
             self._target(value)
             return
         if name not in ("ignored", "role"):
@@ -351,13 +370,13 @@ class _Parse:
             return at + 1
         if value[0].isdecimal():
             self._set(name, -int(value, 0) if minus else _number(value), at, then)
-            listed = name in ("cta", "block") and "target" in self._line.fields
+            listed = name in ("cta", "block", "rank") and "target" in self._line.fields
             return self._more_targets(then + 1) if listed else then + 1
         return at + 1
 
     def _bytes(self, at: int, short: bool) -> int:
         """`bytes=256`, `256 bytes`, `bytes expected`."""
-        before = self._tokens[at - 1] if at else ""
+        before = self._tokens[at - 1] if at > self._line.clauses[-1].barrier_end else ""  # not its stage
         signed = self._tokens[at + 1 : at + 2] in (["="], [":"])
         if before.isdecimal() and not (signed and at >= 2 and self._tokens[at - 2] in ("=", ":")):
             self._line.fields.setdefault("bytes", int(before))
@@ -384,8 +403,14 @@ class _Parse:
         end, stage = at + 1, None
         if end + 1 < len(tokens) and tokens[end] in ("[", "(") and tokens[end + 1].isdecimal():
             stage, end = int(tokens[end + 1]), min(end + 3, len(tokens))
-        elif end + 1 < len(tokens) and tokens[end] in (".", "/") and tokens[end + 1].isdecimal():
+        elif end + 1 < len(tokens) and tokens[end] in (".", "/", "#") and tokens[end + 1].isdecimal():
             stage, end = int(tokens[end + 1]), end + 2
+        elif (
+            tokens[end : end + 1] == ["<"]
+            and tokens[end + 2 : end + 3] == [">"]
+            and tokens[end + 1].isdecimal()
+        ):
+            stage, end = int(tokens[end + 1]), end + 3
         between = tokens[max(clause.last_verb_at, 0) : at]
         if "done" in clause.verbs and len(between) <= 3 and not {",", ";"} & set(between):
             clause.adjacent_done = True
@@ -415,13 +440,16 @@ class _Parse:
         """An unknown word: a barrier when it is what a verb waits for or arrives on."""
         tokens, clause = self._tokens, self._line.clauses[-1]
         before = at - 1
-        while before >= 0 and (tokens[before].lower() in PREPOSITIONS or tokens[before] in "([:='\"`."):
-            before -= 1
         named = "_" in token or (at + 1 < len(tokens) and tokens[at + 1] == "[")
         indexed = tokens[at + 1 : at + 2] in (["["], ["/"], ["."]) and tokens[at + 2 : at + 3] != []
-        indexed = indexed and tokens[at + 2][0].isdecimal()
+        indexed = indexed and (
+            tokens[at + 2][0].isdecimal() or self._words.word(tokens[at + 2]).field == "stage"
+        )
+        between = "([:='\"`.,->" if indexed else "([:='\"`."
+        while before >= 0 and (tokens[before].lower() in PREPOSITIONS or tokens[before] in between):
+            before -= 1
         verb = next((said for said in ("wait", "arrive") if said in clause.verbs), "")
-        if not verb and indexed and "done" in clause.verbs:
+        if not verb and indexed and {"done", "after"} & {*clause.verbs}:
             verb = "done"
         value = tokens[at + 2] if tokens[at + 1 : at + 2] == ["="] and at + 2 < len(tokens) else ""
         if value[:2] in ("0x", "0X"):  # smem_ptr=0x38008
@@ -444,12 +472,17 @@ class _Parse:
                 while 0 <= at < len(tokens) and not tokens[at][0].isalnum():
                     opened += {"[": 1, "]": -1}.get(tokens[at], 0)
                     at += step
-                named = step > 0 and at + 1 < len(tokens) and tokens[at + 1] == ":"
+                named = step > 0 and at + 1 < len(tokens) and self._before_field(at + 1)
                 # A word beyond the CTA's own bracket is the line's text, unless it has a bracket too.
                 if (not opened or named) and at in self._unknown and tokens[at].lower() not in STATES:
                     self._line.role = tokens[at].lower()
                     self._unknown.remove(at)
                     return
+
+    def _before_field(self, at: int) -> bool:
+        """Whether a colon or a numbered field (`k_block 0`) stands at a place."""
+        word = self._words.word(self._tokens[at]) if self._tokens[at][0].isalpha() else None
+        return self._tokens[at] == ":" or (word is not None and word.field in ("k", "iteration", "tile"))
 
     def _role_before_warp(self) -> None:
         """`the main warp`, `main_warp:`, `main:` at the beginning of the line."""
@@ -479,4 +512,4 @@ class _Parse:
 
 
 def _number(text: str) -> int:
-    return int(text, 16) if text[:2] in ("0x", "0X") else int(text)
+    return int(text, 0) if text[:2].lower() in ("0x", "0b") else int(text)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tileproof.conformance.beside.logs.hangs.forms import operations
 from tileproof.conformance.beside.logs.hangs.languages import translate
+from tileproof.conformance.beside.logs.hangs.shapes import actors, calls
 from tileproof.spec.machine.errors import TileproofError
 
 _MESSAGE = ("message", "msg", "log", "text", "line", "content")
@@ -52,7 +53,7 @@ def plain(text: str) -> str:
     """The line with its special forms rewritten in the grammar's words."""
     if text.lstrip()[:1] == "{":
         text = _from_json(text)
-    text = operations(translate(text))
+    text = operations(calls(translate(actors(text))))
     if "(" in text:
         text = _TUPLES.sub(_indices, text)
     if "producer_" in text or "consumer_" in text:
@@ -84,7 +85,7 @@ def _pair(key: str, value: object) -> str:
     if isinstance(value, list):
         index = key.lower().replace("_", "") in ("block", "blk", "blockidx", "thread", "threadidx")
         value = next(iter(value), "") if index else " and ".join(map(str, value))
-    return f"{key}={value}"
+    return f"{'target_cta' if key.lower() in ('to', 'dst', 'dest') else key}={value}"
 
 
 # Keys of an object that need its name: {"barrier": {"name": ...}}.

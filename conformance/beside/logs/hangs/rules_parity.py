@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from itertools import pairwise
+from typing import Literal
 
 from tileproof.conformance.beside.logs.hangs.cause import (
     HangCause,
@@ -40,6 +41,23 @@ def _deviation(waits: list[Wait]) -> Wait | None:
     return None
 
 
+def _stages_unprinted(graph: WaitGraph, root: Wait) -> Literal["", "perhaps", "certainly"]:
+    """Whether the barrier may have stages that the log does not print: each stage has phases of its own.
+
+    Two waits in a row that ended, for one phase, show it; three for alternating phases show the contrary.
+    """
+    if any(event.stage is not None for event in graph.log.events):
+        return ""
+    alternate = False
+    for history in graph.groups[root.actor.group]:
+        waits = history.on(root.place) if history.actor.role == root.actor.role else []
+        phases = [wait.event.phase for wait in waits if wait.passed]
+        if any(a is not None and a == b for a, b in pairwise(phases)):
+            return "certainly"
+        alternate |= len(phases) > 2
+    return "" if alternate else "perhaps"
+
+
 def _usual_step(waits: list[Wait]) -> int:
     """The k-block increment from wait to wait; 0 if k-blocks do not show it."""
     numbers = [wait.event.k for wait in waits]
@@ -51,7 +69,8 @@ def _usual_step(waits: list[Wait]) -> int:
 def wrong_parity(graph: WaitGraph, root: Wait) -> HangCause | None:
     """A wait for a parity out of turn, unlike the other CTA's, or of the current phase."""
     own = graph.histories[root.actor].on(root.place)
-    odd = _deviation(own)
+    stages = _stages_unprinted(graph, root)
+    odd = _deviation(own) if stages != "certainly" else None
     here = f"{barrier_text(graph, root)}{block_text(root.event.k)}"
     if odd is not None:
         before = own[own.index(odd) - 1]
@@ -64,8 +83,9 @@ def wrong_parity(graph: WaitGraph, root: Wait) -> HangCause | None:
             f"(once a turn of the ring)"
         )
         lines = [before.event.line, odd.event.line, root.event.line]
+        weight = 93 if stages else 97
         return HangCause(
-            "wrong-parity", what, lines, 97, fix, root.actor, (before.event.line, odd.event.line)
+            "wrong-parity", what, lines, weight, fix, root.actor, (before.event.line, odd.event.line)
         )
     phase, need = root.event.phase, graph.need(root)
     made = min((graph.made(actor, root.place) for actor in producers(graph, root)), default=0)
@@ -179,7 +199,8 @@ def same_place_in_time(graph: WaitGraph, wait: Wait, other: Wait) -> bool:
 def _parity_elsewhere(graph: WaitGraph, root: Wait) -> HangCause | None:
     for history in graph.groups[root.actor.group]:
         for place in history.places():
-            odd = _deviation(history.on(place))
+            waits = history.on(place)
+            odd = _deviation(waits) if not waits or not _stages_unprinted(graph, waits[0]) else None
             if odd is not None:
                 phase = odd.event.phase
                 what = (

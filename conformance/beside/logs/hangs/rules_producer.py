@@ -73,6 +73,7 @@ def _arrives_for_itself(graph: WaitGraph, root: Wait) -> HangCause | None:
         others = graph.producers.get((wait.actor.group, wait.event.barrier), set()) - {wait.actor}
         if (
             wait.actor.group != root.actor.group
+            or wait.event.scope != "mbarrier"  # to enter a barrier of threads is to arrive and to wait
             or not own
             or wait is root
             or others & set(graph.peers(wait.actor))
@@ -85,7 +86,13 @@ def _arrives_for_itself(graph: WaitGraph, root: Wait) -> HangCause | None:
         )
         fix = f"{wait.actor}: arrive on {name}{block_text(own[-1].k)}, not on {instead}"
         lines = [own[-1].line, wait.event.line, root.event.line]
-        return HangCause("wrong-barrier", what, lines, 98, fix, wait.actor, tuple(lines))
+        # Where the barrier was passed before, its arrivals are not printed or not understood.
+        passed = any(
+            one.passed and graph.need(one) > 0
+            for h in graph.groups[root.actor.group]
+            for one in h.on(root.place)
+        )
+        return HangCause("wrong-barrier", what, lines, 90 if passed else 98, fix, wait.actor, tuple(lines))
     return None
 
 

@@ -6,6 +6,8 @@ other CTAs of the SM free their columns.
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from tileproof.conformance.beside.logs.hangs.cause import HangCause, block_text, copy, ended_by
 from tileproof.conformance.beside.logs.hangs.graph import WaitGraph
 from tileproof.conformance.beside.logs.hangs.histories import History, Wait
@@ -81,10 +83,15 @@ def _nth(number: int) -> str:
 def _went_past(graph: WaitGraph, root: Wait, history: History) -> int:
     """The line at which a participant continued without the barrier, by its other rounds; 0: none."""
     steps, barrier = history.tokens, ("arrive", root.event.barrier)
-    befores = set()
+    follows: dict[tuple[str, str], set[bool]] = {}
     for actor in [history.actor, *graph.peers(history.actor), root.actor]:
         tokens = [token for token, _ in graph.histories[actor].tokens]
-        befores |= {tokens[at - 1] for at in range(1, len(tokens)) if tokens[at] == barrier}
+        if actor == history.actor or barrier in tokens:
+            for first, then in pairwise(tokens):
+                follows.setdefault(first, set()).add(then == barrier)
+    befores = {first for first, then in follows.items() if True in then}
+    if history.arrivals_on(root.event.barrier) == []:  # what comes before it in a loop, too, shows nothing
+        befores = {first for first in befores if follows[first] == {True}}
     for at in range(len(steps) - 1):
         token, step = steps[at + 1]
         if steps[at][0] in befores and token != barrier and token[1] != root.event.barrier:

@@ -42,7 +42,7 @@ def resolve_touches(log: Log, touches: list[LogEvent]) -> None:
     for event in touches:
         if (event.actor.role, event.barrier) in waits or (event.barrier not in waited_on and not event.loose):
             log.events.append(replace(event, loose=False))
-        else:
+        elif event.barrier in waited_on or event.barrier not in ("full", "empty"):  # words, too
             log.events.append(replace(event, kind="arrive", loose=True))
 
 
@@ -180,9 +180,31 @@ def resolve_targets(log: Log) -> None:
             event.to = 1 << (cta ^ 1) if 0 <= cta < 63 else 0
         elif not event.to and 0 <= cta < 63 and (event.actor.group, event.barrier) in marked:
             event.to = 1 << cta if event.kind in ("arrive", "copy") else 0
+    _join_copies(log)
     cluster = [event for event in log.events if event.scope == "cluster"]
     if not any(event.kind == "arrive" for event in cluster):
         _enter(log, cluster)
+
+
+def _join_copies(log: Log) -> None:
+    """Arrivals in a row that differ in their CTA only are one arrival that reaches several CTAs."""
+    last: dict[Actor, LogEvent] = {}
+    joined: set[int] = set()
+    for event in log.events:
+        before = last.get(event.actor)
+        if (
+            before is not None
+            and before.kind == event.kind == "arrive"
+            and _of_wait(before) == _of_wait(event)
+            and event.to
+            and before.to
+            and not before.to & event.to
+        ):
+            before.to |= event.to
+            joined.add(id(event))
+        else:
+            last[event.actor] = event
+    log.events = [event for event in log.events if id(event) not in joined]
 
 
 def check_cut(log: Log, spellings: dict[str, Counter[str]]) -> None:

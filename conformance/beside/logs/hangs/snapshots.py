@@ -18,7 +18,7 @@ _FOCUS = re.compile(
 )
 _FRAME = re.compile(r"^\s*#(\d+)\s+(?:0x[0-9a-f]+ in )?(?P<call>.+?) at (?P<at>\S+:\d+)\s*$", re.IGNORECASE)
 _SOURCE = re.compile(r"^(?P<line>\d+)\s+(?P<text>\S.*;.*)$")
-_BLOCKS = re.compile(r"\bwait|sync|arrive_and|alloc|barrier", re.IGNORECASE)
+_BLOCKS = re.compile(r"wait|sync|arrive_and|alloc|barrier", re.IGNORECASE)
 # info cuda threads: block, first thread, last block, last thread, count, PC, file, line
 _THREADS = re.compile(
     r"^\s*\*?\s*\((\d+),\d+,\d+\)\s+\((\d+),\d+,\d+\)\s+\((\d+),\d+,\d+\)\s+\((\d+),\d+,\d+\)\s+\d+\s+"
@@ -31,7 +31,9 @@ _WARPS = re.compile(
 _ERROR = re.compile(r"^=+\s*Barrier error detected\.\s*(?P<what>.+?)\s*$")
 _AT = re.compile(r"^=+\s+at (?P<where>.+?)(?: in (?P<place>\S+:\d+))?\s*$")
 _BY = re.compile(r"^=+\s+by thread \((\d+),\d+,\d+\) in block \((\d+),\d+,\d+\)")
-_TIMED_OUT = re.compile(r"time[d ]?\s?out|stuck|watchdog|dead ?lock|hung", re.IGNORECASE)
+_TIMED_OUT = re.compile(
+    r"time[d ]?\s?out|stuck|watchdog|dead ?lock|hung|\bhang\b|\bspin(?:s|ning)?\b|no progress", re.IGNORECASE
+)
 
 
 def is_debugger(members: Members) -> bool:

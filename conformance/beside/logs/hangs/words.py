@@ -14,19 +14,19 @@ from tileproof.conformance.beside.logs.hangs.languages import GERMAN, GERMAN_FIE
 
 # Keywords without case, underscores or hyphens.
 FIELDS: dict[str, str] = {
-    **dict.fromkeys(("cta", "ctaid", "ctarank", "ctaidx", "clusterctarank", "ctaidincluster"), "cta"),
-    **dict.fromkeys(("block", "blk", "blockidx", "blockid", "bid"), "block"),
+    **dict.fromkeys(("cta", "ctas", "ctaid", "ctarank", "ctaidx", "clusterctarank", "ctaidincluster"), "cta"),
+    **dict.fromkeys(("block", "blk", "blocks", "blks", "blockidx", "blockid", "bid"), "block"),
     "rank": "rank",
     **dict.fromkeys(("cluster", "clusterid", "clusteridx", "token", "tok"), "group"),
     **dict.fromkeys(("wg", "warpgroup", "wgid", "wgidx", "warpgroupid", "warpgroupidx"), "wg"),
     **dict.fromkeys(("warp", "warpid", "warpidx", "wid", "w"), "warp"),
     **dict.fromkeys(("tid", "thread", "threadidx", "threadid", "thr", "t"), "thread"),
     **dict.fromkeys(("k", "kb", "kblock", "kblk", "kidx", "kiter", "ktile", "kt"), "k"),
-    **dict.fromkeys(("iter", "iteration", "it", "i", "j", "loop"), "iteration"),
+    **dict.fromkeys(("iter", "iteration", "it", "i", "j", "loop", "step"), "iteration"),
     **dict.fromkeys(("tile", "tileidx"), "tile"),
     **dict.fromkeys(("phase", "parity", "ph", "phasebit", "paritybit", "par", "p"), "phase"),
     **dict.fromkeys(("stage", "slot", "buf", "buffer", "stg"), "stage"),
-    **dict.fromkeys(("lane", "laneid", "step"), "ignored"),
+    **dict.fromkeys(("lane", "laneid"), "ignored"),
     **dict.fromkeys(("bytes", "txbytes", "expectbytes", "txcount", "nbytes", "size"), "bytes"),
     **dict.fromkeys(("role", "who", "actor"), "role"),
     "tx": "bytes",
@@ -41,7 +41,7 @@ FIELDS: dict[str, str] = {
     **GERMAN_FIELDS,
 }
 NEEDS_SIGN = {  # too short to be a keyword unless '=' or ':' follows
-    *("w", "t", "i", "j", "p", "size", "tx", "b", "idx", "index", "at", "target", "owner", "who", "actor"),
+    *("w", "t", "i", "j", "p", "step", "size", "b", "idx", "index", "at", "target", "owner", "who", "actor"),
 }
 BETWEEN = {
     ":",
@@ -71,15 +71,16 @@ def _listed(words: str) -> list[str]:
 VERBS: dict[str, str] = {
     **dict.fromkeys(
         _listed(
-            "wait waits waiting blocked blocks blocking spin spins spinning stuck polling trywait timeout "
-            "acquire acquires acquiring"
+            "wait waits waiting sleep sleeps sleeping blocked blocks blocking spin spins spinning stuck "
+            "polling trywait timeout acquire acquires acquiring"
         ),
         "wait",
     ),
     **dict.fromkeys(
         _listed(
-            "done pass passed passes complete completed completes finished acquired ok satisfied got resumed "
-            "woke returned end ended success succeeded through cleared over true"
+            "unblocked unblocks done pass passed passes complete completed completes finished acquired "
+            "ok satisfied got resumed woke continues continued proceeds proceeded returned end ended "
+            "success succeeded through cleared over true"
         ),
         "done",
     ),
@@ -97,8 +98,8 @@ VERBS: dict[str, str] = {
     **dict.fromkeys(
         _listed(
             "arrive arrives arrived arriving arrival signal signals signaled signalled signaling signalling "
-            "commit commits committed committing posted expect expects release releases released notify "
-            "notifies notified publish publishes published"
+            "commit commits committed committing posted posts posting expect expects release releases "
+            "released releasing notify notifies notified notifying publish publishes published publishing"
         ),
         "arrive",
     ),
@@ -125,7 +126,7 @@ NOISE = set(
     _listed(
         "info debug warning warn error trace dbg kernel gpu cuda device host print printf log pip ninja a an "
         "is was are be in by with from this that it s ms us ns stdout stderr event state status name now "
-        "still tx bytes all none data thing me them phase local cluster finish step"
+        "addr address ptr pointer still tx bytes all none data thing me them phase local cluster finish step"
     )
 )
 
@@ -140,6 +141,7 @@ STATEMENT = {
 }  # first word of an identifier that is not a name: `all_done`
 
 _FILLER = {
+    "and",
     "sync",
     "cluster",
     "multicast",
@@ -153,6 +155,8 @@ _FILLER = {
     "elect",
 }
 _PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
+# A CTA that is not the actor's: of a barrier, or of an arrival.
+_OTHER_CTA = re.compile(r"(?:m?bar|m?barrier|owner|owning|peer|dst|dest|to|target)(?:cta|block|blk|rank)s?")
 _NUMBERED = re.compile(r"([A-Za-z_]*[A-Za-z])_?(\d+)$")
 _BAR_PREFIX = re.compile(
     r"^(?:s_|smem_)?m?[Bb](?:ar(?:rier)?|AR(?:RIER)?)s?(?:_+|(?=[A-Z]))|^MBAR(?:RIER)?_+"
@@ -216,9 +220,11 @@ class Vocabulary:
             return Word("peer")
         if low in ("p0", "p1"):
             return Word("numbered", field="phase", number=int(low[1]))
+        if _OTHER_CTA.fullmatch(flat):
+            return Word("key", field="target")
         if flat in FIELDS:
             return Word("key", field=FIELDS[flat], short=flat in NEEDS_SIGN)
-        if low in BARRIER_WORDS:
+        if low in BARRIER_WORDS or flat in ("barriername", "mbarriername", "barname", "mbarname"):
             return Word("barrier word")
         numbered = _NUMBERED.match(token)
         if numbered:

@@ -164,11 +164,82 @@ def test_a_role_in_any_script(role: str) -> None:
     assert found["root"]["actor"]["role"] == role
 
 
-def test_the_score_over_strangers() -> None:
+@pytest.mark.parametrize(
+    ("which", "step"),
+    [("all", 8), ("later", 16), ("later-held", 16), ("third", 24), ("mixed", 20), ("mixed-held", 20)],
+)
+def test_the_score_over_strangers(which: str, step: int) -> None:
     score = Score()
-    for log in islice(logs(seed=11, rounds=1, which="all"), 0, None, 4):
+    for log in islice(logs(seed=11, rounds=1, which=which), 0, None, step):
         try:
             score.add(log, explain(log.text))
         except TileproofError:
             score.add(log, None)
     assert score.passes(), score.table()
+
+
+def events(text: str) -> list[tuple[str, int, str, str, int | None, int | None]]:
+    return [
+        (event.actor.role, event.actor.cta, event.kind, event.barrier, event.stage, event.phase)
+        for event in read_text(text).events
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "role", "cta"),
+    [
+        ("<1:issue> blocked on d_full.2 p0", "issue", 1),
+        ("[blk 1][issue] wait on d_full[2] ph=0", "issue", 1),
+        ("issue, cta 1, tile 3 -- wait d_full[2] phase 0", "issue", 1),
+        ("1/issue k=3 | d_full[2] | try_wait parity=0", "issue", 1),
+        ("The issue warp in CTA 1 waits for d_full stage 2, parity 0", "issue", 1),
+        ("b1 t032 wait(d_full[2], 0)", "warp 1", 1),
+        ("cta1/issue k3: d_full[2].wait(0)", "issue", 1),
+        (
+            "\u3010CTA 1 \u642c\u8fd0\u3011\u6b63\u5728\u7b49\u5f85 d_full[2]\uff0c\u76f8\u4f4d 0",
+            "\u642c\u8fd0",
+            1,
+        ),
+    ],
+)
+def test_a_role_by_its_place(line: str, role: str, cta: int) -> None:
+    assert events(line + "\n") == [(role, cta, "wait", "dfull", 2, 0)]
+
+
+def test_an_event_at_the_place_of_a_role_is_no_role() -> None:
+    assert events("[cta 1][wait] d_full[2] phase 0 role=mma\n") == [("mma", 1, "wait", "dfull", 2, 0)]
+
+
+def test_addresses_of_a_peers_barriers() -> None:
+    log = read_text(
+        "cta0 w1 wait(0x428, 0) ; k=0\ncta0 w1 wait(0x1000428, 0) ; k=0\n"
+        "cta1 w1 wait(0x1000428, 0) ; k=0\ncta1 w1 arrive(0x428) ; k=0\n"
+    )
+    assert {event.barrier for event in log.events} == {"@0x428"}
+    assert [(event.actor.cta, event.cta) for event in log.events if event.kind == "wait"] == [
+        (0, 0),
+        (0, 1),
+        (1, 1),
+    ]
+    assert [event.to for event in log.events if event.kind == "arrive"] == [1]
+    own = read_text("cta1 w1 wait(0x428, 0) ; k=0\ncta0 w1 wait(0x1000428, 0) ; k=0\n")
+    assert [event.cta for event in own.events] == [1, 1]  # CTA 1 prints its own barrier without its rank
+
+
+def test_phases_of_a_ring_without_printed_stages_are_no_wrong_parity() -> None:
+    lines = []
+    for k in range(4):
+        lines += [f"[mma CTA0] k={k} wait x_full phase={k // 2 & 1}"]
+        if k < 3:
+            lines += [f"[mma CTA0] k={k} x_full done", f"[mma CTA0] k={k} arrive x_empty"]
+        if k < 3:
+            lines += [f"[load CTA0] k={k} arrive x_full"]
+    found = explain("\n".join(lines) + "\n")
+    assert found["outcome"] == "hang"
+    assert all(cause["code"] != "wrong-parity" for cause in found["causes"])
+
+
+def test_lines_that_are_not_understood_leave_no_certainty() -> None:
+    text = pair("peer.kv_full", flip=True).replace("kv_full", "kv_full[0]").replace("kv_empty", "kv_empty[0]")
+    assert explain(text)["certainty"] == "certain"
+    assert explain("kv_full wait phase 0\n" * 3 + text)["certainty"] != "certain"

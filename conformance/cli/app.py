@@ -45,6 +45,7 @@ from tileproof.conformance.cli.synchronisation import synchronisation
 from tileproof.conformance.cli.tensors import tensors
 from tileproof.conformance.cli.time import time
 from tileproof.conformance.cli.trace import trace
+from tileproof.conformance.cli.vectors import vectors
 from tileproof.emulator.heap import keep_freed_memory
 from tileproof.spec.machine.errors import TileproofError, did_you_mean
 from tileproof.spec.machine.finding_text import printable
@@ -145,6 +146,7 @@ COMMANDS = (
     tensors,
     time,
     trace,
+    vectors,
 )
 for command in COMMANDS:
     main.add_command(command)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -37,6 +37,25 @@ class EdgeCase:
 
     case: AnyCase
     policies: tuple[str, ...] = ("late",)
+
+
+@dataclass(frozen=True)
+class VectorCase:
+    """A case of the released vectors, with the rows of the corpus (docs/corpus.md) that it guards.
+
+    `production`: of production shape. `cut`: makes its inputs of those of the case.
+    """
+
+    name: str
+    case: AnyCase
+    guards: tuple[str, ...] = ()
+    production: bool = False
+    cut: Callable[[Any], Any] | None = None
+
+    def inputs(self) -> Any:
+        """The arrays."""
+        whole = self.case.inputs()
+        return whole if self.cut is None else self.cut(whole)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.numerics import LN_2
+from tileproof.spec.problems.cases import VectorCase
 
 Array = npt.NDArray[Any]
 Role = Literal["input", "stage", "output"]
@@ -99,6 +100,19 @@ class TensorForms(ABC):
     @abstractmethod
     def inputs(self, tensors: Mapping[str, Array], scalars: Mapping[str, float], lse_base: str) -> Any:
         """The problem's inputs; TileproofError names what contradicts them."""
+
+    @abstractmethod
+    def dumped(self, inputs: Any) -> Mapping[str, Array]:
+        """The inputs, numbers included, as a dump of the first convention has them."""
+
+    def vector_cases(self) -> Iterator[VectorCase]:
+        """Its cases of the released vectors."""
+        return iter(())
+
+    def flags(self, inputs: Any) -> tuple[str, ...]:
+        """What is special about inputs, in words."""
+        del inputs
+        return ()
 
     @abstractmethod
     def groups(self, inputs: Any) -> int:

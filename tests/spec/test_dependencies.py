@@ -53,6 +53,7 @@ ROOMS = {
         "conformance.verdict",
         "reference",
     ),
+    "vectors": ("reference",),
     "mutants": (
         "conformance.cases",
         "conformance.drivers",

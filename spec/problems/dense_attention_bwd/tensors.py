@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.problems.cases import VectorCase
 from tileproof.spec.problems.dense_attention_bwd.inputs import (
     DTYPES,
     DenseProblem,
@@ -153,8 +154,36 @@ class DenseTensors(TensorForms):
                 given = inputs.lse[sequence.batch, :1, row].astype(np.float64)
                 check_lse(f"lse of query {row}", given, right, base, "e", "q, k, the mask and sm_scale")
 
+    def vector_cases(self) -> Iterator[VectorCase]:
+        from tileproof.spec.problems.dense_attention_bwd.vectors import vector_cases
+
+        return vector_cases() if self.problem.name == "dense_attention_bwd" else iter(())
+
     def sizes(self, inputs: Inputs) -> Mapping[str, int]:
         return {name: getattr(inputs.problem, name) for name in ("b", "m", "n", "h", "h_kv", "d_qk", "d_v")}
+
+    def dumped(self, inputs: Inputs) -> Mapping[str, Array]:
+        """BSHD; a packed problem has a batch of 1."""
+        p, mask = inputs.problem, inputs.problem.mask
+        found = {name: getattr(inputs, name) for name in ("q", "k", "v", "o", "dO", "lse", "bias")}
+        found |= {"cu_seqlens_q": inputs.cu_q, "cu_seqlens_k": inputs.cu_k}
+        left, right = (-1 if side is None else side for side in (mask.left, mask.right))
+        numbers = {"sm_scale": p.sm_scale, "causal": 0.0, "window_left": left, "window_right": right}
+        numbers["bottom_right"] = mask.align == "bottom right"
+        return {name: array for name, array in found.items() if array is not None} | {
+            name: np.array(number, np.float64) for name, number in numbers.items()
+        }
+
+    def flags(self, inputs: Inputs) -> tuple[str, ...]:
+        """Of the mask, and of what else the problem has."""
+        p = inputs.problem
+        flags = {
+            "query without a key": not all(seen.any(axis=1).all() for seen in inputs.masks),
+            "packed": p.packed is not None,
+            "grouped heads": p.heads > 1,
+            "bias": inputs.bias is not None,
+        }
+        return tuple(name for name, found in flags.items() if found)
 
     def groups(self, inputs: Inputs) -> int:
         """KV heads of all sequences."""

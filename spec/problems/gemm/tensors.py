@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.problems.cases import VectorCase
 from tileproof.spec.problems.gemm.inputs import Inputs
 from tileproof.spec.problems.tensors import Array, Convention, TensorForm, TensorForms
 
@@ -81,8 +82,19 @@ class GemmTensors(TensorForms):
             C = np.broadcast_to(np.float32(0), (len(A), len(B)))
         return Inputs(A, B, C, None, scalars["alpha"], scalars["beta"])
 
+    def vector_cases(self) -> Iterator[VectorCase]:
+        from tileproof.spec.problems.gemm.vectors import vector_cases
+
+        return iter(()) if self.biased else vector_cases()
+
     def sizes(self, inputs: Inputs) -> Mapping[str, int]:
         return inputs.sizes
+
+    def dumped(self, inputs: Inputs) -> Mapping[str, Array]:
+        """NT."""
+        last = {"bias": inputs.bias} if self.biased else {"C": inputs.C, "beta": np.array(inputs.beta)}
+        found = {"A": inputs.A, "B": inputs.B, "alpha": np.array(inputs.alpha), **last}
+        return {name: array for name, array in found.items() if array is not None}
 
     def groups(self, inputs: Inputs) -> int:
         """Blocks of rows."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import ml_dtypes
 import numpy as np
 from tileproof.spec.numerics import LN_2
+from tileproof.spec.problems.cases import VectorCase
 from tileproof.spec.problems.sparse_mla_bwd.forward import forward
 from tileproof.spec.problems.sparse_mla_bwd.inputs import B_TOPK, Array, Inputs, Problem, key_mask
 from tileproof.spec.problems.tensors import K_BLOCKS, Convention, TensorForm, TensorForms, check_lse, narrowed
@@ -107,11 +108,40 @@ class SparseMlaTensors(TensorForms):
         del inputs
         return B_TOPK, ()
 
+    def vector_cases(self) -> Iterator[VectorCase]:
+        from tileproof.spec.problems.sparse_mla_bwd.vectors import vector_cases
+
+        return vector_cases()
+
     def sizes(self, inputs: Inputs) -> Mapping[str, int]:
         """topk is padded."""
         p = inputs.problem
         names = ("s_q", "s_kv", "h_q", "d_qk", "d_v", "topk")
         return {name: getattr(p, name) for name in names} | {K_BLOCKS: p.topk // B_TOPK}
+
+    def dumped(self, inputs: Inputs) -> Mapping[str, Array]:
+        """lse in base 2."""
+        found = {
+            name: getattr(inputs, name) for name in ("q", "kv", "o", "dO", "lse", "indices", "topk_length")
+        }
+        return {name: array for name, array in found.items() if array is not None} | {
+            "sm_scale": np.array(inputs.problem.sm_scale)
+        }
+
+    def flags(self, inputs: Inputs) -> tuple[str, ...]:
+        """Of the keys of each token."""
+        mask, p = key_mask(inputs), inputs.problem
+        valid = (inputs.indices >= 0) & (inputs.indices < p.s_kv)
+        repeated = any(
+            len(np.unique(row[keys])) < keys.sum() for row, keys in zip(inputs.indices, mask, strict=True)
+        )
+        flags = {
+            "token without a key": not mask.any(axis=1).all(),
+            "repeated key": repeated,
+            "invalid index": not valid.all(),
+            "length below topk": bool((mask != valid).any()),
+        }
+        return tuple(name for name, found in flags.items() if found)
 
     def groups(self, inputs: Inputs) -> int:
         """Query tokens."""

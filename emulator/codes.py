@@ -153,6 +153,7 @@ end|instruction-limit|error|stops|the launch ran longer than its instruction_lim
 end|time-limit|error|stops|the launch ran longer than its seconds_limit
 end|memory-limit|error|stops|the launch holds more of the host's memory than it may: operations in flight, captures, uncollected groups of copies
 end|trap|error|stops|the kernel executed trap
+end|trap-beside|error|stops|the kernel executed trap beside a CTA of another kernel, which has the first columns of tensor memory, where two CTAs of the launch do not fit onto a processor; launch files and kernels are run again alone, and it is a warning there unless strict
 end|branch-index|error|stops|the index of brx.idx lies outside its list of targets
 end|device-assert|error|stops|the kernel called __assertfail
 """  # noqa: E501

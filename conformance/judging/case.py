@@ -86,9 +86,16 @@ class Case(ABC):
         return [Schedule("early"), Schedule("late"), Schedule("random", seed)]
 
     def certified(self, log: RunLog) -> bool:
-        """Whether the first run stands for all schedules, bit for bit (docs/certificate.md)."""
-        certificate = log.runs[0].certificate if log.runs else None
-        return certificate is not None and bool(certificate) and not certificate.sums
+        """Whether each run stands for all schedules, bit for bit (docs/certificate.md)."""
+        return bool(log.runs) and all(
+            run.certificate is not None and bool(run.certificate) and not run.certificate.sums
+            for run in log.runs
+        )
+
+    @property
+    def allocates(self) -> bool:
+        """Whether a launch may allocate tensor memory, whose first column a certificate takes as given."""
+        return True
 
     def anew(self, schedule: Schedule, seconds: float) -> JudgedRun | None:
         """A run with other inputs, and what is wrong with it; None where the case has no other inputs."""

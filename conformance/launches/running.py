@@ -12,6 +12,8 @@ from tileproof.emulator import RunResult, Schedule
 from tileproof.emulator.codes import CODES
 from tileproof.kernels.launch.model import KernelLaunch, LaunchFile
 
+BESIDE = "trap-beside"
+
 
 @dataclass(frozen=True)
 class Execution:
@@ -32,8 +34,38 @@ def execute(
     """Runs the steps; `how(number, launch)` is passed to `Module.launch`, `schedule` chooses the order of
     steps that nothing orders, `instead` are contents in the place of the file's.
 
+    A kernel that traps beside another kernel's CTA (`trap-beside`) is run again without that CTA, and warned
+    of; under `strict` it is not.
+
     TileproofError where a module does not hold an entry, or a launch does not fit it.
     """
+    run = _execute(launch, modules, how, schedule, instead)
+    refused = {n: [f for f in r.errors if f.code == BESIDE] for n, r in run.results.items()}
+    strict = any(how(n, launch.launches[n]).get("strict") for n, found in refused.items() if found)
+    if strict or not any(refused.values()):
+        return run
+
+    def alone(number: int, step: KernelLaunch) -> dict[str, Any]:
+        words = how(number, step)
+        return {**words, "schedule": replace(words.get("schedule") or Schedule(), alone=True)}
+
+    run = _execute(launch, modules, alone, schedule, instead)
+    for number, found in refused.items():
+        if found and number in run.results:
+            warnings = tuple(replace(f, severity="warning") for f in found)
+            run.results[number] = replace(
+                run.results[number], findings=(*run.results[number].findings, *warnings)
+            )
+    return run
+
+
+def _execute(
+    launch: LaunchFile,
+    modules: Mapping[str, LoadedModule],
+    how: Callable[[int, KernelLaunch], dict[str, Any]],
+    schedule: Schedule | None,
+    instead: Arrays | None,
+) -> Execution:
     placed = PlacedLaunch(launch, modules, instead)
     results: dict[int, RunResult] = {}
     for number, result in placed.numbered(how, schedule):

@@ -76,6 +76,7 @@ struct Config {
   Policy policy = Policy::Early;
   uint64_t seed = 0;
   uint64_t environment = 0;  // seed of the order of clusters and of TMEM bases; 0: first come, first fit
+  bool alone = false;        // no other kernel's CTA has the first columns of tensor memory
   uint32_t together = 0;     // clusters that start at once; 0: drawn from the environment, 1 without one
   uint32_t depth = 3;        // pct
   uint64_t points = 4096;    // pct: scheduling points expected

@@ -81,10 +81,18 @@ std::string condition(const Exec& x, const Instr& at) {
 
 Step trap(Exec& x, const Instr& i) {
   std::string message = "the kernel executed trap" + condition(x, i);
+  const int base = x.cta.tmem.first_base;
+  if (base > 0 && !x.e.fits_twice(x.cta)) {
+    x.e.fault("trap-beside",
+              message +
+                  ", beside another kernel's CTA, which has the first columns of tensor memory: two CTAs "
+                  "of this launch do not fit onto a processor",
+              x.origin(x.lane()));
+    return Step::Stop;
+  }
   if (x.e.config.environment) {
     message += "; environment " + std::to_string(x.e.config.environment);
-    if (const int base = x.cta.tmem.first_base; base >= 0)
-      message += ", in which the CTA's tensor memory begins at column " + std::to_string(base);
+    if (base >= 0) message += ", in which the CTA's tensor memory begins at column " + std::to_string(base);
   }
   x.e.fault("trap", message, x.origin(x.lane()));
   return Step::Stop;

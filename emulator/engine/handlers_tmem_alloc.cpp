@@ -43,22 +43,26 @@ Cta* pair_part(Exec& x, const Instr& i) {
   return twin;
 }
 
-// Whether no other CTA that multiplies fits onto the processor beside this one, so that nobody else's columns
-// come before its own. The smallest such CTA has a warp, the operands of the smallest product (64 x 8 x 16 of
-// 16 bits, PTX ISA 9.7.16.2.1), an mbarrier and the address of its columns.
-bool alone(const Engine& e, const Cta& cta) {
-  constexpr size_t kLeast = limits::kReservedSharedBytes + (64 + 8) * 16 * 2 + 128;  // given out by 128 bytes
-  const size_t threads = e.config.block.volume();
+// Whether a CTA of `warps` warps, with `shared` bytes and `registers` for each of its threads, fits onto the
+// processor beside this one.
+bool fits_beside(const Engine& e, const Cta& cta, size_t shared, size_t warps, size_t registers) {
+  constexpr size_t kUnit = 128;  // what shared memory is given out by
+  const size_t own = (e.config.block.volume() + 31) / 32;
   const Handler moves = handler_table()[static_cast<size_t>(handler_ids().at("setmaxnreg"))];
   // Without setmaxnreg the directives are bounds, and ptxas may take fewer.
   const bool counted =
       e.config.launch_registers && std::any_of(e.program.code.begin(), e.program.code.end(),
                                                [&](const Instr& i) { return i.fn == moves; });
-  const size_t warps = (threads + 31) / 32;
-  return cta.shared.data.size() + kLeast > limits::kProcessorSharedBytes ||
-         32 * (warps + 1) > limits::kProcessorThreads ||
-         (counted && 32 * (warps * static_cast<size_t>(e.config.launch_registers) + 8) > limits::kRegisters);
+  const size_t bytes = (shared + kUnit - 1) / kUnit * kUnit + limits::kReservedSharedBytes;
+  return cta.shared.data.size() + bytes <= limits::kProcessorSharedBytes &&
+         32 * (own + warps) <= limits::kProcessorThreads &&
+         (!counted || 32 * (own * static_cast<size_t>(e.config.launch_registers) + warps * registers) <=
+                          limits::kRegisters);
 }
+
+// Whether nobody else's columns come before its own. The smallest CTA that could have some has a warp, and
+// shared memory for the address of its columns.
+bool alone(const Engine& e, const Cta& cta) { return e.config.alone || !fits_beside(e, cta, 4, 1, 8); }
 
 // The first column of the allocation; -1 while there is no room. `twin` null: for this CTA alone.
 int find_columns(Engine& e, Cta& cta, int columns, const Cta* twin) {
@@ -80,7 +84,9 @@ int find_columns(Engine& e, Cta& cta, int columns, const Cta* twin) {
                               : 1 + cta.tmem.allocators.size() * 64 + static_cast<uint64_t>(cta.rank) +
                                     (static_cast<uint64_t>(cta.id.x) << 32 ^ cta.id.y << 16 ^ cta.id.z);
   std::mt19937_64 r(e.config.environment ^ which);
-  return starts[r() % starts.size()] * 32;
+  // An odd environment gives other columns than the first where it can.
+  const size_t away = e.config.environment % 2 && starts.size() > 1 ? 1 : 0;
+  return starts[away + r() % (starts.size() - away)] * 32;
 }
 
 std::vector<PairAllocation>& pair_allocations(Cta& cta) {
@@ -263,6 +269,11 @@ const Registrar allocations({{"tcgen05.alloc", alloc},
                              {"tcgen05.relinquish", relinquish}});
 
 }  // namespace
+
+bool Engine::fits_twice(const Cta& cta) const {
+  return fits_beside(*this, cta, cta.shared.data.size() - limits::kReservedSharedBytes,
+                     (config.block.volume() + 31) / 32, static_cast<size_t>(config.launch_registers));
+}
 
 // The last thread of a CTA has exited: its twin must not have done a part more than it.
 void Engine::check_pair_exit(Cta& cta, const Origin& at) {

@@ -167,6 +167,8 @@ class Engine {
     error(code, message, at, address);
     stopped = true;
   }
+  // Whether two CTAs of the launch fit onto one processor.
+  bool fits_twice(const Cta& cta) const;
   void note(const std::string& code, const std::string& message, const Origin& at) {
     sink.report(Severity::Note, code, message, at);
   }

@@ -8,12 +8,13 @@ namespace py = pybind11;
 
 namespace tileproof {
 
-// depth, points, environment, together, base, record, record_base; decisions: bytes of (actor, step) pairs of
+// depth, points, environment, alone, together, base, record, record_base; decisions: bytes of (actor, step) pairs of
 // uint64.
 void read_schedule(const py::dict& from, Config& c) {
   if (from.contains("depth")) c.depth = from["depth"].cast<uint32_t>();
   if (from.contains("points")) c.points = from["points"].cast<uint64_t>();
   if (from.contains("environment")) c.environment = from["environment"].cast<uint64_t>();
+  if (from.contains("alone")) c.alone = from["alone"].cast<bool>();
   if (from.contains("together")) c.together = from["together"].cast<uint32_t>();
   if (from.contains("base")) c.base = static_cast<CompletionOrder>(from["base"].cast<int>());
   if (from.contains("record_base"))

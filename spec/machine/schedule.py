@@ -118,7 +118,8 @@ class Schedule:
     1 / (actors * points^(depth - 1)).
     "replay": `base` ("late", "late-newest", or "early": completions before anything else) with `decisions`.
     `environment` seeds the order of clusters and the TMEM bases; 0: in order, first fit. "random" draws its
-    own from `seed`. `initial_clusters` clusters start at once; 0: as many as policy and environment draw.
+    own from `seed`. `alone`: its TMEM bases are those of a processor that no other kernel uses.
+    `initial_clusters` clusters start at once; 0: as many as policy and environment draw.
     """
 
     policy: Policy = "early"
@@ -129,6 +130,7 @@ class Schedule:
     decisions: tuple[Hold, ...] = ()
     environment: int = 0
     initial_clusters: int = 0
+    alone: bool = False
 
     def __str__(self) -> str:
         """One word from which `parse` makes an equal schedule."""
@@ -139,6 +141,7 @@ class Schedule:
             fields += [f"base={self.base}"]
         fields += [f"environment={self.environment}"] if self.environment else []
         fields += [f"initial_clusters={self.initial_clusters}"] if self.initial_clusters else []
+        fields += ["alone=1"] if self.alone else []
         fields += [",".join(map(str, self.decisions))] if self.decisions else []
         return ":".join([self.policy, *fields])
 
@@ -154,12 +157,14 @@ class Schedule:
                 schedule = replace(schedule, decisions=schedule.decisions + holds)
             elif name in ("seed", "depth", "points", "environment", "initial_clusters") and value.isdigit():
                 schedule = replace(schedule, **{name: int(value)})  # type: ignore[arg-type]
+            elif name == "alone" and value in ("0", "1"):
+                schedule = replace(schedule, alone=value == "1")
             elif name == "base" and value in BASES:
                 schedule = replace(schedule, base=value)  # type: ignore[arg-type]
             else:
                 raise LaunchError(
                     "a schedule cannot be read", where=f"schedule {text[:60]!r}",
-                    expected="seed, depth, points, environment, initial_clusters, base or holds",
+                    expected="seed, depth, points, environment, initial_clusters, alone, base or holds",
                     found=repr(part[:60]),
                 )  # fmt: skip
         schedule.check()
@@ -198,6 +203,7 @@ class Schedule:
             decisions=tuple(decisions),
             environment=self.drawn_environment,
             initial_clusters=self.drawn_initial_clusters,
+            alone=self.alone,
         )
 
     @property

@@ -85,6 +85,13 @@ class Errors(click.Group):
             fail(TileproofError("interrupted"), as_json)
         except TileproofError as error:
             fail(error, as_json)
+        except MemoryError as error:
+            fault = TileproofError(
+                "the problem does not fit into memory", found=str(error) or "no memory is left",
+                expected="sizes that this machine's address space and memory have room for",
+                do="use smaller sizes",
+            )  # fmt: skip
+            fail(fault, as_json)
         except Exception as error:
             traceback.print_exc()
             fault = TileproofError(

@@ -20,6 +20,7 @@ by `block` it is kept when its byte (`philox.block_bytes`) is at most ``floor(25
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -31,6 +32,7 @@ from tileproof.spec.arithmetic import BF16, F16, F32, Form
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.problems.dense_attention_bwd import philox
 from tileproof.spec.problems.dense_attention_bwd.masks import Bool, Mask
+from tileproof.spec.problems.logits import require_logits
 
 Array = npt.NDArray[Any]
 DTYPES: dict[str, np.dtype[Any]] = {
@@ -199,6 +201,7 @@ def validate(inputs: Inputs) -> None:
             continue
         if not np.isfinite(array.astype(np.float64)).all():
             raise TileproofError(f"{name} has a non-finite value", where=name)
+    require_logits(inputs.q, inputs.k, p.sm_scale, _logits(inputs))
     for one, seen in zip(p.sequences, inputs.masks, strict=True):
         lse = inputs.lse[one.batch, :, one.queries]
         if not (np.isfinite(lse) | ~seen.any(axis=1)).all():
@@ -206,6 +209,16 @@ def validate(inputs: Inputs) -> None:
                 "lse has a non-finite value", where="lse",
                 expected="finite numbers where the query sees a key",
             )  # fmt: skip
+
+
+def _logits(inputs: Inputs) -> Iterator[tuple[str, Array, Array]]:
+    """Queries of each head and the keys of its sequence."""
+    p = inputs.problem
+    for number, sequence in enumerate(p.sequences):
+        for head in range(p.h):
+            queries = inputs.q[sequence.batch, sequence.queries, head]
+            keys = inputs.k[sequence.batch, sequence.keys, head // p.heads]
+            yield f"sequence {number}, head {head}", queries, keys
 
 
 def validate_problem(p: DenseProblem) -> None:

@@ -13,6 +13,7 @@ is accepted too), and since no slot of it is a key its S is 0 whatever ``lse`` s
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.lazy import LAZY_BYTES
+from tileproof.spec.problems.logits import require_logits
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
 F32 = np.dtype(np.float32)
@@ -122,6 +124,15 @@ def validate(
             continue
         _check_array(name, array, shape, dtype)
     _check_finite(inputs, poisoned_rows, owned)
+    rows = selected_rows(inputs)
+    require_logits(inputs.q, inputs.kv[rows], inputs.problem.sm_scale, _logits(inputs))
+
+
+def _logits(inputs: Inputs) -> Iterator[tuple[str, Array, Array]]:
+    """Queries and keys of each token."""
+    for token in range(inputs.problem.s_q):
+        keys = inputs.indices[token][keys_of(inputs, token)]
+        yield f"token {token}", inputs.q[token], inputs.kv[keys]
 
 
 def validate_problem(problem: Problem, b_topk: int = B_TOPK) -> None:

@@ -190,3 +190,15 @@ def test_init_of_what_is_not_ptx(folder: Path) -> None:
     ]
     for given, holds in expected:
         assert holds(init(given)), given
+
+
+@pytest.mark.parametrize(
+    ("name", "case"),
+    [
+        ("head64", {"d_qk": 576, "s_kv": 10**14, "values": "normal", "h_q": 64}),
+        ("sm90-gemm", {"problem": "gemm", "step_m": 64, "step_n": 64, "of": 2**40, "at": [1]}),
+    ],
+)
+def test_sizes_beyond_any_address_space_are_refused(folder: Path, name: str, case: dict[str, Any]) -> None:
+    error = refused("check", name, "--policy=early", "--case", json.dumps(case))
+    assert "memory" in error["what"] or "at most" in error["found"]

@@ -24,5 +24,6 @@ def test_few_draws_are_zeros_and_every_class_is_drawn() -> None:
     assert all(values[name] >= 0.04 * drawn.DRAWS for name in VALUES if name != "zeros")
     assert set(found["magnitudes over the rest"]) == {name or "none" for name in OUTLIERS}
     assert found["lse"]["extremes"] >= 0.05 * drawn.DRAWS and len(found["sm_scale"]) == 3
+    assert 0 < sum(count for topk, count in found["topk"].items() if int(topk) > 256) <= 0.04 * drawn.DRAWS
     index_sets = found["index orders, of tokens"]
     assert all(index_sets[name] >= 0.05 * index_sets.total() for name in ORDERS)

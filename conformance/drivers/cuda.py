@@ -27,7 +27,7 @@ from tileproof.spec.plan import KernelPlan, Products
 
 START_SECONDS = 120.0  # of a fresh process with its context
 # A process of its own program: `spawn` would run the caller's main module again.
-WORKER = (sys.executable, "-m", "tileproof.conformance.drivers.card_worker")
+WORKER = (sys.executable, "-P", "-m", "tileproof.conformance.drivers.card_worker")
 
 
 class CudaDriver:

@@ -221,7 +221,7 @@ def _drawn(shard: Shard, gated: GatedVariant | GatedLaunch) -> CheckReport:
         *("--profile", shard.profile, *(f"--only={number}" for number in range(shard.first, end))),
     ]
     ran = subprocess.run(
-        [sys.executable, "-m", "tileproof.conformance.cli", *words],
+        [sys.executable, "-P", "-m", "tileproof.conformance.cli", *words],
         capture_output=True,
         text=True,
         check=False,

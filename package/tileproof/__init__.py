@@ -5,7 +5,16 @@ are the folders of these names beside `package`. The command line is `tileproof`
 `run` and `judge` take a launch file (`tileproof.launches`), as `tileproof judge` does.
 """
 
-from __future__ import annotations
+import sys
+
+if sys.argv[:1] == ["-m"] and any(
+    word.removeprefix("-m").split(".")[0] == "tileproof" for word in sys.orig_argv
+):
+    # `python -m tileproof` would import modules of the current folder before the standard library's: a
+    # json.py beside a launch file would run in the process that owns the verdict.
+    import os
+
+    sys.path[:] = [path for path in sys.path if path not in ("", os.getcwd())]
 
 from typing import TYPE_CHECKING, Any
 

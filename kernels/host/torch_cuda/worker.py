@@ -22,7 +22,7 @@ import numpy as np
 
 MODULE = "tileproof.kernels.host.torch_cuda.worker"
 CALL_SECONDS = 90.0  # of one call, with the start of the process: what takes longer is ended
-COMMAND = (sys.executable, "-m", MODULE)
+COMMAND = (sys.executable, "-P", "-m", MODULE)
 # Of errors that a call raises and that say that it takes no such problem.
 REFUSALS = ("RuntimeError", "NotImplementedError", "TypeError", "ValueError", "NotTaken", "OutOfMemoryError")
 

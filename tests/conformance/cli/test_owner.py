@@ -14,6 +14,7 @@ import pytest
 from tileproof.kernels.launch import jsonform
 
 from tests.kit.launch_files import scale
+from tests.kit.paths import ROOT
 
 ENDINGS = {
     "exit": "import os\nos._exit(0)\n",
@@ -65,6 +66,30 @@ def test_a_launch_file_or_a_reference_that_ends_its_process_is_an_error(tmp_path
         made = json.loads(done.stdout)
         assert done.returncode == 2 and made["verdict"] == "error", done
         assert "launch file" in made["why"][0] or "reference" in made["why"][0]
+
+
+@pytest.mark.parametrize("module", ["json", "numpy", "typing", "click"])
+def test_a_module_beside_a_launch_file_does_not_run_in_the_command(tmp_path: Path, module: str) -> None:
+    jsonform.write(scale(), tmp_path / "launch.json")
+    (tmp_path / f"{module}.py").write_text(ENDINGS["exit"])
+    done = command(tmp_path, "judge", "launch.json", "--schedules", "2")
+    assert done.returncode == 3 and "INCOMPLETE" in done.stdout, done
+
+
+@pytest.mark.parametrize("name", ("check", "gate"))
+def test_an_installed_package_that_ends_the_process_is_an_error(tmp_path: Path, name: str) -> None:
+    info = tmp_path / "acme-1.0.dist-info"
+    for folder in (tmp_path / "acme", info):
+        folder.mkdir()
+    (tmp_path / "acme" / "__init__.py").write_text(ENDINGS["exit"])
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: acme\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[tileproof.kernels]\nacme = acme:KERNELS\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "tileproof", name, "acme"],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        cwd=ROOT, capture_output=True, text=True, timeout=100, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2 and "ended without a verdict" in done.stderr and "acme" in done.stderr, done
 
 
 def test_json_tells_a_command_that_ended_without_a_verdict(tmp_path: Path) -> None:

@@ -281,6 +281,7 @@ class Races : public Listener {
     bool has_commits = false;
     Clock commits, committed;  // arrived so far, and in complete phases
     uint32_t last_commit = 0;  // access of its own CTA's last commit that arrived
+    PhaseEvent delivered;      // the last delivery or arrival of copies; tick: phases complete after it
     uint32_t needed = 0;       // phases that are complete when that has been counted
     uint32_t waited = 0;       // phases that a thread has waited for
     std::shared_ptr<Knowledge> done;
@@ -331,6 +332,7 @@ class Races : public Listener {
   bool knows_phases(const Barrier& b, uint32_t phases, const Actor& who, const PhaseEvent*& e) const;
   static Actor actor(const View& v);
   std::string named(const PhaseEvent& e) const;
+  void delivers_after(const Clock& exit, const Barrier& b);
   void open_phase(Severity severity, const char* code, const Cta& cta, uint32_t offset,
                   const PhaseEvent& first, const PhaseEvent& second, const std::string& message,
                   const char* missing);

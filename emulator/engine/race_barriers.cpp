@@ -144,8 +144,10 @@ void Races::exit(const Warp& w, uint32_t lanes, const Instr*) {
       }
   // Its own commits must have arrived; of an earlier one the arrival of a later one says nothing.
   std::map<uint32_t, uint32_t> unseen;  // last commits, in an order of their own
-  for (const auto& [offset, b] : s.barriers)
+  for (const auto& [offset, b] : s.barriers) {
     if (b.last_commit && b.waited < b.needed) unseen[offset] = b.last_commit;
+    delivers_after(s.at_exit, b);
+  }
   for (const auto& [offset, id] : unseen) {
     const uint32_t here = record(t, at, lanes, Path::Generic);
     report(Severity::Warning, "race-commit-exit", id, true, here, true, Place::Shared, w.cta->rank, offset,

@@ -145,6 +145,10 @@ void Races::completion_counts(const View& v, Barrier& b, const Cta& cta, uint32_
   PhaseEvent event{0, 0, v.lanes, v.at, kind};
   if (const AsyncOp* op = e_.scheduler->completing()) event.hold = {op->actor, op->step};
   counts(b, cta, offset, actor(v), event, arrives);
+  if (!arrives || v.copies) {
+    b.delivered = event;
+    b.delivered.tick = b.phases + 1;
+  }
   if (arrives) return;
   // Bytes are delivered after what their thread had done at the issue, which the delivery does not make
   // visible.
@@ -263,6 +267,14 @@ void Races::open_round(const Exec& x, uint32_t id, const PhaseEvent& first, cons
   f->race.step = first.hold.step;
   f->race.space = "barrier";
   f->race.space_rank = x.cta.rank;
+}
+
+// The CTA exits: what is delivered to its mbarriers must be over. By a commit: race-commit-exit.
+void Races::delivers_after(const Clock& exit, const Barrier& b) {
+  const PhaseEvent& e = b.delivered;
+  if (!e.tick || exit.covers(b.agent, e.tick)) return;
+  doubt("open", e.at, e.at,
+        named(e) + " may reach its mbarrier after the CTA has exited: no thread waits for the phase");
 }
 
 // mbarrier.init where another mbarrier was.

@@ -186,6 +186,29 @@ def test_more_bytes_are_announced_after_an_arrival_with_bytes(steps: str, certif
     assert found.certified == certified, found.certificate
 
 
+@pytest.mark.parametrize("copy", ["cp.async", "cp.async.bulk"])
+def test_what_is_delivered_is_waited_for_before_the_exit(copy: str) -> None:
+    """A delivery to the mbarrier of a CTA that has exited is an error under other schedules."""
+    memory = Memory()
+    source = memory.buffer(np.arange(4, dtype=np.uint32))
+    text = {
+        "cp.async": f"@%p0 cp.async.ca.shared.global [{DATA}], [%a0], 16;\n"
+        f"@%p0 cp.async.mbarrier.arrive.noinc.shared::cta.b64 [{FULL}];",
+        "cp.async.bulk": f"@%p0 mbarrier.arrive.expect_tx.shared::cta.b64 _, [{FULL}], 16;\n"
+        "@%p0 cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes "
+        f"[{DATA}], [%a0], 16, [{FULL}];",
+    }[copy]
+
+    def at(end: str, schedule: Schedule = EARLY) -> RunResult:
+        return launched(f"{START}\n{text}\n{end}", args=[source], memory=memory, schedule=schedule)
+
+    assert at(wait(FULL)).certified
+    (doubt,) = at("").certificate.doubts  # type: ignore[union-attr]
+    assert doubt.reason == "open" and "after the CTA has exited" in doubt.text
+    if copy == "cp.async":
+        assert codes(at("", Schedule("late"))) == {"access-after-exit"}
+
+
 def test_a_named_barrier_of_two_groups_in_no_order() -> None:
     one, two = "bar.sync 1, 64;", "bar.sync 2, 64;"
 

@@ -32,7 +32,7 @@ def test_the_model_itself() -> None:
     # The second copy may come before the read; not after it has been waited for.
     twice = (*load, *load)
     assert not interleaved(Program((twice, read))).agree
-    slow = Program(((*load, back, *load), (*read, Step("arrive", 1))))
+    slow = Program(((*load, back, *load), (*read, Step("arrive", 1), Step("wait", 0, parity=1))))
     assert interleaved(slow).agree and launched(slow, Schedule()).result.certified
     # Bytes that are announced after the arrival: the phase may end before.
     apart = (Step("arrive"), Step("announce"), Step("load"))

@@ -25,7 +25,7 @@ try:
 except LaunchError as error:
     pytest.skip(str(error), allow_module_level=True)
 
-M, N, K = 512, 512, 256
+M, N, K = 512, 256, 256
 DESCRIBED: dict[str, dict[str, Any]] = {
     "allocation 0": {"dtype": "float16", "shape": (M, K), "role": "input", "content": IntegerDraw(1)},
     "allocation 1": {"dtype": "float16", "shape": (N, K), "role": "input", "content": IntegerDraw(2)},

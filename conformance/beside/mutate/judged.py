@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import Any, Literal
 
 from tileproof.conformance.beside.mutate.assembled import assemble
@@ -26,7 +27,8 @@ from tileproof.spec.machine.finding_text import headline
 Verdict = Literal["killed", "survived", "refused", "equivalent"]
 SAME_CODE = "ptxas makes the same machine code of it"
 SAME_IN_SCHEDULES = "equal in all schedules of the runs"
-MEMORY = 6 << 30  # bytes of address space beyond what the parent has
+MEMORY = 6 << 30  # bytes of address space beyond what the process has
+LAZY = 128 << 30  # bytes of it for buffers of which only pages that are touched take memory
 
 
 @dataclass(frozen=True)
@@ -206,7 +208,8 @@ def limit_process(seconds: float) -> None:
     """Limits this process to so many seconds of processor time, and its memory."""
     resource.setrlimit(resource.RLIMIT_CPU, (int(seconds), int(seconds) + 5))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    has = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (has + MEMORY + LAZY,) * 2)
 
 
 def in_ptx(judgement: Judgement) -> Drawn:

@@ -194,8 +194,9 @@ def _neighbours(heads: F64) -> F64:
 
 def _query_gradient(launched: LaunchView, tile: WrongTile) -> Iterator[Alternative]:
     dS, k = (tile.operands[name].value for name in ("dS", "k"))
-    blocks, size = k_blocks(launched.inputs, tile.coord.group, launched.tiling.block), launched.tiling.block
-    slot = np.arange(blocks * size)
+    size = launched.tiling.block
+    slot = np.arange(dS.shape[-1])  # of the tile: a kernel that skips k-blocks has fewer than the token
+    blocks = -(-len(slot) // size)
 
     def weighted(weight: npt.NDArray[np.float64]) -> Operands:
         return {"dS": dS * weight}

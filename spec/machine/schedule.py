@@ -186,6 +186,10 @@ class Schedule:
                     expected=f"an integer from {least} to 2^31 - 1",
                     found=repr(value),
                 )
+        if not isinstance(self.alone, bool):
+            raise LaunchError(
+                "alone of a schedule is out of range", expected="True or False", found=repr(self.alone)
+            )
         if not isinstance(self.seed, int):
             raise LaunchError("the seed of a schedule is no integer", found=repr(self.seed))
         if not isinstance(self.decisions, tuple) or not all(isinstance(d, Hold) for d in self.decisions):

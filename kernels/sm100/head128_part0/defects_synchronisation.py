@@ -129,7 +129,7 @@ DEFECTS = (
     PlantedDefect(
         "p0-base-not-ordered", "the cluster barrier after tcgen05.alloc is relaxed", "R9", KERNEL,
         (_ptx(PROLOGUE_SYNC, "barrier.cluster.arrive", "barrier.cluster.arrive.relaxed.aligned;"),),
-        Reported("race-unordered", "ld.shared", "tcgen05.alloc", "a barrier", second_at="sm100/head128_part0/kernel.cuh: ptx::load_tmem_32_columns(this->tmem(Plan::tmem::P::column + s * kColumns), v);", first_at="sm100/head128_part0/kernel.cuh: allocator.allocate(Plan::tmem_columns, &smem.tmem_base);"),
+        Reported("race-relaxed-barrier", "ld.shared", "tcgen05.alloc", ".release", severity="warning", second_at="sm100/head128_part0/kernel.cuh: ptx::load_tmem_32_columns(this->tmem(Plan::tmem::P::column + s * kColumns), v);", first_at="sm100/head128_part0/kernel.cuh: allocator.allocate(Plan::tmem_columns, &smem.tmem_base);"),
     ),
     PlantedDefect(
         "p0-alloc-before-start", "TMEM of the pair is allocated before the CTAs have met", "", KERNEL,

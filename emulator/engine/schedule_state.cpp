@@ -8,8 +8,8 @@ namespace py = pybind11;
 
 namespace tileproof {
 
-// depth, points, environment, alone, together, base, record, record_base; decisions: bytes of (actor, step) pairs of
-// uint64.
+// depth, points, environment, alone, together, base, record, record_base; decisions: bytes of (actor, step)
+// pairs of uint64.
 void read_schedule(const py::dict& from, Config& c) {
   if (from.contains("depth")) c.depth = from["depth"].cast<uint32_t>();
   if (from.contains("points")) c.points = from["points"].cast<uint64_t>();

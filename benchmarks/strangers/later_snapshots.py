@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from benchmarks.strangers.machine import Kernel, Op, Run
-from benchmarks.strangers.snapshots import Snapshot
-from benchmarks.strangers.wordings import WARPS, address
+from benchmarks.strangers.snapshots import Snapshot, blocked_lines
+from benchmarks.strangers.wordings import WARPS
 
 
 def _statement(op: Op, cta: int) -> str:
@@ -60,34 +60,32 @@ def divergent_warp(kernel: Kernel, run: Run) -> str:
     return "\n".join([*lines, f"========= ERROR SUMMARY: {len(stuck)} errors", ""])
 
 
+def _plain(op: Op, cta: int) -> str:
+    return _statement(op, cta).replace("cute::", "")
+
+
 def assertion(kernel: Kernel, run: Run) -> str:
     """Waits that count their polls and stop at an assertion."""
-    lines = []
-    for who, op in run.blocked.items():
-        head = f"bwd.cu:{300 + WARPS[who[0]]}: bwd_kernel: block: [{who[1]},0,0], thread: [{32 * WARPS[who[0]]},0,0] "
-        if op.kind == "wait":
-            where = f" of rank {op.owner}" if op.owner != who[1] else ""
-            lines.append(
-                f"{head}Assertion `mbarrier {op.bar}[{op.stage}]{where} parity {op.parity} timed out` failed."
-            )
-        elif op.kind != "stop":
-            lines.append(
-                f"{head}Assertion `{_statement(op, who[1])[:-1].replace('cute::', '')} timed out` failed."
-            )
+    lines = blocked_lines(
+        run,
+        _plain,
+        "bwd.cu:{line}: bwd_kernel: block: [{cta},0,0], thread: [{thread},0,0] Assertion `",
+        "mbarrier {bar}{whose} parity {parity} timed out` failed.",
+        "{call} timed out` failed.",
+        " of rank {owner}",
+    )
     return "\n".join([*lines, "RuntimeError: CUDA error: device-side assert triggered", ""])
 
 
 def spin_report(kernel: Kernel, run: Run) -> str:
     """A report of spinning waits, with addresses."""
-    lines = []
-    for who, op in run.blocked.items():
-        head = f"*** HANG? cta {who[1]} warp {WARPS[who[0]]}: "
-        if op.kind == "wait":
-            lines.append(
-                f"{head}spinning 1000000x in mbarrier wait, bar {op.owner << 24 | (address(op) & 0xFFFF):#x}, parity {op.parity}"
-            )
-        elif op.kind != "stop":
-            lines.append(f"{head}spinning 1000000x in {_statement(op, who[1])[:-1].replace('cute::', '')}")
+    lines = blocked_lines(
+        run,
+        _plain,
+        "*** HANG? cta {cta} warp {warp}: spinning 1000000x in ",
+        "mbarrier wait, bar {at:#x}, parity {parity}",
+        "{call}",
+    )
     return "\n".join([*lines, ""])
 
 

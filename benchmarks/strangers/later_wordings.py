@@ -8,10 +8,21 @@ them. Addresses in a cluster's shared memory have the CTA's rank in bits 24 and 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 
-from benchmarks.strangers.machine import Event, Op, Who
-from benchmarks.strangers.wordings import ORDER, WARPS, Wording, address, mask, peer, remote
+from benchmarks.strangers.machine import Event, Op
+from benchmarks.strangers.prose import Prose
+from benchmarks.strangers.wordings import (
+    ORDER,
+    WARPS,
+    Wording,
+    address,
+    in_cluster,
+    mask,
+    peer,
+    remote,
+    step,
+    warp_name,
+)  # fmt: skip
 
 TALK_DE = {
     "tma": "Holer", "issue": "Matrixwarp", "compute": "Rechenwarp", "reduce": "Summenwarp", "sched": "Planer",
@@ -27,22 +38,16 @@ TALK_KO = {
 }  # fmt: skip
 
 
-def _cluster(op: Op, cta: int) -> str:
-    """The address of a CTA's copy of a barrier in the cluster's shared memory."""
-    return f"{cta << 24 | address(op) & 0xFFFF:#x}"
-
-
 def _seen_from(op: Op, cta: int, owner: int) -> str:
     """The address in a CTA's own shared memory; for another CTA's barrier as mapa maps it."""
     at = f"{address(op) & 0xFFFF:#010x}"
     if owner == cta:
         return at
-    return f"{owner << 24 | address(op) & 0xFFFF:#010x}" if owner else f"mapa({at}, 0)"
+    return f"{in_cluster(op, owner):#010x}" if owner else f"mapa({at}, 0)"
 
 
-def _sync(e: Event) -> str:
+def _sync(op: Op) -> str:
     """The source text of an operation that is no mbarrier's."""
-    op = e.op
     return {
         "sync": f"bar.sync {op.number}, {op.size}" if op.number >= 0 else "__syncthreads()",
         "cluster_arrive": "barrier.cluster.arrive",
@@ -52,47 +57,25 @@ def _sync(e: Event) -> str:
     }[op.kind]
 
 
-def _k(op: Op, text: str) -> str:
-    return "" if op.k is None else text.format(op.k)
-
-
 # --- seen
-
-
-def _arrows(e: Event) -> str | None:
-    op, (role, cta) = e.op, e.who
-    head = f"[blk {cta}][{role}]{_k(op, ' kb {}')}:"
-    bar = f"{op.bar}[{op.stage}]"
-    if op.kind == "note":
-        return f"{head} {op.text}"
-    if op.kind == "wait":
-        whose = f" of blk {op.owner}" if peer(e) else ""
-        return f"{head} {'<- got' if e.end else '-> wait on'} {bar}{whose} (ph {op.parity})"
-    if op.kind == "arrive":
-        tx = f", expect {op.size} bytes" if op.size else ""
-        reach = f" to blks {','.join(map(str, op.to))}" if remote(e) else ""
-        return f"{head} arrive {bar}{reach}{tx}"
-    if op.kind == "copy":
-        return f"{head} issued TMA into {bar}, {op.size} bytes"
-    return f"{head} {'<- got past' if e.end else '-> wait on'} {_sync(e)}"
 
 
 def _calls_hex(e: Event) -> str | None:
     op, (role, cta) = e.op, e.who
-    head = f"b{cta} t{32 * WARPS[role]:03}{_k(op, ' i={}')} "
-    at = _cluster(op, op.owner) if op.bar in ORDER else ""
+    head = f"b{cta} t{32 * WARPS[role]:03}{step(op, ' i={}')} "
+    at = f"{in_cluster(op, op.owner):#x}" if op.bar in ORDER else ""
     if op.kind == "wait":
         return f"{head}wait({at}, {op.parity}){' ok' if e.end else ' ...'}"
     if op.kind == "arrive":
         call = f"arrive_expect_tx({at}, {op.size})" if op.size else f"arrive({at})"
         if remote(e):
-            return "\n".join(f"{head}arrive({_cluster(op, to)})" for to in op.to)
+            return "\n".join(f"{head}arrive({in_cluster(op, to):#x})" for to in op.to)
         return head + call
     if op.kind == "copy":
         return f"{head}tma_load(bar={at}, bytes={op.size})"
     if op.kind == "note":
         return head + op.text
-    return f"{head}{_sync(e)}{' ok' if e.end else ' ...' if op.kind not in ('cluster_arrive', 'dealloc') else ''}"
+    return f"{head}{_sync(op)}{' ok' if e.end else ' ...' if op.kind not in ('cluster_arrive', 'dealloc') else ''}"
 
 
 def _json_dots(e: Event) -> str | None:
@@ -117,53 +100,13 @@ def _json_dots(e: Event) -> str | None:
     elif op.kind == "copy":
         row |= {"ev": "copy", "bytes": op.size}
     else:
-        row["ev"] = _sync(e) + (".end" if e.end else "")
+        row["ev"] = _sync(op) + (".end" if e.end else "")
     return json.dumps(row)
-
-
-def _german(e: Event) -> str | None:
-    op, (role, cta) = e.op, e.who
-    head = f"Block {cta}, {TALK_DE[role]}{_k(op, ', Runde {}')}:"
-    bar = f"{op.bar}[{op.stage}]"
-    if op.kind == "note":
-        return f"{head} fertig"
-    if op.kind == "wait":
-        whose = f" von Block {op.owner}" if peer(e) else ""
-        return (
-            f"{head} {'Warten auf' if not e.end else 'fertig mit Warten auf'} {bar}{whose}, Phase {op.parity}"
-        )
-    if op.kind == "arrive":
-        reach = f" in Block {' und '.join(map(str, op.to))}" if remote(e) else ""
-        return f"{head} melde {bar}{reach}" + (f", erwarte {op.size} Bytes" if op.size else "")
-    if op.kind == "copy":
-        return f"{head} kopiere {op.size} Bytes nach {bar}"
-    if op.kind in ("cluster_arrive", "dealloc"):
-        return f"{head} {_sync(e)}"
-    return f"{head} {'fertig mit Warten auf' if e.end else 'Warten auf'} {_sync(e)}"
-
-
-def _chinese(e: Event) -> str | None:
-    op, (role, cta) = e.op, e.who
-    head = f"[CTA{cta}][{TALK_ZH[role]}]{_k(op, '第{}轮')}"
-    bar = f"{op.bar}[{op.stage}]"
-    if op.kind == "note":
-        return f"{head} 结束"
-    if op.kind == "wait":
-        whose = f"(CTA{op.owner}的)" if peer(e) else ""
-        return f"{head} {'等到了' if e.end else '等待'} {bar}{whose} 相位={op.parity}"
-    if op.kind == "arrive":
-        reach = f" 到 CTA {','.join(map(str, op.to))}" if remote(e) else ""
-        return f"{head} 通知 {bar}{reach}" + (f" 预期字节={op.size}" if op.size else "")
-    if op.kind == "copy":
-        return f"{head} 拷贝 {bar} 字节={op.size}"
-    if op.kind in ("cluster_arrive", "dealloc"):
-        return f"{head} {_sync(e)}"
-    return f"{head} {'等到了' if e.end else '等待'} {_sync(e)}"
 
 
 def _member(e: Event) -> str | None:
     op, (role, cta) = e.op, e.who
-    head = f"{role}@{cta}{_k(op, ' #{}')}: "
+    head = f"{role}@{cta}{step(op, ' #{}')}: "
     bar = f"{op.bar}[{op.stage}]"
     if op.kind == "wait":
         return f"{head}{'peer.' if peer(e) else ''}{bar}.wait({op.parity}){' returned' if e.end else ''}"
@@ -176,34 +119,13 @@ def _member(e: Event) -> str | None:
         return f"{head}copy_async({bar}, {op.size} bytes)"
     if op.kind == "note":
         return head + op.text
-    return f"{head}{_sync(e)}{' returned' if e.end else ''}"
-
-
-def _sentence(e: Event) -> str | None:
-    op, (role, cta) = e.op, e.who
-    head = f"The {role} warp in CTA {cta}"
-    bar = f"{op.bar} stage {op.stage}"
-    turn = _k(op, " (iteration {})")
-    if op.kind == "wait":
-        whose = f" of CTA {op.owner}" if peer(e) else ""
-        verb = "is about to wait for" if not e.end else "no longer waits for"
-        return f"{head} {verb} {bar}{whose}, parity {op.parity}{turn}"
-    if op.kind == "arrive":
-        reach = f" in CTAs {' and '.join(map(str, op.to))}" if remote(e) else ""
-        return f"{head} arrives on {bar}{reach}{f' and expects {op.size} bytes' if op.size else ''}{turn}"
-    if op.kind == "copy":
-        return f"{head} starts a copy of {op.size} bytes for {bar}{turn}"
-    if op.kind == "note":
-        return f"{head}: {op.text}"
-    if op.kind in ("cluster_arrive", "dealloc"):
-        return f"{head} executes {_sync(e)}{turn}"
-    return f"{head} {'no longer waits for' if e.end else 'is about to wait for'} {_sync(e)}{turn}"
+    return f"{head}{_sync(op)}{' returned' if e.end else ''}"
 
 
 def _csv(e: Event) -> str | None:
     op, (role, cta) = e.op, e.who
     kind = {"wait": "wait", "arrive": "arrive", "copy": "copy", "note": "exit"}.get(
-        op.kind, _sync(e) if op.kind != "note" and op.kind not in ("wait", "arrive", "copy") else ""
+        op.kind, _sync(op) if op.kind != "note" and op.kind not in ("wait", "arrive", "copy") else ""
     )
     kind = kind.split(",")[0]  # a comma would be another cell
     if e.end:
@@ -215,79 +137,7 @@ def _csv(e: Event) -> str | None:
     return f"{cta},{role},{'' if op.k is None else op.k},{kind},{bar},{stage},{phase},{op.size if op.kind in ('arrive', 'copy') and op.size else ''},{to}"
 
 
-def _ranked(e: Event) -> str | None:
-    op, (role, cta) = e.op, e.who
-    head = f"<{cta}:{role}>{_k(op, ' j={}')} "
-    bar = f"{op.bar}.{op.stage}"
-    if op.kind == "wait":
-        whose = f"(rank {op.owner})" if peer(e) else ""
-        return f"{head}{'unblocked' if e.end else 'blocked'} on {bar}{whose} p{op.parity}"
-    if op.kind == "arrive":
-        reach = f" mask {mask(op):#b}" if remote(e) else ""
-        return f"{head}signal {bar}{reach}{f' tx {op.size}' if op.size else ''}"
-    if op.kind == "copy":
-        return f"{head}bulk copy {op.size} B -> {bar}"
-    if op.kind == "note":
-        return head + op.text
-    return f"{head}{'' if op.kind in ('cluster_arrive', 'dealloc') else 'unblocked on ' if e.end else 'blocked on '}{_sync(e)}"
-
-
 # --- held back
-
-
-def _logfmt(e: Event) -> str | None:
-    op, (role, cta) = e.op, e.who
-    row = f"level=debug cta={cta} warp={WARPS[role]} role={role}{_k(op, ' iter={}')}"
-    if op.kind == "note":
-        return f'{row} op=exit msg="{op.text}"'
-    if op.kind == "wait":
-        owner = f" owner_cta={op.owner}" if peer(e) else ""
-        return f"{row} op=wait bar={op.bar} slot={op.stage} parity={op.parity}{owner} state={'end' if e.end else 'begin'}"
-    if op.kind == "arrive":
-        return (
-            f"{row} op=arrive bar={op.bar} slot={op.stage}"
-            + (f" tx_bytes={op.size}" if op.size else "")
-            + (f" mask={mask(op):#x}" if remote(e) else "")
-        )
-    if op.kind == "copy":
-        return f"{row} op=copy bar={op.bar} slot={op.stage} bytes={op.size}"
-    state = f" state={'end' if e.end else 'begin'}" if op.kind not in ("cluster_arrive", "dealloc") else ""
-    return f'{row} op="{_sync(e)}"{state}'
-
-
-def _columns(e: Event) -> str | None:
-    op, (role, cta) = e.op, e.who
-    head = f"{role.upper():10} CTA={cta} {_k(op, 'IT={:04} ')}"
-    bar = f"{op.bar.upper()}.{op.stage}"
-    if op.kind == "wait":
-        return f"{head}{'PASS' if e.end else 'WAIT'}   {'PEER ' if peer(e) else ''}{bar}  PH={op.parity}"
-    if op.kind == "arrive":
-        return f"{head}ARRIVE {bar}{f'  TX={op.size}' if op.size else ''}{f'  MASK={mask(op):#x}' if remote(e) else ''}"
-    if op.kind == "copy":
-        return f"{head}COPY   {bar}  BYTES={op.size}"
-    if op.kind == "note":
-        return f"{head}EXIT"
-    word = "" if op.kind in ("cluster_arrive", "dealloc") else "PASS   " if e.end else "WAIT   "
-    return f"{head}{word}{_sync(e)}"
-
-
-def _glog(e: Event) -> str | None:
-    op, (role, cta) = e.op, e.who
-    head = f"I1124 12:01:{(op.k or 0) % 60:02}.123456 77 kernel.cu:{100 + WARPS[role]}] [cta {cta}] {role}{_k(op, ' k_block {}')}: "
-    bar = f"{op.bar}[{op.stage}]"
-    if op.kind == "wait":
-        whose = f" (in cta {op.owner})" if peer(e) else ""
-        return f"{head}{'wait complete' if e.end else 'waiting'}, {bar}{whose} phase {op.parity}"
-    if op.kind == "arrive":
-        reach = f", multicast mask {mask(op):#x}" if remote(e) else ""
-        return f"{head}committed {bar}{reach}{f', {op.size} bytes expected' if op.size else ''}"
-    if op.kind == "copy":
-        return f"{head}TMA copy for {bar} issued, {op.size} bytes"
-    if op.kind == "note":
-        return head + op.text
-    if op.kind in ("cluster_arrive", "dealloc"):
-        return head + _sync(e)
-    return f"{head}{'wait complete' if e.end else 'waiting'}, {_sync(e)}"
 
 
 def _nested(e: Event) -> str | None:
@@ -310,67 +160,13 @@ def _nested(e: Event) -> str | None:
     elif op.kind == "note":
         row |= {"event": "exit", "message": op.text}
     else:
-        row["event"] = f"{'leave ' if e.end else 'enter '}{_sync(e)}"
+        row["event"] = f"{'leave ' if e.end else 'enter '}{_sync(op)}"
     return json.dumps(row)
-
-
-def _german_again(e: Event) -> str | None:
-    op, (role, cta) = e.op, e.who
-    head = f"(CTA {cta}) {TALK_DE[role]}{_k(op, ' Schritt {}')}"
-    bar = f"Barriere {op.bar} Stufe {op.stage}"
-    if op.kind == "wait":
-        whose = f" der CTA {op.owner}" if peer(e) else ""
-        return f"{head} {'hat gewartet auf' if e.end else 'wartet auf'} {bar}{whose}, Parität {op.parity}"
-    if op.kind == "arrive":
-        reach = f", Maske {mask(op):#x}" if remote(e) else ""
-        return f"{head} signalisiert {bar}{reach}" + (f", {op.size} Byte angekündigt" if op.size else "")
-    if op.kind == "copy":
-        return f"{head} startet Kopie von {op.size} Byte für {bar}"
-    if op.kind == "note":
-        return f"{head} beendet"
-    if op.kind in ("cluster_arrive", "dealloc"):
-        return f"{head} {_sync(e)}"
-    return f"{head} {'hat gewartet auf' if e.end else 'wartet auf'} {_sync(e)}"
-
-
-def _chinese_again(e: Event) -> str | None:
-    op, (role, cta) = e.op, e.who
-    head = f"块{cta} {TALK_ZH[role]}{_k(op, ' k={}')}："
-    bar = f"屏障{op.bar} 阶段{op.stage}"
-    if op.kind == "wait":
-        whose = f" 属于块{op.owner}" if peer(e) else ""
-        return f"{head}{'通过' if e.end else '开始等待'}{bar}{whose} 奇偶{op.parity}"
-    if op.kind == "arrive":
-        reach = f" 掩码{mask(op):#x}" if remote(e) else ""
-        return f"{head}到达{bar}{reach}" + (f" 期望{op.size}字节" if op.size else "")
-    if op.kind == "copy":
-        return f"{head}复制{op.size}字节 {bar}"
-    if op.kind == "note":
-        return f"{head}退出"
-    if op.kind in ("cluster_arrive", "dealloc"):
-        return f"{head}{_sync(e)}"
-    return f"{head}{'通过' if e.end else '开始等待'}{_sync(e)}"
-
-
-def _korean(e: Event) -> str | None:
-    op, (role, cta) = e.op, e.who
-    head = f"[{TALK_KO[role]} cta{cta}]{_k(op, ' k={}')} "
-    bar = f"{op.bar}[{op.stage}]"
-    if op.kind == "wait":
-        return f"{head}{'end' if e.end else 'begin'} wait {bar}{f'@cta{op.owner}' if peer(e) else ''} phase={op.parity}"
-    if op.kind == "arrive":
-        return f"{head}arrive {bar}{f' expect_tx={op.size}' if op.size else ''}{f' ctas={list(op.to)}' if remote(e) else ''}"
-    if op.kind == "copy":
-        return f"{head}copy {bar} bytes={op.size}"
-    if op.kind == "note":
-        return f"{head}exit"
-    word = "" if op.kind in ("cluster_arrive", "dealloc") else "end " if e.end else "begin "
-    return f"{head}{word}{_sync(e)}"
 
 
 def _lambda_hex(e: Event) -> str | None:
     op, (role, cta) = e.op, e.who
-    head = f"cta_rank={cta} warp_idx={WARPS[role]}{_k(op, ' kb={}')} | "
+    head = f"cta_rank={cta} warp_idx={WARPS[role]}{step(op, ' kb={}')} | "
     if op.bar in ORDER:
         at = _seen_from(op, cta, op.owner)
     if op.kind == "wait":
@@ -384,35 +180,94 @@ def _lambda_hex(e: Event) -> str | None:
     if op.kind == "note":
         return head + op.text
     word = "" if op.kind in ("cluster_arrive", "dealloc") else "after " if e.end else "before "
-    return f"{head}{word}{_sync(e)}"
-
-
-def _warp(who: Who) -> str:
-    return f"warp {WARPS[who[0]]}"
-
-
-def _translated(words: dict[str, str]) -> Callable[[Who], str]:
-    return lambda who: words[who[0]]
+    return f"{head}{word}{_sync(op)}"
 
 
 SEEN = {
-    "arrows": Wording(_arrows),
-    "calls-hex": Wording(_calls_hex, _warp),
+    "arrows": Prose(
+        "[blk {cta}][{role}]{k}: ", " kb {}", call=_sync,
+        waits=("-> wait on {bar}{whose} (ph {p})", "<- got {bar}{whose} (ph {p})"), whose=" of blk {o}",
+        arrives="arrive {bar}{reach}{tx}", reach=" to blks {l}", tx=", expect {n} bytes",
+        copies="issued TMA into {bar}, {n} bytes",
+        blocks=("-> wait on {call}", "<- got past {call}"), free="-> wait on {call}",
+    ).wording(),
+    "calls-hex": Wording(_calls_hex, warp_name),
     "json-dots": Wording(_json_dots),
-    "german-prose": Wording(_german, _translated(TALK_DE)),
-    "chinese-prose": Wording(_chinese, _translated(TALK_ZH)),
+    "german-prose": Prose(
+        "Block {cta}, {role}{k}: ", ", Runde {}", call=_sync, roles=TALK_DE,
+        waits=("Warten auf {bar}{whose}, Phase {p}", "fertig mit Warten auf {bar}{whose}, Phase {p}"),
+        whose=" von Block {o}",
+        arrives="melde {bar}{reach}{tx}", reach=" in Block {l}", between=" und ", tx=", erwarte {n} Bytes",
+        copies="kopiere {n} Bytes nach {bar}", note="fertig",
+        blocks=("Warten auf {call}", "fertig mit Warten auf {call}"),
+    ).wording(),
+    "chinese-prose": Prose(
+        "[CTA{cta}][{role}]{k} ", "第{}轮", call=_sync, roles=TALK_ZH,
+        waits=("等待 {bar}{whose} 相位={p}", "等到了 {bar}{whose} 相位={p}"), whose="(CTA{o}的)",
+        arrives="通知 {bar}{reach}{tx}", reach=" 到 CTA {l}", tx=" 预期字节={n}", copies="拷贝 {bar} 字节={n}",
+        note="结束", blocks=("等待 {call}", "等到了 {call}"),
+    ).wording(),
     "member": Wording(_member),
-    "sentence": Wording(_sentence),
+    "sentence": Prose(
+        "The {role} warp in CTA {cta}", " (iteration {})", call=_sync, bar="{b} stage {s}",
+        waits=(
+            " is about to wait for {bar}{whose}, parity {p}{k}",
+            " no longer waits for {bar}{whose}, parity {p}{k}",
+        ),
+        whose=" of CTA {o}",
+        arrives=" arrives on {bar}{reach}{tx}{k}", reach=" in CTAs {l}", between=" and ",
+        tx=" and expects {n} bytes", copies=" starts a copy of {n} bytes for {bar}{k}", note=": {text}",
+        blocks=(" is about to wait for {call}{k}", " no longer waits for {call}{k}"), free=" executes {call}{k}",
+    ).wording(),
     "csv": Wording(_csv, head="cta,role,k,event,barrier,stage,phase,bytes,mask"),
-    "ranked": Wording(_ranked),
-}
+    "ranked": Prose(
+        "<{cta}:{role}>{k} ", " j={}", call=_sync, bar="{b}.{s}",
+        waits=("blocked on {bar}{whose} p{p}", "unblocked on {bar}{whose} p{p}"), whose="(rank {o})",
+        arrives="signal {bar}{reach}{tx}", reach=" mask {m:#b}", tx=" tx {n}",
+        copies="bulk copy {n} B -> {bar}", blocks=("blocked on {call}", "unblocked on {call}"),
+    ).wording(),
+}  # fmt: skip
 HELD = {
-    "logfmt": Wording(_logfmt),
-    "columns": Wording(_columns),
-    "glog": Wording(_glog),
+    "logfmt": Prose(
+        "level=debug cta={cta} warp={warp} role={role}{k} ", " iter={}", call=_sync, bar="bar={b} slot={s}",
+        waits=("op=wait {bar} parity={p}{whose} state=begin", "op=wait {bar} parity={p}{whose} state=end"),
+        whose=" owner_cta={o}", arrives="op=arrive {bar}{tx}{reach}", reach=" mask={m:#x}", tx=" tx_bytes={n}",
+        copies="op=copy {bar} bytes={n}", note='op=exit msg="{text}"',
+        blocks=('op="{call}" state=begin', 'op="{call}" state=end'), free='op="{call}"',
+    ).wording(),
+    "columns": Prose(
+        "{ROLE:10} CTA={cta} {k}", "IT={:04} ", call=_sync, bar="{B}.{s}",
+        waits=("WAIT   {whose}{bar}  PH={p}", "PASS   {whose}{bar}  PH={p}"), whose="PEER ",
+        arrives="ARRIVE {bar}{tx}{reach}", reach="  MASK={m:#x}", tx="  TX={n}",
+        copies="COPY   {bar}  BYTES={n}", note="EXIT", blocks=("WAIT   {call}", "PASS   {call}"),
+    ).wording(),
+    "glog": Prose(
+        "I1124 12:01:{second:02}.123456 77 kernel.cu:{line}] [cta {cta}] {role}{k}: ", " k_block {}", call=_sync,
+        waits=("waiting, {bar}{whose} phase {p}", "wait complete, {bar}{whose} phase {p}"),
+        whose=" (in cta {o})",
+        arrives="committed {bar}{reach}{tx}", reach=", multicast mask {m:#x}", tx=", {n} bytes expected",
+        copies="TMA copy for {bar} issued, {n} bytes", blocks=("waiting, {call}", "wait complete, {call}"),
+    ).wording(),
     "json-nested": Wording(_nested),
-    "german-again": Wording(_german_again, _translated(TALK_DE)),
-    "chinese-again": Wording(_chinese_again, _translated(TALK_ZH)),
-    "korean-roles": Wording(_korean, _translated(TALK_KO)),
-    "hex-cluster": Wording(_lambda_hex, _warp),
-}
+    "german-again": Prose(
+        "(CTA {cta}) {role}{k} ", " Schritt {}", call=_sync, roles=TALK_DE, bar="Barriere {b} Stufe {s}",
+        waits=("wartet auf {bar}{whose}, Parität {p}", "hat gewartet auf {bar}{whose}, Parität {p}"),
+        whose=" der CTA {o}",
+        arrives="signalisiert {bar}{reach}{tx}", reach=", Maske {m:#x}", tx=", {n} Byte angekündigt",
+        copies="startet Kopie von {n} Byte für {bar}", note="beendet",
+        blocks=("wartet auf {call}", "hat gewartet auf {call}"),
+    ).wording(),
+    "chinese-again": Prose(
+        "块{cta} {role}{k}：", " k={}", call=_sync, roles=TALK_ZH, bar="屏障{b} 阶段{s}",
+        waits=("开始等待{bar}{whose} 奇偶{p}", "通过{bar}{whose} 奇偶{p}"), whose=" 属于块{o}",
+        arrives="到达{bar}{reach}{tx}", reach=" 掩码{m:#x}", tx=" 期望{n}字节", copies="复制{n}字节 {bar}",
+        note="退出", blocks=("开始等待{call}", "通过{call}"),
+    ).wording(),
+    "korean-roles": Prose(
+        "[{role} cta{cta}]{k} ", " k={}", call=_sync, roles=TALK_KO,
+        waits=("begin wait {bar}{whose} phase={p}", "end wait {bar}{whose} phase={p}"), whose="@cta{o}",
+        arrives="arrive {bar}{tx}{reach}", reach=" ctas=[{l}]", between=", ", tx=" expect_tx={n}",
+        copies="copy {bar} bytes={n}", note="exit", blocks=("begin {call}", "end {call}"),
+    ).wording(),
+    "hex-cluster": Wording(_lambda_hex, warp_name),
+}  # fmt: skip

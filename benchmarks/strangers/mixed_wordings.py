@@ -9,7 +9,7 @@ import random
 from dataclasses import dataclass
 
 from benchmarks.strangers.machine import Event, Op
-from benchmarks.strangers.wordings import WARPS, Wording, mask, peer, remote
+from benchmarks.strangers.wordings import WARPS, Wording, mask, peer, remote, warp_name
 
 HEADS = (
     "CTA{c} {r}: k={k} ", "[cta={c} role={r} k={k}] ", "{r}[cta {c}] k={k} ", "<cta{c}> {r}: k_iter {k}: ",
@@ -131,4 +131,4 @@ def mixed(rng: random.Random, held: bool = False) -> Wording:
     said = Mixed(*(rng.choice(pool) for pool in pools))
     if "{r}" in said.head:
         return Wording(said)
-    return Wording(said, lambda who: f"warp {WARPS[who[0]]}")
+    return Wording(said, warp_name)

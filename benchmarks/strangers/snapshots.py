@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from benchmarks.strangers.machine import Kernel, Op, Run, Who
-from benchmarks.strangers.wordings import WARPS, address
+from benchmarks.strangers.wordings import WARPS, address, in_cluster
 
 Snapshot = Callable[[Kernel, Run], str]
 
@@ -93,19 +93,42 @@ def synccheck(kernel: Kernel, run: Run) -> str:
     return "\n".join([*lines, f"========= ERROR SUMMARY: {2 * len(stuck)} errors", ""])
 
 
+def blocked_lines(
+    run: Run, statement: Callable[[Op, int], str], head: str, wait: str, other: str, whose: str = ""
+) -> list[str]:
+    """A line for each role that is blocked, by templates: `other` of operations that are no mbarrier's."""
+    lines = []
+    for (role, cta), op in run.blocked.items():
+        if op.kind == "stop":
+            continue
+        known: dict[str, object] = {
+            "cta": cta,
+            "warp": WARPS[role],
+            "thread": 32 * WARPS[role],
+            "line": 300 + WARPS[role],
+        }
+        known |= {"bar": f"{op.bar}[{op.stage}]", "parity": op.parity, "owner": op.owner}
+        if op.kind == "wait":
+            known |= {
+                "whose": whose.format(**known) if op.owner != cta else "",
+                "at": in_cluster(op, op.owner),
+            }
+        text = head + (wait if op.kind == "wait" else other)
+        lines.append(text.format(**known, call=statement(op, cta)[:-1]))
+    return lines
+
+
 def watchdog(kernel: Kernel, run: Run) -> str:
     """Waits with a timeout, which print and trap."""
-    lines = ["launching kernel ..."]
-    for who, op in run.blocked.items():
-        head = f"TIMEOUT block=({who[1]},0,0) warp={WARPS[who[0]]}:"
-        if op.kind == "wait":
-            where = f" of CTA {op.owner}" if op.owner != who[1] else ""
-            lines.append(
-                f"{head} stuck waiting on {op.bar}[{op.stage}]{where} parity={op.parity} after 200000000 cycles"
-            )
-        elif op.kind != "stop":
-            lines.append(f"{head} stuck in {_call(op, who[1])[:-1]} after 200000000 cycles")
-    return "\n".join([*lines, "CUDA error: unspecified launch failure", ""])
+    lines = blocked_lines(
+        run,
+        _call,
+        "TIMEOUT block=({cta},0,0) warp={warp}: stuck ",
+        "waiting on {bar}{whose} parity={parity} after 200000000 cycles",
+        "in {call} after 200000000 cycles",
+        " of CTA {owner}",
+    )
+    return "\n".join(["launching kernel ...", *lines, "CUDA error: unspecified launch failure", ""])
 
 
 FIRST: dict[str, Snapshot] = {"gdb-focus": gdb_focus, "gdb-frames": gdb_frames, "synccheck": synccheck}

@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 
-from benchmarks.strangers.machine import Event, Op, Run, Who
+from benchmarks.strangers.machine import Event, Op, Run
+from benchmarks.strangers.prose import FREE, Prose
 from benchmarks.strangers.snapshots import Snapshot
-from benchmarks.strangers.wordings import WARPS, Wording, address, mask, peer, remote
+from benchmarks.strangers.wordings import WARPS, Wording, in_cluster, mask, peer, remote, step, warp_name
 
 _NAMES = {
     "load": ("Lader", "加载", "φορτωτής"), "mma": ("Rechner", "乘加", "πολλαπλασιαστής"), "epi": ("Ausgabe", "输出", "έξοδος"),
@@ -33,46 +33,6 @@ def _other(op: Op) -> str:
     }[op.kind]
 
 
-_FREE = ("cluster_arrive", "dealloc")  # do not block
-
-
-def _k(op: Op, text: str) -> str:
-    return "" if op.k is None else text.format(op.k)
-
-
-def _bars(e: Event) -> str:
-    op, (role, cta) = e.op, e.who
-    head = f"{cta}/{role}{_k(op, ' kb={}')} | "
-    if op.kind == "wait":
-        whose = f" of cta {op.owner}" if peer(e) else ""
-        return f"{head}{op.bar}[{op.stage}]{whose} | try_wait parity={op.parity} | {'acquired' if e.end else 'pending'}"
-    if op.kind == "arrive":
-        return f"{head}{op.bar}[{op.stage}] | arrive{f' expect_tx={op.size}' if op.size else ''}{f' cta_mask={mask(op):#x}' if remote(e) else ''}"
-    if op.kind == "copy":
-        return f"{head}{op.bar}[{op.stage}] | tma copy bytes={op.size}"
-    if op.kind == "note":
-        return head + op.text
-    return f"{head}{_other(op)}{'' if op.kind in _FREE else ' | acquired' if e.end else ' | pending'}"
-
-
-def _chat(e: Event) -> str:
-    op, (role, cta) = e.op, e.who
-    head = f"{role} (CTA {cta}){_k(op, ', k block {}')}: "
-    if op.kind == "wait":
-        whose = f" of CTA {op.owner}" if peer(e) else ""
-        if e.end:
-            return f"{head}got through {op.bar}[{op.stage}]{whose}, phase {op.parity}"
-        return f"{head}now waiting for {op.bar}[{op.stage}]{whose}, phase {op.parity}"
-    if op.kind == "arrive":
-        reach = f" of CTA {' and '.join(map(str, op.to))}" if remote(e) else ""
-        return f"{head}will arrive on {op.bar}[{op.stage}]{reach}{f', expecting {op.size} bytes' if op.size else ''}"
-    if op.kind == "copy":
-        return f"{head}copying {op.size} bytes, completes on {op.bar}[{op.stage}]"
-    if op.kind == "note":
-        return head + op.text
-    return f"{head}{'' if op.kind in _FREE else 'got through ' if e.end else 'now waiting for '}{_other(op)}"
-
-
 def _camel(e: Event) -> str:
     op, (role, cta) = e.op, e.who
     row: dict[str, object] = {"ctaRank": cta, "role": role}
@@ -92,7 +52,7 @@ def _camel(e: Event) -> str:
     else:
         row |= (
             {"event": "Call", "call": _other(op)}
-            if op.kind in _FREE
+            if op.kind in FREE
             else {"event": "CallEnd" if e.end else "CallBegin", "call": _other(op)}
         )
     return json.dumps(row, separators=(",", ":"))
@@ -100,7 +60,7 @@ def _camel(e: Event) -> str:
 
 def _cutlass(e: Event) -> str:
     op, (role, cta) = e.op, e.who
-    head = f"[cta_rank {cta}][{role}]{_k(op, ' k_tile {}')} "
+    head = f"[cta_rank {cta}][{role}]{step(op, ' k_tile {}')} "
     bar = f"&{op.bar}[{op.stage}]"
     if op.kind == "wait":
         where = f"mapa({op.bar}[{op.stage}], {op.owner})" if peer(e) else bar
@@ -119,52 +79,7 @@ def _cutlass(e: Event) -> str:
         return f"{head}tma_load({bar}, bytes={op.size})"
     if op.kind == "note":
         return head + op.text
-    return f"{head}{_other(op)}{'' if op.kind in _FREE else ' END' if e.end else ' BEGIN'}"
-
-
-def _german(e: Event) -> str:
-    op, (role, cta) = e.op, e.who
-    head = f"{_NAMES[role][0]} (CTA {cta}){_k(op, ' Durchlauf {}')}: "
-    if op.kind == "wait":
-        whose = f" von CTA {op.owner}" if peer(e) else ""
-        return f"{head}{'weiter nach' if e.end else 'blockiert an'} {op.bar}[{op.stage}]{whose} Parität {op.parity}"
-    if op.kind == "arrive":
-        return f"{head}signalisiert {op.bar}[{op.stage}]{f' Bytes={op.size}' if op.size else ''}{f' Maske={mask(op):#x}' if remote(e) else ''}"
-    if op.kind == "copy":
-        return f"{head}kopiert nach {op.bar}[{op.stage}] Bytes={op.size}"
-    if op.kind == "note":
-        return f"{head}beendet"
-    return f"{head}{'' if op.kind in _FREE else 'weiter nach ' if e.end else 'blockiert an '}{_other(op)}"
-
-
-def _chinese(e: Event) -> str:
-    op, (role, cta) = e.op, e.who
-    head = f"【CTA {cta} {_NAMES[role][1]}】{_k(op, '第{}次迭代，')}"
-    if op.kind == "wait":
-        whose = f"（CTA {op.owner}）" if peer(e) else ""
-        return f"{head}{'已通过' if e.end else '正在等待'} {op.bar}[{op.stage}]{whose}，相位 {op.parity}"
-    if op.kind == "arrive":
-        return f"{head}到达 {op.bar}[{op.stage}]{f'，字节数 {op.size}' if op.size else ''}{f'，掩码 {mask(op):#x}' if remote(e) else ''}"
-    if op.kind == "copy":
-        return f"{head}拷贝到 {op.bar}[{op.stage}]，字节数 {op.size}"
-    if op.kind == "note":
-        return f"{head}退出"
-    return f"{head}{'' if op.kind in _FREE else '已通过 ' if e.end else '正在等待 '}{_other(op)}"
-
-
-def _greek(e: Event) -> str:
-    op, (role, cta) = e.op, e.who
-    head = f"cta={cta} {_NAMES[role][2]}:{_k(op, ' i={}')} "
-    if op.kind == "wait":
-        whose = f" @cta{op.owner}" if peer(e) else ""
-        return f"{head}{'leave' if e.end else 'enter'} wait {op.bar}[{op.stage}]{whose} phase={op.parity}"
-    if op.kind == "arrive":
-        return f"{head}signal {op.bar}[{op.stage}]{f' tx={op.size}' if op.size else ''}{f' mask={mask(op):#x}' if remote(e) else ''}"
-    if op.kind == "copy":
-        return f"{head}copy {op.bar}[{op.stage}] bytes={op.size}"
-    if op.kind == "note":
-        return f"{head}exit"
-    return f"{head}{'' if op.kind in _FREE else 'leave ' if e.end else 'enter '}{_other(op)}"
+    return f"{head}{_other(op)}{'' if op.kind in FREE else ' END' if e.end else ' BEGIN'}"
 
 
 def _tabs(e: Event) -> str:
@@ -185,16 +100,16 @@ def _tabs(e: Event) -> str:
         cells = ["EXIT", "", "", "", ""]
     else:
         call = _other(op).replace("()", "")
-        cells = [call + ("" if op.kind in _FREE else " LEAVE" if e.end else " ENTER"), "", "", "", ""]
+        cells = [call + ("" if op.kind in FREE else " LEAVE" if e.end else " ENTER"), "", "", "", ""]
     return "\t".join([str(cta), role, "" if op.k is None else str(op.k), *cells])
 
 
 def _hexes(e: Event) -> str:
     op, (role, cta) = e.op, e.who
-    head = f"(block {cta}, warp {WARPS[role]}){_k(op, ' it {}')}: "
+    head = f"(block {cta}, warp {WARPS[role]}){step(op, ' it {}')}: "
 
     def at(owner: int) -> str:
-        return f"0x{owner << 24 | address(op) & 0xFFFF:08x}"
+        return f"0x{in_cluster(op, owner):08x}"
 
     if op.kind == "wait":
         return f"{head}mbarrier.try_wait.parity [{at(op.owner)}], {op.parity} {'done' if e.end else 'begin'}"
@@ -205,24 +120,55 @@ def _hexes(e: Event) -> str:
         return f"{head}cp.async.bulk.tensor [{at(op.to[0])}], {op.size} bytes"
     if op.kind == "note":
         return head + op.text
-    return f"{head}{_other(op)}{'' if op.kind in _FREE else ' done' if e.end else ' begin'}"
+    return f"{head}{_other(op)}{'' if op.kind in FREE else ' done' if e.end else ' begin'}"
 
 
-def _named(which: int) -> Callable[[Who], str]:
-    return lambda who: _NAMES[who[0]][which]
+def _roles(which: int) -> dict[str, str]:
+    return {role: names[which] for role, names in _NAMES.items()}
 
 
 SAID = {
-    "bars": Wording(_bars),
-    "chat": Wording(_chat),
+    "bars": Prose(
+        "{cta}/{role}{k} | ", " kb={}", call=_other,
+        waits=(
+            "{bar}{whose} | try_wait parity={p} | pending", "{bar}{whose} | try_wait parity={p} | acquired",
+        ),
+        whose=" of cta {o}",
+        arrives="{bar} | arrive{tx}{reach}", reach=" cta_mask={m:#x}", tx=" expect_tx={n}",
+        copies="{bar} | tma copy bytes={n}", blocks=("{call} | pending", "{call} | acquired"),
+    ).wording(),
+    "chat": Prose(
+        "{role} (CTA {cta}){k}: ", ", k block {}", call=_other,
+        waits=("now waiting for {bar}{whose}, phase {p}", "got through {bar}{whose}, phase {p}"),
+        whose=" of CTA {o}",
+        arrives="will arrive on {bar}{reach}{tx}", reach=" of CTA {l}", between=" and ",
+        tx=", expecting {n} bytes", copies="copying {n} bytes, completes on {bar}",
+        blocks=("now waiting for {call}", "got through {call}"),
+    ).wording(),
     "json-camel": Wording(_camel),
     "cutlass": Wording(_cutlass),
-    "german-third": Wording(_german, _named(0)),
-    "chinese-third": Wording(_chinese, _named(1)),
-    "greek-roles": Wording(_greek, _named(2)),
+    "german-third": Prose(
+        "{role} (CTA {cta}){k}: ", " Durchlauf {}", call=_other, roles=_roles(0),
+        waits=("blockiert an {bar}{whose} Parität {p}", "weiter nach {bar}{whose} Parität {p}"),
+        whose=" von CTA {o}",
+        arrives="signalisiert {bar}{tx}{reach}", reach=" Maske={m:#x}", tx=" Bytes={n}",
+        copies="kopiert nach {bar} Bytes={n}", note="beendet", blocks=("blockiert an {call}", "weiter nach {call}"),
+    ).wording(),
+    "chinese-third": Prose(
+        "【CTA {cta} {role}】{k}", "第{}次迭代，", call=_other, roles=_roles(1),
+        waits=("正在等待 {bar}{whose}，相位 {p}", "已通过 {bar}{whose}，相位 {p}"), whose="（CTA {o}）",
+        arrives="到达 {bar}{tx}{reach}", reach="，掩码 {m:#x}", tx="，字节数 {n}", copies="拷贝到 {bar}，字节数 {n}",
+        note="退出", blocks=("正在等待 {call}", "已通过 {call}"),
+    ).wording(),
+    "greek-roles": Prose(
+        "cta={cta} {role}:{k} ", " i={}", call=_other, roles=_roles(2),
+        waits=("enter wait {bar}{whose} phase={p}", "leave wait {bar}{whose} phase={p}"), whose=" @cta{o}",
+        arrives="signal {bar}{tx}{reach}", reach=" mask={m:#x}", tx=" tx={n}", copies="copy {bar} bytes={n}",
+        note="exit", blocks=("enter {call}", "leave {call}"),
+    ).wording(),
     "tabs": Wording(_tabs, head="cta\trole\tk\tevent\tbarrier\tphase\tbytes\tmask"),
-    "hex-ptx": Wording(_hexes, lambda who: f"warp {WARPS[who[0]]}"),
-}
+    "hex-ptx": Wording(_hexes, warp_name),
+}  # fmt: skip
 
 
 def gdb_disassembly(kernel: object, run: Run) -> str:

@@ -61,6 +61,16 @@ def remote(event: Event) -> bool:
     return event.op.to != (event.who[1],)
 
 
+def in_cluster(op: Op, cta: int) -> int:
+    """The address of a CTA's copy of a barrier in the cluster's shared memory, as mapa returns it."""
+    return cta << 24 | address(op) & 0xFFFF
+
+
+def step(op: Op, text: str) -> str:
+    """The iteration in a template; nothing where there is none."""
+    return "" if op.k is None else text.format(op.k)
+
+
 Say = Callable[[Event], str | None]
 
 
@@ -75,7 +85,8 @@ class Wording:
     head: str = ""
 
 
-def _warp(who: Who) -> str:
+def warp_name(who: Who) -> str:
+    """A role where a log prints its first warp."""
     return f"warp {WARPS[who[0]]}"
 
 
@@ -383,10 +394,10 @@ def _csv(e: Event) -> str:
 
 FIRST: dict[str, Wording] = {
     "json-flat": Wording(_json_flat),
-    "json-address": Wording(_json_address, _warp, _hex),
+    "json-address": Wording(_json_address, warp_name, _hex),
     "german": Wording(_german, lambda who: GERMAN[who[0]]),
     "chinese": Wording(_chinese, lambda who: CHINESE[who[0]]),
-    "calls": Wording(_calls, _warp, _hex),
+    "calls": Wording(_calls, warp_name, _hex),
     "peer-dot": Wording(_peer_dot, shows=("phase", "bytes", "stage")),
     "peer-paren": Wording(_peer_paren),
     "logfmt": Wording(_logfmt),
@@ -644,7 +655,7 @@ def _table(e: Event) -> str:
 
 
 HELD: dict[str, Wording] = {
-    "json-nested": Wording(_json_nested, _warp),
+    "json-nested": Wording(_json_nested, warp_name),
     "german-fields": Wording(_german_fields, lambda who: GERMAN[who[0]]),
     "chinese-fields": Wording(_chinese_fields, lambda who: CHINESE[who[0]]),
     "ptx": Wording(_ptx, lambda who: f"thread {32 * WARPS[who[0]]}", _hex),

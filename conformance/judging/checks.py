@@ -70,7 +70,7 @@ def races(log: RunLog, findings: Sequence[Finding], checked: bool) -> CheckOutco
 
 
 def schedules(log: RunLog, findings: Sequence[Finding]) -> CheckOutcome:
-    """Whether several schedules ran, and their outputs agree; or one, which is certified for all."""
+    """Whether several schedules ran, and their outputs agree; or the runs are certified for all."""
     ended = [run for run in log.runs if not run.ended_by]
     details: dict[str, Any] = {"run": len(ended), "planned": log.planned, "skipped": log.skipped_runs}
     outcome = CheckOutcome("schedules", True, "passed", details=details)

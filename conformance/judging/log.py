@@ -86,7 +86,7 @@ class RunLog:
         self.planned = 0
         self.skipped_runs = 0
         self.interrupted = False
-        self.certified = False  # the certificate of the first run made other schedules unnecessary
+        self.certified = False  # the certificates of its runs made other schedules unnecessary
 
     def note(self, schedule: Schedule, done: ChildResult[JudgedRun]) -> None:
         """Counts in what a run's process returned."""

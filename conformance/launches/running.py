@@ -40,9 +40,12 @@ def execute(
     TileproofError where a module does not hold an entry, or a launch does not fit it.
     """
     run = _execute(launch, modules, how, schedule, instead)
-    refused = {n: [f for f in r.errors if f.code == BESIDE] for n, r in run.results.items()}
-    strict = any(how(n, launch.launches[n]).get("strict") for n, found in refused.items() if found)
-    if strict or not any(refused.values()):
+    refused = {
+        number: tuple(replace(f, severity="warning") for f in result.errors if f.code == BESIDE)
+        for number, result in run.results.items()
+    }
+    refused = {number: found for number, found in refused.items() if found}
+    if not refused or any(how(number, launch.launches[number]).get("strict") for number in refused):
         return run
 
     def alone(number: int, step: KernelLaunch) -> dict[str, Any]:
@@ -50,12 +53,10 @@ def execute(
         return {**words, "schedule": replace(words.get("schedule") or Schedule(), alone=True)}
 
     run = _execute(launch, modules, alone, schedule, instead)
-    for number, found in refused.items():
-        if found and number in run.results:
-            warnings = tuple(replace(f, severity="warning") for f in found)
-            run.results[number] = replace(
-                run.results[number], findings=(*run.results[number].findings, *warnings)
-            )
+    for number, warnings in refused.items():
+        if number in run.results:
+            result = run.results[number]
+            run.results[number] = replace(result, findings=(*result.findings, *warnings))
     return run
 
 

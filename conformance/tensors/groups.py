@@ -14,7 +14,7 @@ from tileproof.conformance.diagnose.partial import SCORE, WrongSums
 from tileproof.conformance.observe.tiles import Chain, StageTile
 from tileproof.conformance.tensors.hypotheses import explained, ranked_hypotheses
 from tileproof.conformance.tensors.named import NamedDump
-from tileproof.conformance.tensors.parts import PartialChain, tiles_of
+from tileproof.conformance.tensors.parts import PartialChain, meet, tiles_of
 from tileproof.reference.evaluate import Shared
 from tileproof.spec.machine.finding import Finding
 from tileproof.spec.machine.run_result import Output, RunResult
@@ -66,13 +66,7 @@ class GroupComparer:
 
     def holds(self, group: int) -> bool:
         """Whether a part of the dump belongs to the group."""
-        return any(
-            all(
-                max(own.start, held.start) < min(own.stop, held.stop)
-                for own, held in zip(self._index(part.form, group), part.index, strict=True)
-            )
-            for part in self.dump.parts
-        )
+        return any(meet(self._index(part.form, group), part.index) for part in self.dump.parts)
 
     def _index(self, form: TensorForm, group: int) -> tuple[slice, ...]:
         return self.dump.forms.group_index(form, self.dump.inputs, group)

@@ -87,28 +87,8 @@ def named(
     axes = _layout(forms, layout or rules.layout)
     names = dict(rules.names)
     given = {name: tensor for name, tensor in tensors.items() if name not in ignore}
-    named_parts: dict[str, str] = {}  # entries of the dump that are parts, and what they are called here
-    for name, theirs in (mapping or {}).items():
-        own, index = split_name(name)
-        if own not in names or (index is not None and theirs not in given):
-            raise TileproofError(
-                "no tensor of the problem has this name"
-                if own not in names
-                else "the dump has no such tensor",
-                where="--map",
-                expected=", ".join(names if own not in names else given),
-                found=name if own not in names else theirs,
-            )
-        if index is None:
-            names[name] = theirs
-        else:
-            named_parts[theirs] = name
-    by_theirs = {theirs: name for name, theirs in names.items()}
-    for name in given:
-        theirs, index = split_name(name)
-        if index is not None and theirs in by_theirs:
-            named_parts.setdefault(name, f"{by_theirs[theirs]}[{index}]")
-    parts = {called: given.pop(name) for name, called in named_parts.items()}
+    called_here = _add_mapping(names, given, mapping or {})
+    parts = {called: given.pop(name) for name, called in called_here.items()}
     numbers = _scalars(forms, given, {**rules.scalars, **(scalars or {})}, names)
     found = {form.name: given.pop(names[form.name]) for form in forms.forms if names[form.name] in given}
     known = {names.get(name, name) for name in (*forms.scalars, *forms.optional_scalars)}
@@ -154,6 +134,36 @@ def named(
                 expected=f"[{', '.join(form.axes)}] = {lengths}", found=str(list(tensor.shape)),
             )  # fmt: skip
     return NamedDump(forms, inputs, held, _parts(problem, forms, parts, {**whole_sizes, **sizes}, held))
+
+
+def _add_mapping(
+    names: dict[str, str], given: Mapping[str, Array], mapping: Mapping[str, str]
+) -> dict[str, str]:
+    """Add `mapping` to `names`; the entries of the dump that are parts, and what they are called here.
+    TileproofError for a name that the problem or the dump does not have.
+    """
+    parts: dict[str, str] = {}
+    for name, theirs in mapping.items():
+        own, index = split_name(name)
+        if own not in names or (index is not None and theirs not in given):
+            raise TileproofError(
+                "no tensor of the problem has this name"
+                if own not in names
+                else "the dump has no such tensor",
+                where="--map",
+                expected=", ".join(names if own not in names else given),
+                found=name if own not in names else theirs,
+            )
+        if index is None:
+            names[name] = theirs
+        else:
+            parts[theirs] = name
+    by_theirs = {theirs: name for name, theirs in names.items()}
+    for name in given:
+        theirs, index = split_name(name)
+        if index is not None and theirs in by_theirs:
+            parts.setdefault(name, f"{by_theirs[theirs]}[{index}]")
+    return parts
 
 
 def _parts(

@@ -35,10 +35,12 @@ class TensorPart:
 
     def overlaps(self, other: TensorPart) -> bool:
         """Whether both hold an element of the same tensor."""
-        return self.form == other.form and all(
-            max(own.start, its.start) < min(own.stop, its.stop)
-            for own, its in zip(self.index, other.index, strict=True)
-        )
+        return self.form == other.form and meet(self.index, other.index)
+
+
+def meet(first: Index, second: Index) -> bool:
+    """Whether two places have an element in common."""
+    return all(max(a.start, b.start) < min(a.stop, b.stop) for a, b in zip(first, second, strict=True))
 
 
 def split_name(name: str) -> tuple[str, str | None]:

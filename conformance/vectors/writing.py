@@ -38,13 +38,27 @@ class F64Stage:
     value: F64
     bound: F64
     narrow: F64 | None
-    first: tuple[int, ...]
+    first: tuple[int, ...] = ()
+
+    @staticmethod
+    def unknown(form: TensorForm, shape: list[int]) -> F64Stage:
+        """A stage of which nothing is known yet: zeros that are not judged."""
+        bound = np.full(shape, np.nan)
+        return F64Stage(np.zeros(shape), bound, bound.copy() if len(form.dtypes) > 1 else None)
+
+    def cut(self, order: list[int], side: int | None) -> F64Stage:
+        """The arrays with their axes in another order, and of each axis `side` elements in its middle."""
+        shape = [self.value.shape[axis] for axis in order]
+        first = tuple(max(size - (side or size), 0) // 2 for size in shape)
+        at = tuple(slice(start, start + (side or size)) for start, size in zip(first, shape, strict=True))
+        narrow = None if self.narrow is None else self.narrow.transpose(order)[at]
+        return F64Stage(self.value.transpose(order)[at], self.bound.transpose(order)[at], narrow, first)
 
 
 def write(
     folder: Path,
     wanted: Iterable[tuple[str, VectorCase]],
-    progress: Callable[[str], None] = lambda line: None,
+    progress: Progress = lambda line: None,
 ) -> int:
     """Write the cases, the schema and the readers into a new folder; returns the bytes. TileproofError if the
     folder exists.
@@ -114,9 +128,7 @@ def expected(problem: ProblemType, forms: TensorForms, inputs: Any, side: int | 
     """
     sizes, own_axes = forms.sizes(inputs), forms.layouts.get(forms.conventions[0].layout, {})
     wanted = [form for form in forms.forms if form.role != "input" and K_BLOCKS not in form.axes]
-    values = {form.name: np.zeros([sizes[axis] for axis in form.axes]) for form in wanted}
-    bounds = {name: np.full(value.shape, np.nan) for name, value in values.items()}
-    narrow = {form.name: bounds[form.name].copy() for form in wanted if len(form.dtypes) > 1}
+    made = {form.name: F64Stage.unknown(form, [sizes[axis] for axis in form.axes]) for form in wanted}
     block, shape = forms.cut(inputs)
     tiling = Tiling(block, 1, shape)
     for group in range(forms.groups(inputs)):
@@ -124,60 +136,44 @@ def expected(problem: ProblemType, forms: TensorForms, inputs: Any, side: int | 
         chain = Evaluation(problem, alone, tiling, BOUND)
         for form in wanted:
             if problem.stages[form.stage].output != form.axes:
-                _add_group(chain, form, forms.group_index(form, inputs, group), values, bounds, narrow)
+                _add_group(chain, form, forms.group_index(form, inputs, group), made[form.name])
     for form in wanted:
         if problem.stages[form.stage].output == form.axes:
-            _add_rows(problem, inputs, tiling, form, values, bounds, narrow)
-    made = {}
-    for form in wanted:
+            _add_rows(problem, inputs, tiling, form, made[form.name])
         axes = own_axes.get(form.name, form.axes)
-        order = [form.axes.index(axis) for axis in axes]
-        shape_of = [sizes[axis] for axis in axes]
-        first = tuple(max(size - (side or size), 0) // 2 for size in shape_of)
-        at = tuple(slice(start, start + (side or size)) for start, size in zip(first, shape_of, strict=True))
-        value, bound = (found[form.name].transpose(order)[at] for found in (values, bounds))
-        wide = narrow[form.name].transpose(order)[at] if form.name in narrow else None
-        made[form.name] = F64Stage(value, bound, wide, first)
+        made[form.name] = made[form.name].cut([form.axes.index(axis) for axis in axes], side)
     return made
 
 
-Arrays = dict[str, F64]
-
-
-def _add_group(
-    chain: Evaluation, form: TensorForm, at: tuple[slice, ...], values: Arrays, bounds: Arrays, narrow: Arrays
-) -> None:
-    """A stage over one group, at its place."""
+def _add_group(chain: Evaluation, form: TensorForm, at: tuple[slice, ...], stage: F64Stage) -> None:
+    """Write a stage over one group to its place."""
     place = chain.problem.place(chain.inputs, chain.tiling, TileCoord(0, None, None), form.axes)
     local = [part if isinstance(part, slice) else slice(part, part + 1) for part in place]
     index = tuple(
         slice(own.start + part.start, own.start + part.stop) for own, part in zip(at, local, strict=True)
     )
     kept = chain.whole(form.stage, 0)
-    shape = values[form.name][index].shape
+    shape = stage.value[index].shape
     value = kept.value.value
-    values[form.name][index] = value.reshape(shape)
-    bounds[form.name][index] = kept.value.errors.reshape(shape)
-    if form.name in narrow and kept.copy is not None:
+    stage.value[index] = value.reshape(shape)
+    stage.bound[index] = kept.value.errors.reshape(shape)
+    if stage.narrow is not None and kept.copy is not None:
         with np.errstate(invalid="ignore"):
             off = np.abs(kept.copy.value - value) + kept.copy.errors
-        narrow[form.name][index] = np.where(np.isnan(off), np.inf, off).reshape(shape)
+        stage.narrow[index] = np.where(np.isnan(off), np.inf, off).reshape(shape)
 
 
-def _add_rows(
-    problem: ProblemType, inputs: Any, tiling: Tiling, form: TensorForm, values: Arrays, bounds: Arrays,
-    narrow: Arrays,
-) -> None:  # fmt: skip
-    """An output to whose rows tiles of all groups are added; the other rows are 0."""
+def _add_rows(problem: ProblemType, inputs: Any, tiling: Tiling, form: TensorForm, stage: F64Stage) -> None:
+    """Write an output to whose rows tiles of all groups are added; the other rows are 0."""
     known = outputs_of(inputs, form.stage, problem=problem, tiling=tiling)
     assert known.rows is not None
-    values[form.name][known.rows] = known.value
-    bounds[form.name][:] = 0.0
-    bounds[form.name][known.rows] = known.error
-    if form.name in narrow:
-        value, bound = values[form.name], bounds[form.name]
-        off = numerics.U_BF16 * (np.abs(value) + bound) + numerics.BF16_TINY
-        narrow[form.name][:] = np.where((value == 0) & (bound == 0), 0.0, bound + off)
+    stage.value[known.rows] = known.value
+    stage.bound[:] = 0.0
+    stage.bound[known.rows] = known.error
+    if stage.narrow is not None:
+        off = numerics.U_BF16 * (np.abs(stage.value) + stage.bound) + numerics.BF16_TINY
+        zero = (stage.value == 0) & (stage.bound == 0)
+        stage.narrow[:] = np.where(zero, 0.0, stage.bound + off)
 
 
 def _up(bound: F64) -> npt.NDArray[np.float32]:

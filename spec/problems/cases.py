@@ -13,6 +13,9 @@ from tileproof.spec.plan import KernelPlan
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
 
+# The largest of "wide" integers: sums of 256 products are exact in f32, most with all of its bits in use.
+WIDEST = 255
+
 
 class AnyCase(Protocol):
     """A case of any problem type. Cases are hashable; equal cases give equal arrays."""

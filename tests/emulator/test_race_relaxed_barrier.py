@@ -57,12 +57,16 @@ def handed(
     write: str = WRITE,
     strict: bool = False,
 ) -> RunResult:
-    memory = Memory()
-    data = memory.buffer(np.zeros(4, np.uint32))
     body = BODY.replace("USE", use).replace("BARRIER", barrier).replace("ARRIVE", arrive)
+    return pair(body.replace("WRITE", write), schedule, strict)
+
+
+def pair(body: str, schedule: Schedule, strict: bool = False) -> RunResult:
+    """A cluster of two CTAs of two warps."""
+    memory = Memory()
     return run(
-        body.replace("WRITE", write),
-        [data],
+        body,
+        [memory.buffer(np.zeros(4, np.uint32))],
         memory=memory,
         threads=64,
         cluster=2,
@@ -144,15 +148,7 @@ RELAXED = "barrier.cluster.arrive.relaxed;\nbarrier.cluster.wait;"
     ids=["relaxed", "twice", "release", "none", "no wait"],
 )
 def test_threads_of_one_cta(schedule: Schedule, meet: str, code: str | None) -> None:
-    result = run(
-        OWN.replace("MEET", meet),
-        threads=64,
-        cluster=2,
-        grid=2,
-        races=True,
-        shared_bytes=4096,
-        schedule=schedule,
-    )
+    result = pair(OWN.replace("MEET", meet), schedule)
     found = {f.code: f.severity for f in result.findings}
     assert not code or found[code] == ("warning" if code == "race-relaxed-barrier" else "error")
     # A read before the write is of what nobody wrote.
@@ -164,14 +160,6 @@ def test_a_word_of_another_cta_needs_the_release(schedule: Schedule) -> None:
     read = (
         "mov.u32 %r9, 1024;\nmapa.shared::cluster.u32 %r1, %r9, 1;\n@!%p0 ld.shared::cluster.u32 %r2, [%r1];"
     )
-    result = run(
-        OWN.replace("MEET", RELAXED).replace("@!%p0 ld.shared.u32 %r2, [1024];", read)
-        + "barrier.cluster.arrive;\nbarrier.cluster.wait;",
-        threads=64,
-        cluster=2,
-        grid=2,
-        races=True,
-        shared_bytes=4096,
-        schedule=schedule,
-    )
+    body = OWN.replace("MEET", RELAXED).replace("@!%p0 ld.shared.u32 %r2, [1024];", read)
+    result = pair(f"{body}barrier.cluster.arrive;\nbarrier.cluster.wait;", schedule)
     assert "race-unordered" in {f.code for f in result.errors}

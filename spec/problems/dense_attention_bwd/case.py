@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.problems.cases import WIDEST
 from tileproof.spec.problems.dense_attention_bwd.forward import with_forward
 from tileproof.spec.problems.dense_attention_bwd.inputs import (
     DTYPES,
@@ -26,10 +27,7 @@ VALUES: tuple[Values, ...] = get_args(Values)
 # more. Low logits share a column that makes every logit about `LOW`, so that e^-lse is beyond f32's range.
 SCALES = {"normal": 1.0, "large": 8.0, "tiny": 2.0**-12, "low": 1.0}
 LOW = -120.0
-WIDEST = 255  # of "wide": sums of 256 products are exact in f32, most of them with all of its bits in use
-WIDE_SCALE = 2.0**-15  # makes such sums logits of ordinary size
-
-
+WIDE_SCALE = 2.0**-15  # makes sums of wide integers logits of ordinary size
 # Of sizes: a sequence of a model, with a tail; tile counts above 64, offsets above 16 bits.
 PRODUCTION = 2**13 + 1
 

@@ -13,7 +13,7 @@ from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.lazy import MAX_BYTES, lazy_zeros
 from tileproof.spec.numerics import F32_MAX
 from tileproof.spec.plan import KernelPlan
-from tileproof.spec.problems.cases import AnyCase, EdgeCase, Spread
+from tileproof.spec.problems.cases import WIDEST, AnyCase, EdgeCase, Spread
 from tileproof.spec.problems.gemm.inputs import Inputs, validate
 
 Values = Literal["zeros", "coordinates", "integers", "wide", "normal", "tiny"]
@@ -21,7 +21,6 @@ VALUES: tuple[Values, ...] = get_args(Values)
 K_TILE = 64
 MAX_ELEMENTS = 2**26  # of a matrix: what a machine of ordinary size draws and multiplies
 SCALARS = (1.0, 0.0, -1.0, 0.7, 1.3)
-WIDEST = 255  # of "wide": 256 products have an exact sum in f32, most of them with all of its bits in use
 FAR_ELEMENTS = 2**32  # of an operand and of D in a larger problem: places beyond 32 bits, in elements too
 
 

@@ -123,8 +123,8 @@ def validate(
         if array is None and name == "topk_length":
             continue
         _check_array(name, array, shape, dtype)
-    _check_finite(inputs, poisoned_rows, owned)
     rows = selected_rows(inputs)
+    _check_finite(inputs, rows, poisoned_rows, owned)
     require_logits(inputs.q, inputs.kv[rows], inputs.problem.sm_scale, _logits(inputs))
 
 
@@ -203,12 +203,15 @@ def _check_array(name: str, array: Any, shape: tuple[int, ...], dtype: np.dtype[
         )
 
 
-def _check_finite(inputs: Inputs, poisoned_rows: bool, owned: Array | None) -> None:
+def _check_finite(
+    inputs: Inputs, selected: npt.NDArray[np.int64], poisoned_rows: bool, owned: Array | None
+) -> None:
+    """Of large or poisoned kv the `selected` rows alone are read."""
     mask = key_mask(inputs)
     for name in ("q", "kv", "o", "dO", "lse"):
         array = getattr(inputs, name)
         some = name == "kv" and (poisoned_rows or array.nbytes >= LAZY_BYTES)
-        rows = selected_rows(inputs) if some else None
+        rows = selected if some else None
         values = (array if rows is None else array[rows]).astype(np.float32)
         bad = ~np.isfinite(values)
         if name == "lse":

@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args
 import ml_dtypes
 import numpy as np
 import numpy.typing as npt
+from tileproof.spec.problems.cases import WIDEST
 from tileproof.spec.problems.sparse_mla_bwd import coordinates
 from tileproof.spec.problems.sparse_mla_bwd.inputs import Problem
 
@@ -38,7 +39,7 @@ INTEGER_LSE = ("exact", "wide exact")
 PRODUCTION_SCALES = ((0.1 * math.log(40) + 1) ** 2 / math.sqrt(192), 1 / math.sqrt(128))
 # Added to the lse of a head: S becomes so much smaller or larger, down to zero and near the largest f32.
 LSE_STEPS = (0.0, 60.0, -60.0, 120.0, -100.0, 140.0, 160.0)
-_INTEGERS = {"integers": 3, "wide": 255}
+_INTEGERS = {"integers": 3, "wide": WIDEST}
 
 
 def draw(

@@ -7,6 +7,7 @@ block and a thread; `full[1].wait(0)` is `wait(full[1], 0)`; `no longer waits` e
 from __future__ import annotations
 
 import re
+from functools import partial
 
 from tileproof.conformance.beside.logs.hangs.languages import told_in_chinese
 from tileproof.conformance.beside.logs.hangs.words import FIELDS, NOISE, PREPOSITIONS, VERBS
@@ -61,13 +62,15 @@ _NO_LONGER = re.compile(
 def actors(text: str) -> str:
     """The line with the CTA and the role at its beginning as fields."""
     text = _SHORT.sub(_short, text)
-    text = _RANKED.sub(r"\g<head>cta=\g<cta> role=\g<role> : ", text)
-    text = _RANKED_BACK.sub(r"\g<head>cta=\g<cta> role=\g<role> : ", text)
-    text = _SLASHED.sub(r"\g<head>cta=\g<cta> role=\g<role> : ", text)
-    text = _WITHIN.sub(_within, text)
-    text = _BESIDE.sub(_beside, text)
-    text = _BEFORE_CTA.sub(_before_cta, text)
-    text = _BESIDE_WIDE.sub(_beside_wide, text)
+    for pattern in (_RANKED, _RANKED_BACK, _SLASHED):
+        text = pattern.sub(r"\g<head>cta=\g<cta> role=\g<role> : ", text)
+    for pattern, fields in (
+        (_WITHIN, r"\g<open>\g<cta> role=\g<role> "),
+        (_BESIDE, r"\g<cta> role=\g<role> : "),
+        (_BEFORE_CTA, r"\g<head>role=\g<role>\g<then>"),
+        (_BESIDE_WIDE, r"\g<cta> role=\g<role> "),
+    ):
+        text = pattern.sub(partial(_role_field, fields), text)
     return _BEFORE_WARP.sub(_before_warp, text)
 
 
@@ -84,11 +87,9 @@ def _short(found: re.Match[str]) -> str:
     return f"{found['head']}cta={found['cta']} {what}={int(found['number'])} "
 
 
-def _beside(found: re.Match[str]) -> str:
-    """A word alone in brackets after the CTA's: its role, unless it is what happens."""
-    if _says(found["role"]):
-        return found[0]
-    return f"{found['cta']} role={found['role']} : "
+def _role_field(fields: str, found: re.Match[str]) -> str:
+    """The word at a role's place as a field, unless it is what happens."""
+    return found[0] if _says(found["role"]) else found.expand(fields)
 
 
 def _says(word: str) -> bool:
@@ -96,24 +97,6 @@ def _says(word: str) -> bool:
     low = word.lower()
     happens = VERBS.get(low, "copy") != "copy" or low in FIELDS or low in NOISE or low in PREPOSITIONS
     return happens or told_in_chinese(word)
-
-
-def _before_cta(found: re.Match[str]) -> str:
-    if _says(found["role"]):
-        return found[0]
-    return f"{found['head']}role={found['role']}{found['then']}"
-
-
-def _within(found: re.Match[str]) -> str:
-    if _says(found["role"]):
-        return found[0]
-    return f"{found['open']}{found['cta']} role={found['role']} "
-
-
-def _beside_wide(found: re.Match[str]) -> str:
-    if _says(found["role"]):
-        return found[0]
-    return f"{found['cta']} role={found['role']} "
 
 
 def _before_warp(found: re.Match[str]) -> str:

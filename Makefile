@@ -21,7 +21,7 @@ PIP_ARGS ?=
 export PYTHONDONTWRITEBYTECODE :=
 VENV     := .venv
 PY       := $(VENV)/bin/python
-FOLDERS  := spec reference kernels emulator conformance tools
+FOLDERS  := spec reference kernels emulator conformance ops tools
 
 # The environment is rebuilt only when the content of these files changes.
 INPUTS   := CMakeLists.txt setup.py pyproject.toml requirements.txt requirements-nodeps.txt constraints.txt

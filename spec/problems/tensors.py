@@ -142,6 +142,11 @@ class TensorForms(ABC):
         return tensor
 
 
+def base_2(lse: Array) -> Array:
+    """A natural lse in float32 to base 2."""
+    return np.asarray((lse / np.float32(LN_2)).astype(np.float32))
+
+
 def narrowed(name: str, tensor: Array, dtype: np.dtype[Any]) -> Array:
     """The tensor in the dtype of the kernel's operands, of which wider values must be values already."""
     if tensor.dtype == dtype:

@@ -17,6 +17,8 @@ ALLOWED = {
     "reference": ("tileproof.spec", "tileproof.reference"),
     "kernels": ("tileproof.spec", "tileproof.kernels"),
     "emulator": ("tileproof.spec.machine", "tileproof.emulator"),
+    # What torch calls: kernels and the driver that runs them. Nothing imports it.
+    "ops": ("tileproof.spec", "tileproof.kernels", "tileproof.conformance.drivers", "tileproof.ops"),
 }
 # Each room of conformance/: what it may import of the project beside itself and the spec. What judges comes
 # first; `beside` holds what stands beside it.

@@ -103,7 +103,7 @@ def test_no_output_of_a_command_lies_at_the_top() -> None:
 
 # ---- class names
 
-FOLDERS = ("spec/", "reference/", "kernels/", "emulator/", "conformance/", "tools/")
+FOLDERS = ("spec/", "reference/", "kernels/", "emulator/", "conformance/", "ops/", "tools/")
 
 # Names that two public classes still have, and what the two are. The list only shrinks.
 SHARED = {
@@ -130,7 +130,7 @@ def test_no_class_name_stands_for_two_things() -> None:
     where: dict[str, list[str]] = defaultdict(list)
     for name in TRACKED:
         if name.endswith(".py") and name.startswith(
-            ("spec/", "reference/", "kernels/", "emulator/", "conformance/", "tools/")
+            ("spec/", "reference/", "kernels/", "emulator/", "conformance/", "ops/", "tools/")
         ):
             for one in classes((ROOT / name).read_text()):
                 if not one.startswith("_"):

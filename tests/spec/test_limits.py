@@ -20,7 +20,7 @@ AGAIN = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 OWN = "spec/machine/limits.py"
-FOLDERS = ("spec", "reference", "kernels", "emulator", "conformance", "tools", "benchmarks")
+FOLDERS = ("spec", "reference", "kernels", "emulator", "conformance", "ops", "tools", "benchmarks")
 CODE = (".py", ".cpp", ".hpp", ".cuh", ".cu")
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from tileproof.spec.machine.pages import wrapped
 
 ROOT = Path(__file__).resolve().parents[2]
-HALLS = ("spec", "reference", "kernels", "emulator", "conformance", "tools")
+HALLS = ("spec", "reference", "kernels", "emulator", "conformance", "ops", "tools")
 # Folders whose pages are written by hand, because they are read in a certain order.
 BY_HAND = ("reference",)
 

@@ -6,11 +6,18 @@ from collections.abc import Iterator, Mapping
 
 import ml_dtypes
 import numpy as np
-from tileproof.spec.numerics import LN_2
 from tileproof.spec.problems.cases import VectorCase
 from tileproof.spec.problems.sparse_mla_bwd.forward import forward
 from tileproof.spec.problems.sparse_mla_bwd.inputs import B_TOPK, Array, Inputs, Problem, key_mask
-from tileproof.spec.problems.tensors import K_BLOCKS, Convention, TensorForm, TensorForms, check_lse, narrowed
+from tileproof.spec.problems.tensors import (
+    K_BLOCKS,
+    Convention,
+    TensorForm,
+    TensorForms,
+    base_2,
+    check_lse,
+    narrowed,
+)
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
 FLOATS = ("bfloat16", "float32")
@@ -75,7 +82,7 @@ class SparseMlaTensors(TensorForms):
         indices = self.padded(FORMS[5], _int32("indices", tensors["indices"]), None)
         problem = Problem(s_q, s_kv, h_q, d_qk, indices.shape[1], scalars["sm_scale"], d_v)
         lengths = tensors.get("topk_length")
-        lse = tensors["lse"] if lse_base == "2" else (tensors["lse"] / np.float32(LN_2)).astype(np.float32)
+        lse = tensors["lse"] if lse_base == "2" else base_2(tensors["lse"])
         q, kv, o, dO = (narrowed(name, tensors[name], BF16) for name in ("q", "kv", "o", "dO"))
         made = Inputs(
             problem,

@@ -1,0 +1,157 @@
+"""The operators of `torch.library`: `tileproof::sparse_mla_forward` and `tileproof::sparse_mla_backward`.
+
+Tensors are in the flat form: `q [s_q, h_q, d_qk]`, `kv [s_kv, d_qk]`, indices of rows of kv. Each has an
+implementation for fake tensors; the gradient of the forward is the backward. lse has no gradient.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from tileproof.ops import backends, reference
+from tileproof.ops.checks import (
+    check_choice,
+    check_dkv_dtype,
+    check_scale,
+    check_tensors,
+    check_width,
+)
+from tileproof.spec.machine.errors import TileproofError
+from torch import Tensor
+
+LSE_BASES = ("e", "2")
+
+
+def _check_forward(q: Any, kv: Any, indices: Any, topk_length: Any, sink: Any, d_v: int) -> None:
+    given = {"q": q, "kv": kv, "indices": indices, "topk_length": topk_length, "sink": sink}
+    _flat(*check_tensors(given))
+    check_width(d_v, q.shape[-1], "d_v")
+
+
+def _flat(batched: bool, sizes: dict[str, int]) -> None:
+    if batched:
+        raise TileproofError(
+            "the operator takes tensors without a batch axis", where="q", expected="[s_q, h_q, d_qk]",
+            found=f"{sizes['b']} batches", do="call tileproof.ops.sparse_mla_backward",
+        )  # fmt: skip
+
+
+@torch.library.custom_op("tileproof::sparse_mla_forward", mutates_args=())
+def sparse_mla_forward(
+    q: Tensor,
+    kv: Tensor,
+    indices: Tensor,
+    topk_length: Tensor | None,
+    sink: Tensor | None,
+    sm_scale: float,
+    d_v: int,
+    lse_base: str,
+    backend: str,
+) -> tuple[Tensor, Tensor]:
+    """o and lse; `backend` is that of the gradient, the forward is the reference's."""
+    _check_forward(q, kv, indices, topk_length, sink, d_v)
+    check_choice("lse_base", lse_base, LSE_BASES)
+    check_choice("backend", backend, tuple(backends.BACKENDS))
+    scale = check_scale(sm_scale, q.shape[-1])
+    return reference.forward(q, kv, indices, topk_length, sink, scale, d_v, lse_base)
+
+
+@sparse_mla_forward.register_fake
+def _(
+    q: Tensor,
+    kv: Tensor,
+    indices: Tensor,
+    topk_length: Tensor | None,
+    sink: Tensor | None,
+    sm_scale: float,
+    d_v: int,
+    lse_base: str,
+    backend: str,
+) -> tuple[Tensor, Tensor]:
+    _check_forward(q, kv, indices, topk_length, sink, d_v)
+    statistics = torch.float64 if q.dtype == torch.float64 else torch.float32
+    return q.new_empty((*q.shape[:2], d_v)), q.new_empty(q.shape[:2], dtype=statistics)
+
+
+@torch.library.custom_op("tileproof::sparse_mla_backward", mutates_args=())
+def sparse_mla_backward(
+    q: Tensor,
+    kv: Tensor,
+    o: Tensor,
+    dO: Tensor,
+    lse: Tensor,
+    indices: Tensor,
+    topk_length: Tensor | None,
+    sink: Tensor | None,
+    sm_scale: float,
+    lse_base: str,
+    deterministic: bool,
+    dkv_dtype: torch.dtype,
+    backend: str,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """dq, dkv, and d_sink, which has no elements where there is no sink."""
+    given = {"q": q, "kv": kv, "o": o, "dO": dO, "lse": lse, "indices": indices}
+    batched, sizes = check_tensors({**given, "topk_length": topk_length, "sink": sink})
+    _flat(batched, sizes)
+    check_choice("lse_base", lse_base, LSE_BASES)
+    check_dkv_dtype(dkv_dtype, q)
+    backends.check_backend(backend, q, sizes, deterministic)
+    scale = check_scale(sm_scale, q.shape[-1])
+    return backends.backward(
+        backend, q, kv, o, dO, lse, indices, topk_length, sink, scale, lse_base, dkv_dtype
+    )
+
+
+@sparse_mla_backward.register_fake
+def _(
+    q: Tensor,
+    kv: Tensor,
+    o: Tensor,
+    dO: Tensor,
+    lse: Tensor,
+    indices: Tensor,
+    topk_length: Tensor | None,
+    sink: Tensor | None,
+    sm_scale: float,
+    lse_base: str,
+    deterministic: bool,
+    dkv_dtype: torch.dtype,
+    backend: str,
+) -> tuple[Tensor, Tensor, Tensor]:
+    given = {"q": q, "kv": kv, "o": o, "dO": dO, "lse": lse, "indices": indices}
+    _flat(*check_tensors({**given, "topk_length": topk_length, "sink": sink}))
+    return (
+        q.new_empty(q.shape),
+        kv.new_empty(kv.shape, dtype=dkv_dtype),
+        lse.new_empty(0 if sink is None else sink.shape[0]),
+    )
+
+
+def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    q, kv, indices, topk_length, sink, ctx.sm_scale, _, ctx.lse_base, ctx.backend = inputs
+    ctx.mark_non_differentiable(output[1])
+    ctx.save_for_backward(q, kv, *output, indices, topk_length, sink)
+
+
+def _gradients(ctx: Any, dO: Tensor, _: Any) -> tuple[Any, ...]:
+    q, kv, o, lse, indices, topk_length, sink = ctx.saved_tensors
+    dq, dkv, d_sink = sparse_mla_backward(
+        q,
+        kv,
+        o,
+        dO,
+        lse,
+        indices,
+        topk_length,
+        sink,
+        ctx.sm_scale,
+        ctx.lse_base,
+        False,
+        kv.dtype,
+        ctx.backend,
+    )
+    return dq, dkv, None, None, None if sink is None else d_sink, None, None, None, None
+
+
+sparse_mla_forward.register_autograd(_gradients, setup_context=_save)

@@ -9,7 +9,15 @@ from typing import Any
 from tileproof.emulator.coverage import section_of
 from tileproof.emulator.hang import Hang, Names
 from tileproof.emulator.symbols import SharedNames
-from tileproof.spec.machine.finding import Finding, MachinePlace, ProblemPlace, Race, Severity, Waiting
+from tileproof.spec.machine.finding import (
+    Finding,
+    MachinePlace,
+    ProblemPlace,
+    Race,
+    Root,
+    Severity,
+    Waiting,
+)
 from tileproof.spec.machine.run_result import (
     Capture,
     Counters,
@@ -145,6 +153,26 @@ def _evidence(race: Race) -> Iterator[str]:
         yield f"a schedule that reverses the two: {race.reversed_by}"
 
 
+def _at_root(machine: MachinePlace, root: Root) -> MachinePlace:
+    """The place of the first group of lanes that waits for the root itself, not for those that follow."""
+    direct = {edge.waiter for edge in machine.graph.edges if edge.needs == root.node.id} | {root.node.id}
+    groups = {(n.rank, n.warp, n.lanes) for n in machine.graph.nodes if n.kind == "warp" and n.id in direct}
+    for w in machine.waiting:
+        if (w.cluster_rank, w.warp, w.lanes) in groups:
+            return replace(
+                machine,
+                ptx_line=w.ptx_line,
+                source=w.source,
+                instruction=w.instruction,
+                isa_section=section_of(w.instruction) if w.instruction else "",
+                cta=w.cta,
+                cluster_rank=w.cluster_rank,
+                warp=w.warp,
+                lane=(w.lanes & -w.lanes).bit_length() - 1,
+            )
+    return machine
+
+
 def explained(one: Finding, hang: Hang | None, names: Names) -> Finding:
     """A hang or livelock with its graph and its cause in the words of `names`; `hang` is the state in which
     the launch stopped. Any other finding as it is.
@@ -156,6 +184,7 @@ def explained(one: Finding, hang: Hang | None, names: Names) -> Finding:
     machine = replace(one.machine, graph=graph)
     if root is None:
         return replace(one, machine=machine)
+    machine = _at_root(machine, root)
     if root.node.kind == "mbarrier" and root.node.offset is not None:
         barrier = names.mbarrier(root.node.rank, root.node.offset)
         machine = replace(machine, barrier=barrier, phase=root.node.phase)

@@ -217,13 +217,14 @@ def _on_launch(gated: GatedLaunch, options: GateOptions, expect: str | None) -> 
 
 
 def reason_lines(found: Sequence[Any]) -> Iterator[str]:
-    """Yield the reasons against "clean", each with those that may follow from it below."""
+    """Yield the reasons against "clean", each with those that may follow from it and what was not judged."""
     for reason in found[:MAX_REASONS]:
         yield f"  - {reason.title}: {reason.first}" if reason.title else f"  - {reason.first}"
-        for line in reason.rest[:MAX_FOLLOWING]:
-            yield f"      may follow from it: {line}"
-        if len(reason.rest) > MAX_FOLLOWING:
-            yield f"      and {len(reason.rest) - MAX_FOLLOWING} more, in the evidence"
+        for kind, lines in (("may follow from it", reason.rest), ("not judged", reason.not_judged)):
+            for line in lines[:MAX_FOLLOWING]:
+                yield f"      {kind}: {line}"
+            if len(lines) > MAX_FOLLOWING:
+                yield f"      and {len(lines) - MAX_FOLLOWING} more, in the evidence"
     if len(found) > MAX_REASONS:
         yield f"  - and {len(found) - MAX_REASONS} more, in the evidence"
 

@@ -219,22 +219,30 @@ def required(record: VerdictRecord) -> str:
 
 @dataclass(frozen=True)
 class Reason:
-    """Why a kernel is not clean: its first reason, and the reasons that may follow from it. `title` is "" for
-    a reason of the release.
+    """Why a kernel is not clean: its first reason, the other defects, which may follow from it, and what was
+    not judged. `title` is "" for a reason of the release.
     """
 
     title: str
     first: str
     rest: tuple[str, ...] = ()
+    not_judged: tuple[str, ...] = ()
 
 
 def reasons(made: ReleaseEvidence) -> list[Reason]:
     """The reasons against "clean": for each kernel its first, then each reason of the release."""
-    own = [
-        Reason(titled(kernel), kernel.why[0], tuple(kernel.why[1:])) for kernel in made.kernels if kernel.why
-    ]
-    listed = {f"{reason.title}: {line}" for reason in own for line in (reason.first, *reason.rest)}
+    own = [_reason(kernel) for kernel in made.kernels if kernel.why]
+    listed = {
+        f"{reason.title}: {line}"
+        for reason in own
+        for line in (reason.first, *reason.rest, *reason.not_judged)
+    }
     return [*own, *(Reason("", line) for line in made.why if line not in listed)]
+
+
+def _reason(kernel: VerdictRecord) -> Reason:
+    wrong = max(len(contract.what_is_wrong(kernel.checks, kernel.findings)), 1)
+    return Reason(titled(kernel), kernel.why[0], tuple(kernel.why[1:wrong]), tuple(kernel.why[wrong:]))
 
 
 def titled(verdict: VerdictRecord) -> str:

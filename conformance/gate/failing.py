@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import bisect
 import zlib
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from tileproof.spec.problems.base import tiling_of
 LEVELS = 255  # of the picture: 0 is no error, 127 the bound, 254 ten times the bound or more, 255 not written
 SHOWN = 24  # wrong elements with their values
 AROUND = 20  # lines of the trace before and behind the place
+CLOSE = 15  # lines of its close-up
 TRACED = 200_000  # events
 
 
@@ -149,6 +151,12 @@ def trace_around(gated: GatedVariant, failure: Failure) -> list[str]:
     place_of = bisect.bisect_left(kept, at)
     window = kept[max(place_of - AROUND, 0) : place_of + AROUND]
     return trace.only(window).to_text(PlanTraceNames(plan, inputs)).splitlines()
+
+
+def close_up(lines: Sequence[str]) -> Sequence[str]:
+    """The lines of `trace_around` next to its place, as many as a phone has room for."""
+    first = max(min(len(lines), AROUND + CLOSE // 3) - CLOSE, 0)
+    return lines[first : first + CLOSE]
 
 
 def _distinct(trace: Trace) -> list[int]:

@@ -11,7 +11,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 from tileproof.conformance.gate.difference import MUTATION, stages_of
 from tileproof.conformance.gate.evidence import ReleaseEvidence, reasons, required, titled
-from tileproof.conformance.gate.failing import unpacked
+from tileproof.conformance.gate.failing import close_up, unpacked
 from tileproof.conformance.gate.pictures import heatmap, plot, timeline
 from tileproof.conformance.gate.source_lines import SECTION, places
 from tileproof.conformance.verdict.contract import CheckOutcome, VerdictRecord, named_check
@@ -106,7 +106,7 @@ def _failure(title: str, name: str, failure: dict[str, Any]) -> dict[str, Any]:
         "title": f"{title}: {where}",
         "text": "\n".join(failure["text"]),
         "trace": "\n".join(failure["trace"]),
-        "timeline": timeline(failure["trace"]),
+        "timeline": timeline(failure["trace"]) + timeline(close_up(failure["trace"]), narrow=True),
         "replay": failure["replay"],
         "tile": tile,
         "picture": picture,

@@ -153,10 +153,10 @@ def plot(worst: Mapping[str, float], title: str) -> Markup:
     )  # fmt: skip
 
 
-def timeline(lines: Sequence[str]) -> Markup:
+def timeline(lines: Sequence[str], *, narrow: bool = False) -> Markup:
     """Events of a trace's text as a picture: a row for each warp or operation, time to the right (equal steps
     from event to event). A bar is a wait, up to the event that ends it; red where nothing ends it. Empty
-    where the lines hold no event.
+    where the lines hold no event. `narrow`: names above their rows, for a page as wide as a phone.
     """
     events = [
         (match[1], _LANE.sub("", match[2]), match[3]) for line in lines if (match := _EVENT.fullmatch(line))
@@ -164,15 +164,15 @@ def timeline(lines: Sequence[str]) -> Markup:
     if not events:
         return Markup("")
     rows = list(dict.fromkeys(who for _, who, _ in events))
-    left, step, high = 250, max(20, 640 // len(events)), 22
+    left, step, high = (4, 300 // len(events), 38) if narrow else (250, max(20, 640 // len(events)), 22)
     width, height = left + step * (len(events) + 1), high * len(rows) + 34
     shapes = []
     for number, who in enumerate(rows):
-        y = 12 + high * number
-        shapes.append(_text(left - 10, y + 4, who, "end"))
+        y = high * (number + 1) - 10
+        shapes.append(_text(left, y - 12, who, "start") if narrow else _text(left - 10, y + 4, who, "end"))
         shapes.append(_line(left, y, width, y))
     for number, (at, who, what) in enumerate(events):
-        x, y = left + step * (number + 0.5), 12 + high * rows.index(who)
+        x, y = left + step * (number + 0.5), high * (rows.index(who) + 1) - 10
         kind = what.split()[0]
         if kind in _WAITS:
             later = [n for n in range(number + 1, len(events)) if events[n][1] == who]
@@ -187,10 +187,13 @@ def timeline(lines: Sequence[str]) -> Markup:
     first, last = events[0][0], events[-1][0]
     ends = _text(left, height - 6, f"at {first}", "start") + _text(width, height - 6, f"at {last}", "end")
     return Markup(
-        '<svg class="timeline" viewBox="0 0 {w} {h}" width="{w}" height="{h}" role="img" font-size="12" '
-        'font-family="sans-serif"><title>{n} events of {rows} warps and operations</title>'
+        '<svg class="timeline {kind}" viewBox="0 0 {w} {h}" width="{w}" height="{h}" role="img" '
+        'font-size="12" font-family="sans-serif"><title>{n} events of {rows} warps and operations</title>'
         "{shapes}{ends}</svg>"
-    ).format(w=width, h=height, n=len(events), rows=len(rows), shapes=Markup("").join(shapes), ends=ends)
+    ).format(
+        kind="narrow" if narrow else "wide", w=width, h=height, n=len(events), rows=len(rows),
+        shapes=Markup("").join(shapes), ends=ends,
+    )  # fmt: skip
 
 
 def _kind(word: str) -> str:

@@ -162,6 +162,29 @@ class VerdictRecord:
         return f"{self.program.kernel} {sizes}".strip()
 
 
+def what_is_wrong(checks: Sequence[CheckOutcome], findings: Sequence[Finding]) -> list[str]:
+    """The reasons for the verdict "defect": each finding, and each required check that failed without one."""
+    with_finding = {finding.check for finding in findings}
+    failed = (check for check in checks if check.required and check.outcome == "failed")
+    return [
+        *(f"{finding.check}: {headline(finding)}" for finding in findings),
+        *(f"{check.name} failed: {check.reason}" for check in failed if check.name not in with_finding),
+    ]
+
+
+def _never_ran(missing: Sequence[NotCovered]) -> list[str]:
+    """Instructions that nothing executed; one reason for all of the same opcode at the same source line."""
+    places: dict[tuple[str, str, str], list[int]] = {}
+    for missed in missing:
+        places.setdefault((missed.kind, missed.opcode, missed.source), []).append(missed.ptx_line)
+    return [
+        f"{kind} at PTX line {lines[0]} never ran: {opcode}"
+        + (f" ({source})" if source else "")
+        + (f", and {len(lines) - 1} more of that source line" if len(lines) > 1 else "")
+        for (kind, opcode, source), lines in places.items()
+    ]
+
+
 def decided(
     *,
     checks: Sequence[CheckOutcome],
@@ -178,12 +201,7 @@ def decided(
     without a coverage, unless `runs_code` is false: a dump of tensors has no instructions), a planted control
     that did not fire, no control at all.
     """
-    wrong = [f"{finding.check}: {headline(finding)}" for finding in findings]
-    told = {finding.check for finding in findings}
-    failed = [
-        check for check in checks if check.required and check.outcome == "failed" and check.name not in told
-    ]
-    wrong += [f"{check.name} failed: {check.reason}" for check in failed]
+    wrong = what_is_wrong(checks, findings)
     faults = [f"{check.name}: {check.fault}" for check in checks if check.fault]
     missing = ["it was interrupted"] if interrupted else []
     missing += [
@@ -196,11 +214,7 @@ def decided(
     if coverage is None and runs_code:
         missing.append("nothing is known of the instructions that ran")
     if coverage is not None:
-        missing += [
-            f"{missed.kind} at PTX line {missed.ptx_line} never ran: {missed.opcode}"
-            + (f" ({missed.source})" if missed.source else "")
-            for missed in coverage.missing()
-        ]
+        missing += _never_ran(coverage.missing())
     missing += [
         f"the planted control {control.id} was not found as {control.expected}"
         + (f" but as {control.found}" if control.found else "")

@@ -230,7 +230,9 @@ std::shared_ptr<BulkGroup> open_group(Exec& x, int lane) {
   return x.w.bulk[lane].join();
 }
 
-// The element type of a reduction in a map's type, where the ISA has it (PTX ISA 9.7.9.27.1.3).
+// The element type of a reduction in a map's type, where there is one. The ISA lists the types of each
+// operation (PTX ISA 9.7.9.27.1.3); which of them a map has is an H100's answer (docs/evidence,
+// tensor-reductions).
 std::optional<Element> reducible(int32_t dtype, Reduction op) {
   const bool bits = op == Reduction::And || op == Reduction::Or || op == Reduction::Xor;
   const bool steps = op == Reduction::Inc || op == Reduction::Dec;
@@ -244,15 +246,20 @@ std::optional<Element> reducible(int32_t dtype, Reduction op) {
       if (steps) return std::nullopt;
       return Element::U64;
     case 5:
-      if (steps || op == Reduction::Add) return std::nullopt;
-      return bits ? Element::B64 : Element::S64;
+      if (op != Reduction::Min && op != Reduction::Max) return std::nullopt;
+      return Element::S64;
     case 6:
       if (steps || bits) return std::nullopt;
       return Element::F16;
     case 7:
     case 10:
+    case 11:  // tf32: nothing is cut off
+    case 12:
       if (op != Reduction::Add) return std::nullopt;
       return Element::F32;
+    case 8:
+      if (op != Reduction::Add) return std::nullopt;
+      return Element::F64;
     case 9:
       if (steps || bits) return std::nullopt;
       return Element::Bf16;
@@ -323,7 +330,8 @@ Step tensor_store(Exec& x, const Instr& i) {
               } else {
                 const uint32_t width = bytes_of(type);
                 if (e->heard()) e->additions.add(to, in, n);
-                for (uint32_t k = 0; k < n; k += width) reduce(*op, type, out + k, in + k, true);
+                const bool flushes = t->map.dtype == 10 || t->map.dtype == 12;  // the types that end in _FTZ
+                for (uint32_t k = 0; k < n; k += width) reduce(*op, type, out + k, in + k, flushes);
               }
               e->counters.tma_store_bytes += n;
             }

@@ -11,6 +11,7 @@ from tileproof.emulator import Schedule, TensorMap
 from tileproof.spec.machine import tma
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.swizzle import swizzle
+from tileproof.tools import evidence
 
 from tests.kit.ptx import BF16, POLICIES, Memory, clean, codes, init_barrier, run, wait
 
@@ -195,7 +196,7 @@ KINDS = {
 }
 ALLOWED = {
     "add": "uint32 int32 uint64 float16 bfloat16 float32", "min": "uint32 int32 uint64 int64 float16 bfloat16", "max": "uint32 int32 uint64 int64 float16 bfloat16",
-    "and": "uint32 int32 uint64 int64", "or": "uint32 int32 uint64 int64", "xor": "uint32 int32 uint64 int64", "inc": "uint32", "dec": "uint32",
+    "and": "uint32 int32 uint64", "or": "uint32 int32 uint64", "xor": "uint32 int32 uint64", "inc": "uint32", "dec": "uint32",
 }  # fmt: skip
 NUMPY = {
     "add": np.add,
@@ -207,19 +208,28 @@ NUMPY = {
 }
 
 
-@pytest.mark.parametrize("op", list(ALLOWED))
-@pytest.mark.parametrize("dtype", list(KINDS))
-def test_reductions_in_the_type_of_the_map(op: str, dtype: str) -> None:
-    kind = np.dtype(KINDS[dtype])
-    rng = np.random.default_rng(7)
-    count = 256 // kind.itemsize
-    before, values = (
-        (rng.standard_normal(count) * 100).astype(kind)
-        if "float" in dtype
-        else rng.integers(0, 9, count).astype(kind)
-        for _ in range(2)
-    )
+CARD = evidence.read_text("2026-11-24-h100-tensor-reductions.txt").splitlines()[2:]
+
+
+@pytest.mark.parametrize("line", CARD, ids=[line.partition(":")[0].replace(" ", "-") for line in CARD])
+def test_reductions_as_seen_on_a_card(line: str) -> None:
+    """benchmarks/silicon/tensor_reductions.cu: the same bytes, or a finding for an illegal instruction."""
+    (op, dtype), what = line.partition(":")[0].split(), line.partition(": ")[2].split()
+    n = np.arange(256)
+    before, values = np.where(n % 8 == 1, 0x3C, n % 2), np.where(n % 8 == 1, 0x38, n // 8 % 4)
+    result, target = reduced(op, dtype, before.astype(np.uint8), values.astype(np.uint8))
+    if what[0] != "ok":
+        assert what[-3:] == ["instruction", "was", "encountered"] and codes(result) == {"tensormap-type"}
+        return
+    clean(result)
+    shown = [data[:16].tobytes().hex() for data in (before.astype(np.uint8), values.astype(np.uint8), target)]
+    assert shown == what[2::2]
+
+
+def reduced(op: str, dtype: str, before: np.ndarray, values: np.ndarray) -> tuple[Any, np.ndarray]:
+    """The result of a launch that reduces 256 bytes of values into `before` through a map, and its target."""
     memory, target = Memory(), before.copy()
+    count = 2048 // int("".join(filter(str.isdigit, dtype)))  # "bfloat16" has 16 bits
     m = TensorMap.tiled(memory.buffer(target), shape=(count,), strides=(), box=(count,), dtype=dtype)
     body = f"""
     mad.wide.u32 %rd1, %t, 8, %a1; mad.lo.u32 %r1, %t, 8, {DATA}; ld.global.u64 %rd2, [%rd1]; st.shared.u64 [%r1], %rd2; fence.proxy.async; bar.sync 0;
@@ -234,6 +244,22 @@ def test_reductions_in_the_type_of_the_map(op: str, dtype: str) -> None:
         schedule=Schedule("random", 2),
         races=True,
     )
+    return result, target
+
+
+@pytest.mark.parametrize("op", list(ALLOWED))
+@pytest.mark.parametrize("dtype", list(KINDS))
+def test_reductions_in_the_type_of_the_map(op: str, dtype: str) -> None:
+    kind = np.dtype(KINDS[dtype])
+    rng = np.random.default_rng(7)
+    count = 256 // kind.itemsize
+    before, values = (
+        (rng.standard_normal(count) * 100).astype(kind)
+        if "float" in dtype
+        else rng.integers(0, 9, count).astype(kind)
+        for _ in range(2)
+    )
+    result, target = reduced(op, dtype, before, values)
     if dtype not in ALLOWED[op].split():
         assert codes(result) == {"tensormap-type"}
         return

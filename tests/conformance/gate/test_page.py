@@ -16,6 +16,7 @@ import pytest
 from PIL import Image
 from tileproof.conformance.cli.gate import reason_lines
 from tileproof.conformance.gate.evidence import ReleaseEvidence, RunFacts, reasons
+from tileproof.conformance.gate.failing import close_up
 from tileproof.conformance.gate.page import page
 from tileproof.conformance.gate.pictures import heatmap, plot, png, ticks, timeline
 from tileproof.conformance.gate.source_lines import SECTION, source_lines
@@ -125,6 +126,16 @@ def test_a_trace_is_drawn_with_the_waits_that_nothing_ends() -> None:
     assert drawn.count('class="beyond"') == 1 and ">CTA 0, load (warp 0)</text>" in drawn
     assert 'class="beyond"' not in timeline(TRACE.splitlines()[:3])
     assert timeline(["no trace: <why>"]) == ""
+    narrow = timeline(TRACE.splitlines(), narrow=True)
+    assert narrow.count("<circle") == 4 and 'class="timeline narrow" viewBox="0 0 3' in narrow
+
+
+def test_the_close_up_holds_the_place() -> None:
+    """The place is line 20, or earlier if the trace begins with it; a hang ends there."""
+    lines = [str(n) for n in range(41)]
+    for end in (41, 26, 21, 15, 3, 0):
+        near = close_up(lines[:end])
+        assert len(near) == min(end, 15) and (end <= 20 or "20" in near)
 
 
 def test_a_source_line_stands_beside_each_place() -> None:
@@ -137,11 +148,13 @@ def test_a_source_line_stands_beside_each_place() -> None:
 
 
 def test_the_first_reason_is_shown_and_what_may_follow_is_folded() -> None:
+    """The reasons for a defect may follow from the first; what was not judged stands apart."""
     one = record(wrong=True)
+    assert len(one.findings) == 2
     text = page(release(replace(one, why=("a hang", "a second", "a third"))))
-    first, folded = text.index("a hang"), text.index("2 more, which may follow from")
-    assert first < folded < text.index("a second") < text.index("a third")
-    assert "1 more, which may follow from" in text  # of the two findings
+    first, folded = text.index("a hang"), text.index("1 more, which may follow from")
+    assert first < folded < text.index("a second") < text.index("1 not judged") < text.index("a third")
+    assert text.count("1 more, which may follow from") == 2  # of the two findings
 
 
 def test_a_hang_is_one_reason_with_its_root_first() -> None:
@@ -168,7 +181,7 @@ def test_a_hang_is_one_reason_with_its_root_first() -> None:
     assert shown == f"  - a-kernel: {first}"
     folds = [line.strip() for line in reason_lines(reasons(made)) if not line.startswith("  - ")]
     assert folds[0].startswith("may follow from it: stage conformance: P differs from") and len(folds) == 4
-    assert folds[-1].endswith("more, in the evidence")
+    assert folds[-1] == "not judged: nothing is known of the instructions that ran"
     assert list(reason_lines(reasons(release()))) == []
 
 

@@ -230,9 +230,9 @@ std::shared_ptr<BulkGroup> open_group(Exec& x, int lane) {
   return x.w.bulk[lane].join();
 }
 
-// The element type of a reduction in a map's type, where there is one. The ISA lists the types of each
-// operation (PTX ISA 9.7.9.27.1.3); which of them a map has is an H100's answer (docs/evidence,
-// tensor-reductions).
+// The element type of a reduction in a map's type; nothing where a map does not have that reduction. The ISA
+// lists the types of each operation (PTX ISA 9.7.9.27.1.3), an H100 gave those that a map has
+// (docs/evidence, tensor-reductions).
 std::optional<Element> reducible(int32_t dtype, Reduction op) {
   const bool bits = op == Reduction::And || op == Reduction::Or || op == Reduction::Xor;
   const bool steps = op == Reduction::Inc || op == Reduction::Dec;

@@ -40,7 +40,7 @@ def score(judged: Sequence[Judgement]) -> dict[str, Any]:
         ),
         "of": counted,
         "score": _share(len(killed), counted),
-        "interval": interval(len(killed), counted),
+        "interval": list(interval(len(killed), counted)),
         "synchronising": _share(sum(judgement.verdict == "killed" for judgement in sync), len(sync)),
         "crashed or stopped": sum(judgement.kind == "stopped" for judgement in judged),
         "value findings": len(values),

@@ -213,6 +213,7 @@ def _holds_last_alone(chain: Chain, divergence: Divergence) -> bool:
     return bool(each) and k > 0 and any(_explains(each, alone, found, r) for r in regions(divergence.wrong))
 
 
+@np.errstate(invalid="ignore")  # a wrong sum may hold infinities, which no count explains
 def _solved(each: Sequence[Sum], k: int, found: np.ndarray, region: Region) -> str:
     """Counts of several k-blocks, or a factor of the last one, by least squares; "" where none fits."""
     at = np.ix_(*region)

@@ -40,7 +40,7 @@ def score(judged: Sequence[Judgement]) -> dict[str, Any]:
         ),
         "of": counted,
         "score": _share(len(killed), counted),
-        "interval": list(interval(len(killed), counted)),
+        "interval": interval(len(killed), counted),
         "synchronising": _share(sum(judgement.verdict == "killed" for judgement in sync), len(sync)),
         "crashed or stopped": sum(judgement.kind == "stopped" for judgement in judged),
         "value findings": len(values),
@@ -62,15 +62,15 @@ def _shown(judged: Sequence[Judgement]) -> dict[str, int]:
     }
 
 
-def interval(part: int, whole: int, z: float = 1.96) -> tuple[float, float] | None:
-    """The 95% confidence interval of a share (Wilson 1927); None of nothing."""
+def interval(part: int, whole: int, z: float = 1.96) -> list[float] | None:
+    """The low and high end of the 95% confidence interval of a share (Wilson 1927); None of nothing."""
     if not whole:
         return None
     share, room = part / whole, z * z / whole
     middle = share + room / 2
     apart = z * math.sqrt(share * (1 - share) / whole + room / (4 * whole))
     low, high = (middle - apart) / (1 + room), (middle + apart) / (1 + room)
-    return round(max(low, 0.0), 4), round(min(high, 1.0), 4)
+    return [round(max(low, 0.0), 4), round(min(high, 1.0), 4)]
 
 
 def _share(part: int, whole: int) -> float | None:

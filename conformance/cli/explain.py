@@ -15,6 +15,7 @@ from tileproof.conformance.beside.logs.hangs.reader import Progress, read_text
 from tileproof.conformance.beside.logs.hangs.render import diagnosis
 from tileproof.conformance.beside.logs.hangs.rewrite import NO_WORDS, Words, load_words
 from tileproof.conformance.beside.logs.hangs.text import text as hang_text
+from tileproof.conformance.cli.include import include_option
 from tileproof.kernels import paths
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.plan import KernelPlan
@@ -118,14 +119,6 @@ def _show_progress(done: int, of: int) -> None:
     click.echo(f"{done} of {of} lines read", err=True)
 
 
-def _print_include(context: click.Context, _: click.Parameter, wanted: bool) -> None:
-    if wanted and not context.resilient_parsing:
-        import tileproof.kernels
-
-        click.echo(Path(next(iter(tileproof.kernels.__path__))) / "include")
-        context.exit()
-
-
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option(
@@ -147,10 +140,7 @@ def _print_include(context: click.Context, _: click.Parameter, wanted: bool) -> 
     help="Your words for wait, done, arrive ...: `meaning: word, word` per line.",
 )  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="The result as JSON on standard output.")
-@click.option(
-    "--include", is_flag=True, is_eager=True, expose_value=False, callback=_print_include,
-    help="Print the folder of tileproof_log.cuh, and end.",
-)  # fmt: skip
+@include_option("tileproof_log.cuh")
 def explain(
     file: Path,
     kind: Literal["build", "hang"] | None,

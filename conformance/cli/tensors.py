@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
+from tileproof.conformance.cli.include import include_option
 from tileproof.conformance.cli.stopping import stoppable
 from tileproof.conformance.cli.views import view_options, write_views
 from tileproof.spec.machine.errors import TileproofError
@@ -48,6 +49,7 @@ from tileproof.spec.problems.base import ProblemType
 @click.option(
     "--json", "json_path", metavar="FILE|-", help="Write the verdict as JSON; - is standard output."
 )
+@include_option("tileproof_dump.cuh")
 @view_options
 def tensors(
     dump: Path,

@@ -114,9 +114,10 @@ def _rounded(problem: ProblemType, kernel: str | None) -> ProblemType:
     if kernel is None:
         return problem
     from tileproof.kernels import registry
+    from tileproof.spec.problems import problem_type
 
     found = registry.kernel(kernel)
-    plans = {plan.name: plan for plan in (found.plan(variant).problem for variant in found.variants)}
+    plans = {variant.problem: problem_type(variant.problem) for variant in found.variants}
     for name, plan in plans.items():
         if type(plan) is type(problem) and name.startswith(problem.name) and plan.tensors is not None:
             return plan

@@ -107,8 +107,9 @@ def _ranked(
             other = PartialChain(chain.inputs, known, problem=chain.problem, tiling=chain.tiling)
             with np.errstate(invalid="ignore", over="ignore"):
                 value, bound = there(other)
-                # A hypothesis that changes nothing explains nothing.
-                gives = (np.abs(found - value) <= bound) & (np.abs(value - right[0]) > right[1] / 2)
+                # A hypothesis that changes nothing, or less than its own bound, explains nothing.
+                least = np.maximum(right[1], bound) / 2
+                gives = (np.abs(found - value) <= bound) & (np.abs(value - right[0]) > least)
             share = float(gives[wrong].mean())
             if share >= LEAST_SHARE:
                 ranked.append(

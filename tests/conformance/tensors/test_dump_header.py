@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -51,12 +52,13 @@ def compiled(folder: Path, name: str, *flags: str) -> Path:
     return out
 
 
-def tile(memory: Memory, shape: tuple[int, int], dtype: type) -> tuple[Fields, np.ndarray, np.ndarray]:
+def tile(memory: Memory, shape: tuple[int, int], dtype: Any) -> tuple[Fields, Any, Any]:
     """A DumpTile as the kernel is given it, its elements, and the count of those outside it."""
-    data, outside = np.full(shape, np.nan).astype(dtype), np.zeros(1, np.uint32)
+    data: Any = np.full(shape, np.nan).astype(dtype)
+    outside = np.zeros(1, np.uint32)
     raw = data.view(np.uint16 if data.dtype.itemsize == 2 else np.uint32)
     pointers = memory.buffer(raw), memory.buffer(outside)
-    fields = {0: pointers[0], 8: np.int32(shape[0]), 12: np.int32(shape[1]), 16: pointers[1]}
+    fields: Any = {0: pointers[0], 8: np.int32(shape[0]), 12: np.int32(shape[1]), 16: pointers[1]}
     return Fields(24, fields), data, outside
 
 

@@ -83,7 +83,7 @@ def tensors(
     from tileproof.conformance.tensors.named import named
     from tileproof.spec.problems import problem_type
 
-    kind = _rounded(problem_type(problem), rounding)
+    kind = rounded(problem_type(problem), rounding)
     with stoppable(), text.Progress(0) as progress:
         progress.start("reading the dump")
         known = named(
@@ -109,7 +109,7 @@ def tensors(
     return told(made, json_path)
 
 
-def _rounded(problem: ProblemType, kernel: str | None) -> ProblemType:
+def rounded(problem: ProblemType, kernel: str | None) -> ProblemType:
     """The problem as the plan of a kernel rounds it."""
     if kernel is None:
         return problem
@@ -118,13 +118,19 @@ def _rounded(problem: ProblemType, kernel: str | None) -> ProblemType:
 
     found = registry.kernel(kernel)
     plans = {variant.problem: problem_type(variant.problem) for variant in found.variants}
-    for name, plan in plans.items():
-        if type(plan) is type(problem) and name.startswith(problem.name) and plan.tensors is not None:
+    for plan in plans.values():
+        if type(plan) is type(problem) and _inputs(plan) == _inputs(problem):
             return plan
     raise TileproofError(
         "the kernel computes another problem", where="--rounding", expected=f"a kernel of {problem.name}",
         found=f"{kernel}: {', '.join(plans)}",
     )  # fmt: skip
+
+
+def _inputs(problem: ProblemType) -> list[tuple[str, tuple[str, ...]]]:
+    """The inputs that a dump has, and their dtypes."""
+    forms = () if problem.tensors is None else problem.tensors.forms
+    return [(form.name, form.dtypes) for form in forms if form.role == "input"]
 
 
 def _pairs(option: str, given: tuple[str, ...]) -> dict[str, str]:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from tileproof.conformance.cli.tensors import rounded
 from tileproof.conformance.cli.tensors import tensors as command
 from tileproof.conformance.tensors.judging import judge_tensors
 from tileproof.conformance.tensors.named import named
@@ -219,3 +220,12 @@ def test_a_rounding_plan_by_name(tmp_path: Any) -> None:
     assert "dense_attention_bwd_torch_cpu" in stages("--rounding", "torch-cpu-flash")
     refused = CliRunner().invoke(command, [*base, "--rounding", "head64"], standalone_mode=False)
     assert "the kernel computes another problem" in str(refused.exception)
+
+
+@pytest.mark.parametrize("form", ["bf16", "f16"])
+def test_the_rounding_of_a_card_kernel_needs_no_card(form: str) -> None:
+    tail = "" if form == "bf16" else f"_{form}"
+    found = rounded(problem_type(f"dense_attention_bwd{tail}"), f"torch-flash{tail.replace('_', '-')}")
+    assert found.name == f"dense_attention_bwd_torch_flash{tail}"
+    with pytest.raises(TileproofError, match="another problem"):
+        rounded(problem_type("dense_attention_bwd_f32"), "torch-flash")

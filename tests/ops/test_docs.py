@@ -20,7 +20,7 @@ def blocks() -> list[tuple[str, str]]:
 
 def test_the_code_of_the_page_prints_what_it_shows(capsys: pytest.CaptureFixture[str]) -> None:
     found = blocks()
-    assert len(found) == PAGE.read_text().count("```python") == 3
+    assert len(found) == PAGE.read_text().count("```python\n") == 3
     names: dict[str, object] = {}
     for code, shown in found:
         exec(compile(code, str(PAGE), "exec"), names)

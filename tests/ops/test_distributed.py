@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -63,7 +64,8 @@ def two_processes(code: str, folder: Path) -> list[dict[str, Any]]:
     """What the processes of the example save."""
     (folder / "two.py").write_text(code)
     command = [sys.executable, str(folder / "two.py"), str(folder)]
-    subprocess.run(command, check=True, timeout=120, capture_output=True)
+    threads = {**os.environ, "OMP_NUM_THREADS": "1"}
+    subprocess.run(command, check=True, timeout=120, capture_output=True, env=threads)
     return [torch.load(folder / f"{rank}.pt") for rank in range(2)]
 
 

@@ -75,6 +75,7 @@ void Engine::run() {
   for (auto& cluster : live) finish_cluster(*cluster);  // the launch was stopped
   if (!stopped) check_outputs();
   note_dropped_poison();
+  for (uint8_t& marks : executed) marks &= static_cast<uint8_t>(~kFollowed);
 }
 
 bool Engine::start_another() {
@@ -296,12 +297,12 @@ Engine::Ran Engine::run_split(Warp& w, size_t index, uint32_t most, bool consult
       s->pc++;
       continue;
     }
-    ran_ever[s->pc] |= kRan;
+    const uint8_t marks = ran_ever[s->pc] |= kRan;
     x.s = s;
     x.mask = mask;
     x.instr = &i;
     const size_t lead = static_cast<size_t>(__builtin_ctz(s->mask));
-    const Step step = w.slow ? run_slowly(x, i) : i.fn(x, i);
+    const Step step = w.slow || (marks & kFollowed) ? run_slowly(x, i) : i.fn(x, i);
     s = &w.splits[index];
     switch (step) {
       case Step::Next:

@@ -170,17 +170,21 @@ Step alloc(Exec& x, const Instr& i) {
   x.e.tell(&Listener::tmem_alloc, x);
   if (twin) x.e.tell(&Listener::pair_alloc, x, *twin, base, static_cast<int>(columns));
   x.s->arrived = false;
+  const bool first = !t.serial++;
   t.smallest = static_cast<int>(columns);
   t.allocations.push_back({base, static_cast<int>(columns)});
   t.allocators.push_back({&i, x.w.index});
   if (t.first_base < 0) t.first_base = base;
-  for (uint32_t u = 0; u < columns / 32; ++u) t.owner[static_cast<size_t>(base) / 32 + u] = 1;
+  for (uint32_t u = 0; u < columns / 32; ++u) t.owner[static_cast<size_t>(base) / 32 + u] = t.serial;
   // The warp writes as one: any of its lanes may read the address back (PTX ISA 9.7.16.7.1, example).
   x.order = kCollective;
   uint8_t* p = x.store(Space::SharedCta, x.src<uint32_t>(i.o[s::base])[l], 4, l);
   x.order = 0;
   if (!p) return Step::Stop;
   std::memcpy(p, &base, 4);
+  const bool fixed = columns == kTmemColumns || (first && alone(x.e, x.cta));
+  x.e.tell(&Listener::tmem_base, x, static_cast<uint32_t>(p - x.cta.shared.data.data()), base,
+           static_cast<int>(columns), t.serial, fixed);
   return Step::Next;
 }
 

@@ -69,6 +69,8 @@ enum Scope : uint8_t { kNoScope, kScopeCta, kScopeCluster, kScopeGpu, kScopeSys 
 
 // What a launch did with an instruction: some lane executed it; of a branch also which ways lanes went.
 enum : uint8_t { kRan = 1, kTaken = 2, kFellThrough = 4 };
+// While the launch runs, in the same place: the instruction is handed to FirstColumns.
+constexpr uint8_t kFollowed = 8;
 
 // One executing instruction: the handler's view of the machine.
 struct Exec {
@@ -301,8 +303,9 @@ class Engine {
   void check_tmem_load_use(Warp& w, const Instr& i, const Origin& at);
   void poison_guard(Warp& w, const Split& s, const Instr& i, uint32_t mask);
   Step run_poisoned(Exec& x, const Instr& i);
-  // An instruction of a warp with open loads or poison.
+  // An instruction of a warp with open loads or poison, or one that is followed.
   Step run_slowly(Exec& x, const Instr& i);
+  Step run_followed(Exec& x, const Instr& i);
   void note_dropped_poison();
   // Ends the launch when its time is over, or for a signal.
   void look_at_the_clock(const Origin& at);

@@ -7,6 +7,7 @@
 
 #include "address.hpp"
 #include "enumerations/sync.hpp"
+#include "first_columns.hpp"
 #include "flow.hpp"
 #include "machine.hpp"
 #include "poison_memory.hpp"
@@ -488,6 +489,13 @@ Step Engine::run_poisoned(Exec& x, const Instr& i) {
 }
 
 Step Engine::run_slowly(Exec& x, const Instr& i) {
+  if (executed[static_cast<size_t>(&i - program.code.data())] & kFollowed)
+    return races_->columns()->run(x, [&] { return run_followed(x, i); });
+  return run_followed(x, i);
+}
+
+// What nobody wrote, and what reads depend on.
+Step Engine::run_followed(Exec& x, const Instr& i) {
   if (x.w.open_loads)
     check_tmem_load_use(x.w, i, Origin{&i, x.cta.id, x.cta.rank, x.w.index, __builtin_ctz(x.mask)});
   if (!races_ || !races_->follows()) return x.w.poison.any() ? run_poisoned(x, i) : i.fn(x, i);

@@ -25,6 +25,7 @@
 namespace tileproof {
 
 class Dependences;
+class FirstColumns;
 class Engine;
 
 // Through what an access goes (PTX ISA 8.6, 9.7.16.6.5).
@@ -103,6 +104,8 @@ class Races : public Listener {
 
   // Dependencies, where the interpreter tells them of every instruction; null elsewhere.
   Dependences* follows() const { return follows_.get(); }
+  // What is handed the instructions that are marked; null where nothing allocates tensor memory.
+  FirstColumns* columns() const { return columns_.get(); }
 
   void start_cluster(Cluster& cluster) override;
   void finish_cluster(Cluster& cluster) override;
@@ -149,6 +152,7 @@ class Races : public Listener {
   void tmem_loads_done(const Warp& w) override;
   void tmem_stores_done(const Warp& w) override;
   void tmem_alloc(const Exec& x) override { allocates(x); }
+  void tmem_base(const Exec& x, uint32_t offset, int base, int columns, int serial, bool fixed) override;
   void tmem_dealloc(const Exec& x, int column, int columns) override;
   void pair_alloc(const Exec& x, Cta& twin, int column, int columns) override;
   void pair_dealloc(const Exec& x, Cta& twin, int column, int columns) override;
@@ -465,6 +469,7 @@ class Races : public Listener {
 
   Engine& e_;
   std::unique_ptr<Dependences> follows_;
+  std::unique_ptr<FirstColumns> columns_;
   const Exec* writer_ = nullptr;  // the store that runs, and its lane, where dependencies are followed
   int writer_lane_ = 0;
   std::vector<LateRead> late_;

@@ -1,4 +1,5 @@
 // Who touched what: records of accesses, and the shadow of each memory that holds the latest of them.
+#include "first_columns.hpp"
 #include "machine.hpp"
 #include "race.hpp"
 #include "race_dependence.hpp"
@@ -100,6 +101,7 @@ void Races::generic_shared(const Exec& x, Cta& cta, uint32_t offset, uint32_t si
   if (!questions_.empty()) answer();
   if (follows_) [[unlikely]]
     follows_->shared(x, cta, offset, size, lane, write);
+  if (columns_) columns_->shared(x, cta, offset, size, lane, write);
   if (!write && (x.order & kAtomic)) return;  // its write counts for both
   const View& v = running(x, lane);
   const uint32_t id = v.writes;
@@ -204,6 +206,7 @@ void Races::atomic_row(const Exec& x, const GlobalBuffer&, uint64_t address, uin
 }
 
 void Races::async_shared(Cta& cta, uint32_t offset, uint32_t size, bool write) {
+  if (columns_) columns_->copied(cta, offset, size, write, op_ ? op_->at : Origin{});
   if (!op_) return;
   View& v = *op_;
   if (write && !v.writes) {

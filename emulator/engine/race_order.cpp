@@ -2,6 +2,7 @@
 // (docs/certificate.md).
 #include <algorithm>
 
+#include "first_columns.hpp"
 #include "machine.hpp"
 #include "race.hpp"
 #include "slots/atomics.hpp"
@@ -76,6 +77,10 @@ void Races::allocates(const Exec& x) {
           mnemonic(event.at.instr) + " and " + mnemonic(last.at.instr) +
               " of one CTA are in no order: which columns are free depends on it");
   last = event;
+}
+
+void Races::tmem_base(const Exec& x, uint32_t offset, int base, int columns, int serial, bool fixed) {
+  if (columns_) columns_->allocated(x, offset, base, columns, serial, fixed);
 }
 
 }  // namespace tileproof

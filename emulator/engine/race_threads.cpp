@@ -1,4 +1,5 @@
 // What each thread knows to have happened: lanes that know alike, releases and acquires, fences, flags.
+#include "first_columns.hpp"
 #include "machine.hpp"
 #include "race.hpp"
 #include "race_dependence.hpp"
@@ -11,6 +12,10 @@ namespace tileproof {
 Races::Races(Engine& engine) : e_(engine) {
   accesses_.resize(1);
   if (Dependences::wanted(engine.program)) follows_ = std::make_unique<Dependences>(engine.program);
+  if (FirstColumns::wanted(engine.program))
+    columns_ = std::make_unique<FirstColumns>(engine, [this](const Origin& at, const std::string& text) {
+      doubt("order-decides", at, at, text);
+    });
 }
 Races::~Races() = default;
 
@@ -38,6 +43,7 @@ void Races::start_cluster(Cluster& cluster) {
     Cta& cta = *cluster.ctas[r];
     CtaState& s = c.ctas[r];
     if (follows_) follows_->start(cta);
+    if (columns_) columns_->start(cta);
     s.barriers.clear();
     s.named.fill(Meeting{});
     s.shared.resize(cta.shared.data.size() / 16 + 1);

@@ -85,7 +85,7 @@ constexpr int kTmemColumns = 512;
 struct TensorMemory {
   std::vector<uint32_t> cell;                            // [lane][column]
   std::vector<uint8_t> state;                            // [lane][column]
-  std::array<int16_t, 16> owner{};                       // allocation id of each 32-column unit, 0 when free
+  std::array<int16_t, 16> owner{};                       // serial of the allocation of each 32-column unit, 0 when free
   std::vector<std::pair<int, int>> allocations;          // (first column, columns), in order of allocation
   std::vector<std::pair<const Instr*, int>> allocators;  // instruction and warp of each allocation
   int first_base = -1;
@@ -94,6 +94,8 @@ struct TensorMemory {
   uint32_t frees = 0;              // columns have become free so often
   int smallest = 1024;
   bool relinquished = false;
+  int16_t serial = 0;            // of the last allocation, from 1
+  mutable bool crossed = false;  // a range that was asked for has columns of two allocations
 
   bool taken(int unit) const { return owner[static_cast<size_t>(unit)] || held[static_cast<size_t>(unit)]; }
   void hold(int column, int columns, bool on) {
@@ -112,11 +114,14 @@ struct TensorMemory {
     frees = 0;
     smallest = 1024;
     relinquished = false;
+    serial = 0;
+    crossed = false;
   }
   bool allocated(int column, int columns) const {
     if (column < 0 || columns <= 0 || column + columns > kTmemColumns) return false;
     for (int u = column / 32; u <= (column + columns - 1) / 32; ++u)
       if (!owner[static_cast<size_t>(u)]) return false;
+    crossed |= owner[static_cast<size_t>(column) / 32] != owner[static_cast<size_t>(column + columns - 1) / 32];
     return true;
   }
   uint32_t* at(int lane, int column) { return &cell[static_cast<size_t>(lane * kTmemColumns + column)]; }

@@ -77,7 +77,7 @@ class Stream:
         last = self._last
         if last is None:
             return []
-        # What that grid had waited for when this one may start: at its trigger, else at its end.
+        # What that grid had waited for when this grid may start: at its trigger, else at its end.
         knew = not last.early if last.dependents else last.waited
         older = [
             (r, _WAITS if waits == _WAITS and last.waited else _BEHIND)

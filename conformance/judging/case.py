@@ -92,11 +92,6 @@ class Case(ABC):
             for run in log.runs
         )
 
-    @property
-    def allocates(self) -> bool:
-        """Whether a launch may allocate tensor memory, whose first column a certificate takes as given."""
-        return True
-
     def anew(self, schedule: Schedule, seconds: float) -> JudgedRun | None:
         """A run with other inputs, and what is wrong with it; None where the case has no other inputs."""
         del schedule, seconds

@@ -38,8 +38,6 @@ GRACE_S = 5.0  # that a run may take beyond its limit to report it
 
 Ran = TypeVar("Ran", bound=JudgedRun | None)
 Interrupts = tuple[type[BaseException], ...]
-# Tensor memory begins at another column, where it can: a certificate takes the column as given.
-ELSEWHERE = Schedule("early", environment=1)
 
 
 @dataclass(frozen=True)
@@ -121,12 +119,9 @@ def _judge(case: Case, log: RunLog, options: JudgeOptions, progress: Progress) -
     _first(case, log, plan[0], options, deadline, progress)
     _anew(case, log, plan[0], options, deadline, progress)
     if not (options.sample or options.policies) and case.certified(log):
-        elsewhere, causes = [ELSEWHERE] if case.allocates else [], len(log.causes)
-        _rest(case, log, elsewhere, options, deadline, progress)
-        if (len(log.runs), len(log.causes)) == (1 + len(elsewhere), causes) and case.certified(log):
-            log.planned, log.certified = len(log.runs), True
-            _explain(case, log, deadline, progress)
-            return
+        log.planned, log.certified = len(log.runs), True
+        _explain(case, log, deadline, progress)
+        return
     _rest(case, log, plan[1:], options, deadline, progress)
     _explain(case, log, deadline, progress)
     if options.policies:

@@ -136,10 +136,6 @@ class LaunchCase(Case):
         """As of every case; launches that nothing orders run in several orders nevertheless."""
         return super().certified(log) and not StepOrder(self.launch).pairs
 
-    @property
-    def allocates(self) -> bool:
-        return any("tcgen05.alloc" in module.ptx for module in self.modules.values())
-
     def anew(self, schedule: Schedule, seconds: float) -> JudgedRun | None:
         if not self.expected_anew:
             return None

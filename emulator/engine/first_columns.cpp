@@ -18,7 +18,7 @@ constexpr int kUnit = 32;  // columns: an allocation begins at a multiple
 
 Handler handler(const char* name) { return handler_table()[static_cast<size_t>(handler_ids().at(name))]; }
 
-// The operands that are addresses of tensor memory, one bit each.
+// The operands that are addresses of tensor memory, a bit each.
 uint32_t addresses_of(const Instr& i) {
   static const Handler ld = handler("tcgen05.ld"), st = handler("tcgen05.st"),
                        dealloc = handler("tcgen05.dealloc"), cp = handler("tcgen05.cp"),
@@ -195,8 +195,8 @@ FirstColumns::Operands FirstColumns::operands(const Exec& x) {
   each_source(e_.program, *x.instr, [&](int32_t off, int number) {
     const Lanes* known = lanes(x.w, off);
     if (!known) return;
-    Operand one{off, number, *known, Bytes(x.regs + off, x.regs + off + 32 * bytes(off))};
-    if (one.moves_in(~0u)) in.push_back(std::move(one));
+    Operand operand{off, number, *known, Bytes(x.regs + off, x.regs + off + 32 * bytes(off))};
+    if (operand.moves_in(~0u)) in.push_back(std::move(operand));
   });
   return in;
 }
@@ -213,13 +213,14 @@ const char* FirstColumns::wrong_address(const Exec& x, int32_t operand) {
     const int serial = unit < x.cta.tmem.owner.size() ? x.cta.tmem.owner[unit] : 0;
     if (!serial || given == given_.end()) return "names columns that are not allocated";
     const Id named = given->second[static_cast<size_t>(serial) - 1], from = known ? (*known)[l] : 0;
-    if (!from && !allocations_[named - 1].fixed) return "has an address that does not follow the first column";
-    if (from && from != named) return "reaches another allocation than the one its address is made from";
+    if (!from && !allocations_[named - 1].fixed)
+      return "has an address that does not follow the first column";
+    if (from && from != named) return "reaches another allocation than that of its address";
   }
   return nullptr;
 }
 
-// Whether an access since the last question began in one allocation and ended in another.
+// Whether an access since the last question began in an allocation and ended in the next.
 bool FirstColumns::crossed(const Exec& x) const {
   bool any = false;
   for (const auto& cta : x.cta.cluster->ctas) {
@@ -248,17 +249,18 @@ Step FirstColumns::run(Exec& x, const std::function<Step()>& execute) {
   if (step == Step::Block || step == Step::Stop) return step;
   if (addresses) {
     if (wrong) open(x, wrong);
-    if (crossed(x)) open(x, "begins in one allocation and ends in another");
+    if (crossed(x)) open(x, "begins in an allocation and ends in another");
   }
   if (i.fn == shfl || pure(flow)) {
     compute(x, in, from);
     return step;
   }
-  for (const Operand& one : in) {
-    if (one.number >= 0 && (addresses >> one.number & 1)) continue;
-    const bool stored = flow == Flow::Store && one.number < 0;
-    if (one.moves_in(across_lanes(flow) ? ~0u : stored ? x.mask & ~stored_ : x.mask))
-      open(x, stored ? "stores it elsewhere than in a word of the CTA's shared memory" : "takes it as an operand");
+  for (const Operand& operand : in) {
+    if (operand.number >= 0 && (addresses >> operand.number & 1)) continue;
+    const bool stored = flow == Flow::Store && operand.number < 0;
+    if (operand.moves_in(across_lanes(flow) ? ~0u : stored ? x.mask & ~stored_ : x.mask))
+      open(x, stored ? "stores it elsewhere than in a word of the CTA's shared memory"
+                     : "takes it as an operand");
   }
   if (flow != Flow::Load) clear_results(x);
   return step;
@@ -269,24 +271,25 @@ void FirstColumns::compute(Exec& x, const Operands& in, const std::array<uint32_
   static const std::array<Handler, 2> adds{handler("add.32"), handler("add.64")};
   static const Handler shfl = handler("shfl");
   const Instr& i = *x.instr;
-  const auto one_of = [&](const auto& some) { return std::find(some.begin(), some.end(), i.fn) != some.end(); };
+  const auto is_of = [&](const auto& some) {
+    return std::find(some.begin(), some.end(), i.fn) != some.end();
+  };
   clear_results(x);
-  if (std::none_of(in.begin(), in.end(), [&](const Operand& one) {
-        return one.moves_in(i.fn == shfl ? ~0u : x.mask);
-      }))
+  if (std::none_of(in.begin(), in.end(),
+                  [&](const Operand& operand) { return operand.moves_in(i.fn == shfl ? ~0u : x.mask); }))
     return;
   if (i.fn == shfl) {
-    for (const Operand& one : in)
-      if (one.number == slot::shfl::a)
+    for (const Operand& operand : in)
+      if (operand.number == slot::shfl::a)
         for (uint32_t m = x.mask; m; m &= m - 1) {
           const int l = __builtin_ctz(m);
-          set(x.w, i.o[slot::shfl::dst], l, one.moves[from[static_cast<size_t>(l)] & 31]);
+          set(x.w, i.o[slot::shfl::dst], l, operand.moves[from[static_cast<size_t>(l)] & 31]);
         }
       else
         open(x, "chooses lanes by it");
     return;
   }
-  if ((one_of(moves) || one_of(adds)) && in.size() == 1) {
+  if ((is_of(moves) || is_of(adds)) && in.size() == 1) {
     each_result(e_.program, i, [&](int32_t off) {
       for (uint32_t m = x.mask; m; m &= m - 1) {
         const int l = __builtin_ctz(m);
@@ -298,14 +301,14 @@ void FirstColumns::compute(Exec& x, const Operands& in, const std::array<uint32_
   replay(x, in);
 }
 
-// Runs the instruction for each other first column: a result that stays the same does not depend on it, one
-// that is shifted as the column is moves with it.
+// Runs the instruction for each other first column: a result that stays the same does not depend on it, a
+// result that is shifted as the column is moves with it.
 void FirstColumns::replay(Exec& x, const Operands& in) {
   const Instr& i = *x.instr;
   Id id = 0;
-  for (const Operand& one : in)
+  for (const Operand& operand : in)
     for (uint32_t m = x.mask; m; m &= m - 1) {
-      const Id here = one.moves[static_cast<size_t>(__builtin_ctz(m))];
+      const Id here = operand.moves[static_cast<size_t>(__builtin_ctz(m))];
       if (here && id && here != id) {
         open(x, "computes with the columns of two allocations");
         return;
@@ -328,14 +331,14 @@ void FirstColumns::replay(Exec& x, const Operands& in) {
   for (int base = 0; base <= kTmemColumns - a.columns; base += kUnit) {
     if (base == a.base) continue;
     const uint64_t shift = static_cast<uint64_t>(static_cast<int64_t>(base - a.base));
-    for (const Operand& one : in) {
-      std::copy(one.before.begin(), one.before.end(), x.regs + one.offset);
-      const size_t width = bytes(one.offset);
+    for (const Operand& operand : in) {
+      std::copy(operand.before.begin(), operand.before.end(), x.regs + operand.offset);
+      const size_t width = bytes(operand.offset);
       for (uint32_t m = x.mask; m; m &= m - 1) {
         const size_t l = static_cast<size_t>(__builtin_ctz(m));
-        if (!one.moves[l]) continue;
-        const uint64_t moved = value_at(one.before.data() + l * width, width) + shift;
-        std::memcpy(x.regs + one.offset + static_cast<int64_t>(l * width), &moved, width);
+        if (!operand.moves[l]) continue;
+        const uint64_t moved = value_at(operand.before.data() + l * width, width) + shift;
+        std::memcpy(x.regs + operand.offset + static_cast<int64_t>(l * width), &moved, width);
       }
     }
     i.fn(x, i);
@@ -361,7 +364,8 @@ void FirstColumns::replay(Exec& x, const Operands& in) {
       }
   }
   x.e.sink.muted = false;
-  for (const Operand& one : in) std::copy(one.before.begin(), one.before.end(), x.regs + one.offset);
+  for (const Operand& operand : in)
+    std::copy(operand.before.begin(), operand.before.end(), x.regs + operand.offset);
   bool strays = false;
   for (const Result& r : results) {
     std::copy(r.after.begin(), r.after.end(), x.regs + r.offset);

@@ -1,10 +1,10 @@
 // The first column of an allocation of tensor memory, followed through registers and shared memory: the
-// certificate of a launch holds for every first column when only addresses of tensor memory depend on it, each
-// by an offset that is the same for all (docs/certificate.md).
+// certificate of a launch holds for every first column when only addresses of tensor memory depend on it,
+// each by an offset that is the same for all (docs/certificate.md).
 //
 // A register "moves" with an allocation when it holds the first column plus something that does not depend on
-// it. Instructions whose registers have ever done so are marked in Engine::executed, and the interpreter hands
-// them to `run`; the others run as ever.
+// it. Instructions whose registers have ever done so are marked in Engine::executed, and the interpreter
+// hands them to `run`; the others run as ever.
 #pragma once
 
 #include <array>
@@ -32,7 +32,7 @@ class FirstColumns {
   FirstColumns(Engine& engine, Doubt doubt);
   // Whether the kernel allocates tensor memory or uses it.
   static bool wanted(const Program& program);
-  // A CTA begins, perhaps in the place of one that is over.
+  // A CTA begins, perhaps in the place of another.
   void start(const Cta& cta);
   // The running tcgen05.alloc has written its first column to `offset`; `fixed`: no other is possible.
   void allocated(const Exec& x, uint32_t offset, int base, int columns, int serial, bool fixed);

@@ -104,8 +104,8 @@ class Listener {
   virtual void tmem_loads_done(const Warp&) {}
   virtual void tmem_stores_done(const Warp&) {}
   virtual void tmem_alloc(const Exec&) {}
-  // The first column is in shared memory at `offset`; the allocation is the CTA's `serial`-th. `fixed`: no other
-  // column is possible.
+  // The first column is in shared memory at `offset`; the allocation is the CTA's `serial`-th. `fixed`: no
+  // other column is possible.
   virtual void tmem_base(const Exec&, uint32_t /*offset*/, int /*base*/, int /*columns*/, int /*serial*/,
                          bool /*fixed*/) {}
   virtual void tmem_dealloc(const Exec&, int /*column*/, int /*columns*/) {}

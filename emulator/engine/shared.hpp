@@ -83,9 +83,9 @@ constexpr int kTmemLanes = 128;
 constexpr int kTmemColumns = 512;
 
 struct TensorMemory {
-  std::vector<uint32_t> cell;                            // [lane][column]
-  std::vector<uint8_t> state;                            // [lane][column]
-  std::array<int16_t, 16> owner{};                       // serial of the allocation of each 32-column unit, 0 when free
+  std::vector<uint32_t> cell;       // [lane][column]
+  std::vector<uint8_t> state;       // [lane][column]
+  std::array<int16_t, 16> owner{};  // serial of the allocation of each 32-column unit, 0 when free
   std::vector<std::pair<int, int>> allocations;          // (first column, columns), in order of allocation
   std::vector<std::pair<const Instr*, int>> allocators;  // instruction and warp of each allocation
   int first_base = -1;
@@ -121,7 +121,8 @@ struct TensorMemory {
     if (column < 0 || columns <= 0 || column + columns > kTmemColumns) return false;
     for (int u = column / 32; u <= (column + columns - 1) / 32; ++u)
       if (!owner[static_cast<size_t>(u)]) return false;
-    crossed |= owner[static_cast<size_t>(column) / 32] != owner[static_cast<size_t>(column + columns - 1) / 32];
+    crossed |=
+        owner[static_cast<size_t>(column) / 32] != owner[static_cast<size_t>(column + columns - 1) / 32];
     return true;
   }
   uint32_t* at(int lane, int column) { return &cell[static_cast<size_t>(lane * kTmemColumns + column)]; }

@@ -1,4 +1,5 @@
-"""The first column of an allocation, followed: what only addresses depend on is certified for every column."""
+# ruff: noqa: E501 - PTX lines are kept whole
+"""The first column of an allocation, followed: what only addresses depend on is certified for all columns."""
 
 from __future__ import annotations
 
@@ -11,17 +12,15 @@ from tests.kit.ptx import CLUSTER_SYNC, alloc, dealloc, run, store
 SLOT = 1088  # where the first column is
 ST = "tcgen05.st.sync.aligned.32x32b.x1.b32 [{0}], {{%t}};\ntcgen05.wait::st.sync.aligned;"
 LD = "tcgen05.ld.sync.aligned.32x32b.x1.b32 {{%r1}}, [{0}];\ntcgen05.wait::ld.sync.aligned;"
-# The address in %r2: its lanes are those of the warp.
-PLACE = "shl.b32 %r3, %r101, 21;\nadd.u32 %r2, {0}, %r3;"
 
 
-def used(setting: str, *, register: str = "%r2", columns: int = 64, before: str = "") -> str:
+# The address of the warp's lanes is in %r2, what its lanes add in %r3.
+def used(setting: str, *, register: str = "%r2", columns: int = 64) -> str:
     """The CTA allocates; `setting` makes an address of %r100; each warp stores there, loads and shows it."""
     return f"""{alloc(columns)}
     shl.b32 %r3, %r101, 21;
     {setting}
     {ST.format(register)}
-    {before}
     {LD.format(register)}
     {store("%r1")}
     {dealloc(columns)}"""
@@ -39,12 +38,12 @@ ADDRESSES = {
     "lanes and a constant": f"{ADD}\nadd.u32 %r2, %r2, 5;",
     "lanes by or": "or.b32 %r2, %r100, %r3;",
     "columns within a unit by or": f"{ADD}\nor.b32 %r2, %r2, 7;",
-    "a step of a ring": f"mov.u32 %r4, 3;\nmad.lo.u32 %r2, %r4, 4, %r100;\nadd.u32 %r2, %r2, %r3;",
+    "a step of a ring": "mov.u32 %r4, 3;\nmad.lo.u32 %r2, %r4, 4, %r100;\nadd.u32 %r2, %r2, %r3;",
     "a distance": f"add.u32 %r4, %r100, 40;\nsub.u32 %r4, %r4, %r100;\n{ADD}\nadd.u32 %r2, %r2, %r4;",
-    "as 64 bits": f"cvt.u64.u32 %rd1, %r100;\nadd.u64 %rd1, %rd1, 9;\ncvt.u32.u64 %r2, %rd1;\nadd.u32 %r2, %r2, %r3;",
-    "packed and unpacked": f"mov.b64 %rd1, {{%r100, %r3}};\nmov.b64 {{%r4, %r5}}, %rd1;\nadd.u32 %r2, %r4, %r5;",
-    "chosen": f"setp.eq.u32 %p1, %r101, 0;\nadd.u32 %r4, %r100, 8;\nselp.b32 %r2, %r4, %r100, %p1;\nadd.u32 %r2, %r2, %r3;",
-    "under a condition": f"setp.eq.u32 %p1, %r101, 0;\nmov.u32 %r4, %r100;\n@%p1 add.u32 %r4, %r4, 16;\nadd.u32 %r2, %r4, %r3;",
+    "as 64 bits": "cvt.u64.u32 %rd1, %r100;\nadd.u64 %rd1, %rd1, 9;\ncvt.u32.u64 %r2, %rd1;\nadd.u32 %r2, %r2, %r3;",
+    "packed and unpacked": "mov.b64 %rd1, {%r100, %r3};\nmov.b64 {%r4, %r5}, %rd1;\nadd.u32 %r2, %r4, %r5;",
+    "chosen": "setp.eq.u32 %p1, %r101, 0;\nadd.u32 %r4, %r100, 8;\nselp.b32 %r2, %r4, %r100, %p1;\nadd.u32 %r2, %r2, %r3;",
+    "under a condition": "setp.eq.u32 %p1, %r101, 0;\nmov.u32 %r4, %r100;\n@%p1 add.u32 %r4, %r4, 16;\nadd.u32 %r2, %r4, %r3;",
     "from another lane": f"{ADD}\nand.b32 %r4, %t, 31;\nsetp.ne.u32 %p1, %r4, 4;\n@%p1 mov.u32 %r2, 0;\n"
     "shfl.sync.idx.b32 %r2, %r2, 4, 31, -1;",
     "through shared memory": f"{ADD}\nmad.lo.u32 %r4, %t, 8, 2048;\nst.shared.v2.b32 [%r4], {{%r3, %r2}};\n"
@@ -69,12 +68,11 @@ OTHER = {  # what depends on the first column otherwise: the lines, and the inst
     "an output, by another way": (f"{ADD}\nshr.u32 %r4, %r100, 5;\n{store('%r4')}", "shr.u32"),
     "an address of shared memory": (f"{ADD}\nst.shared.b32 [%r100+2048], 1;", "st.shared.b32"),
     "an address to load from": (
-        f"{ADD}\nst.shared.b32 [2048], 1;\nbar.sync 0;\nand.b32 %r5, %r100, 0;\nadd.u32 %r5, %r5, 2048;\n"
-        "sub.u32 %r5, %r5, 0;\nadd.u32 %r6, %r100, 2048;\nld.shared.b32 %r4, [%r6];",
+        f"{ADD}\nst.shared.b32 [2048], 1;\nbar.sync 0;\nadd.u32 %r6, %r100, 2048;\nld.shared.b32 %r4, [%r6];",
         "ld.shared.b32",
     ),
     "a cell": (f"{ADD}\ntcgen05.st.sync.aligned.32x32b.x1.b32 [%r2], {{%r100}};", "tcgen05.st.sync.aligned.32x32b.x1.b32"),
-    "twice": (f"add.u32 %r2, %r100, %r100;\nadd.u32 %r2, %r2, %r3;", "add.u32"),
+    "twice": ("add.u32 %r2, %r100, %r100;\nadd.u32 %r2, %r2, %r3;", "add.u32"),
     "a column by or": (f"{ADD}\nor.b32 %r2, %r2, 32;", "or.b32"),
     "a constant": ("mov.u32 %r2, %r3;", "tcgen05.st.sync.aligned.32x32b.x1.b32"),
     "a constant in one lane": (
@@ -83,7 +81,7 @@ OTHER = {  # what depends on the first column otherwise: the lines, and the inst
     ),
     "another lane's number": (f"{ADD}\nshfl.sync.idx.b32 %r5, %t, %r100, 31, -1;", "shfl.sync.idx.b32"),
     "a sum over lanes": (f"{ADD}\nredux.sync.add.u32 %r5, %r100, -1;", "redux.sync.add.u32"),
-    "an atomic addend": (f"{ADD}\nst.shared.b32 [2048], 0;\nbar.sync 0;\natom.shared.add.u32 %r5, [2048], %r100;", "atom.shared.add.u32"),
+    "an addend": (f"{ADD}\nst.shared.b32 [2048], 0;\nbar.sync 0;\nred.shared.add.u32 [2048], %r100;", "red.shared.add.u32"),
     "the word by halves": (f"{ADD}\nld.shared.u16 %h1, [{SLOT}];", "ld.shared.u16"),
     "the word by an atomic": (f"{ADD}\nbar.sync 0;\natom.shared.or.b32 %r5, [{SLOT}], 0;", "atom.shared.or.b32"),
     "the word by a copy": (
@@ -100,8 +98,7 @@ OTHER = {  # what depends on the first column otherwise: the lines, and the inst
 
 @pytest.mark.parametrize(("setting", "named"), OTHER.values(), ids=OTHER)
 def test_nothing_else_may(setting: str, named: str) -> None:
-    before = "st.shared.v4.b32 [1088], {%t, %t, %t, %t};" if False else ""
-    result = launched(used(setting, before=before))
+    result = launched(used(setting))
     assert result.certificate is not None and not result.certified
     texts = [d for d in result.certificate.doubts if "first column" in d.text]
     assert texts and all(d.reason == "order-decides" for d in texts)
@@ -109,7 +106,7 @@ def test_nothing_else_may(setting: str, named: str) -> None:
 
 
 def test_a_whole_allocation_has_one_first_column() -> None:
-    """512 columns begin at column 0: a constant address is right, and so is one that is computed."""
+    """512 columns begin at column 0: a constant address is right, and so is a computed address."""
     for setting in (ADD, "mov.u32 %r2, %r3;", f"{ADD}\n{store('%r100')}"):
         assert launched(used(setting, columns=512)).certified
 
@@ -119,7 +116,7 @@ def test_the_columns_of_another_allocation() -> None:
     two = f"{alloc(64, '%r102', SLOT + 4)}\n{used('{0}')}\n{dealloc(64, '%r102')}"
     assert launched(two.replace("{0}", ADD)).certified
     assert launched(two.replace("{0}", "add.u32 %r2, %r102, %r3;")).certified
-    result = launched(two.replace("{0}", f"add.u32 %r2, %r102, %r3;\nadd.u32 %r2, %r2, 64;"))
+    result = launched(two.replace("{0}", "add.u32 %r2, %r102, %r3;\nadd.u32 %r2, %r2, 64;"))
     assert not result.certified and "another allocation" in str(result.certificate.doubts)  # type: ignore[union-attr]
     across = two.replace("{0}", "add.u32 %r2, %r102, %r3;").replace(
         LD.format("%r2"), "tcgen05.ld.sync.aligned.32x32b.x2.b32 {%r1, %r4}, [%r2+63];"
@@ -135,7 +132,7 @@ def test_the_word_of_another_cta() -> None:
         f"mapa.shared::cluster.u32 %r4, %r4, %r5;\n{CLUSTER_SYNC}\nld.shared::cluster.u32 %r6, [%r4];\n"
         f"{CLUSTER_SYNC}\n"
     )
-    assert launched(used(f"{CLUSTER_SYNC}\n{ADD}"), cluster=2).certified is False  # both write the output
+    assert launched(used(f"{CLUSTER_SYNC}\n{ADD}"), cluster=2).certified
     result = launched(used(f"{from_peer}\nadd.u32 %r2, %r6, %r3;"), cluster=2)
     assert "another CTA" in str(result.certificate.doubts)  # type: ignore[union-attr]
 

@@ -276,7 +276,7 @@ void FirstColumns::compute(Exec& x, const Operands& in, const std::array<uint32_
   };
   clear_results(x);
   if (std::none_of(in.begin(), in.end(),
-                  [&](const Operand& operand) { return operand.moves_in(i.fn == shfl ? ~0u : x.mask); }))
+                   [&](const Operand& operand) { return operand.moves_in(i.fn == shfl ? ~0u : x.mask); }))
     return;
   if (i.fn == shfl) {
     for (const Operand& operand : in)

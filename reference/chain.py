@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from tileproof.reference.evaluate import Evaluation, Shared
 from tileproof.spec.arithmetic.bound import BOUND
-from tileproof.spec.arithmetic.sums import RowSums
+from tileproof.spec.arithmetic.sums import RowSums, stored
 from tileproof.spec.problems.base import ProblemType, TileCoord, Tiling, added_rows
 
 F64 = npt.NDArray[np.float64]
@@ -43,7 +43,7 @@ def outputs_of(
         if own.scatter is not None:
             kept = added_rows(problem, inputs, tiling, stage)
             sums = chain.scatter(stage, RowSums.of(kept, problem.size(inputs, own.output[1])))
-            return Known(sums.value, sums.bound(), kept)
+            return Known(*stored(own.stored, sums.value, sums.bound()), kept)
         axes = problem.output(stage)
         shape = tuple(problem.size(inputs, axis) for axis in axes)
         value, error = np.zeros(shape), np.zeros(shape)

@@ -144,13 +144,17 @@ class Evaluation:
             return self.earlier(name, group, form)
         key = ("ground", name, group, form)
         if key not in self.shared:
-            data = self.problem.ground(self.inputs, self.tiling, group, name)
+            data = self.ground(name, group)
             self.shared[key] = (
                 self.m.part(self.term(data.name, group, form), data.index)
                 if isinstance(data, PartOf)
                 else self.m.read(form, data)
             )
         return self.shared[key]
+
+    def ground(self, name: str, group: int) -> Any:
+        """Data of the problem over a group, or which part of other data they are."""
+        return self.problem.ground(self.inputs, self.tiling, group, name)
 
     def earlier(self, name: str, group: int, form: Form) -> Any:
         """The result of an earlier stage, as a later one reads it: its rounded copy unless it is f32."""

@@ -17,7 +17,7 @@ from tileproof.reference.chain import Known
 from tileproof.reference.evaluate import Evaluation
 from tileproof.spec.arithmetic import Form
 from tileproof.spec.arithmetic.bound import BOUND
-from tileproof.spec.arithmetic.sums import RowSums
+from tileproof.spec.arithmetic.sums import RowSums, stored
 from tileproof.spec.arithmetic.terms import Bounded
 from tileproof.spec.problems.base import PartOf, ProblemType, TileCoord, Tiling
 
@@ -75,7 +75,12 @@ def _group(inputs: Any, name: str, group: int, problem: ProblemType, tiling: Til
         for source in stage.inputs
         if source in problem.stages
     }
-    data = {source: raw(whole, source, group) for source in stage.inputs if source not in problem.stages}
+    as_given = Evaluation(problem, inputs, tiling, _AsGiven())
+    data = {
+        source: as_given.term(source, group, stage.reads[source])
+        for source in stage.inputs
+        if source not in problem.stages
+    }
     last, parts = stage.tile[-1], []
     for columns in _spans(whole.extent(group, last)):
         terms: dict[str, Any] = {}
@@ -137,7 +142,8 @@ def _rows(
                     stage.scatter(BOUND, sums, rows[part], tile)
                 sums.settle()
             progress(name, number * len(groups) + done, len(ranges) * len(groups))
-        yield OutputPiece(name, (slice(first, int(own[-1]) + 1),), Known(sums.value, sums.bound()))
+        known = Known(*stored(stage.stored, sums.value, sums.bound()))
+        yield OutputPiece(name, (slice(first, int(own[-1]) + 1),), known)
 
 
 class _Part(Evaluation):
@@ -150,22 +156,21 @@ class _Part(Evaluation):
     def extent(self, group: int, axis: str) -> slice:
         return slice(0, self._elements.size) if axis == self.problem.walked else super().extent(group, axis)
 
-    def term(self, name: str, group: int, form: Form) -> Any:
-        if name in self.problem.stages:
-            return self.earlier(name, group, form)
-        key = ("ground", name, group, form)
-        if key not in self.shared:
-            data, axes = raw(self, name, group), self.axes(name)
-            if self.problem.walked in axes:
-                data = np.take(data, self._elements, axes.index(self.problem.walked))
-            self.shared[key] = self.m.read(form, data)
-        return self.shared[key]
+    def ground(self, name: str, group: int) -> Any:
+        data, axes = super().ground(name, group), self.axes(name)
+        if isinstance(data, PartOf) or self.problem.walked not in axes:
+            return data
+        return np.take(data, self._elements, axes.index(self.problem.walked))
 
 
-def raw(evaluation: Evaluation, name: str, group: int) -> Any:
-    """Ground data of a group as they are given: an array, or a number."""
-    data = evaluation.problem.ground(evaluation.inputs, evaluation.tiling, group, name)
-    return raw(evaluation, data.name, group)[data.index] if isinstance(data, PartOf) else data
+class _AsGiven:
+    """The arithmetic whose terms are ground data as they are."""
+
+    def read(self, form: Form, data: Any) -> Any:
+        return data
+
+    def part(self, data: Any, index: Any) -> Any:
+        return data[index]
 
 
 def _spans(extent: slice) -> Iterator[slice]:

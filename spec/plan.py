@@ -225,6 +225,27 @@ class ProductOrder:
 
 
 @dataclass(frozen=True)
+class LaneOrder:
+    """How the rows of stage `stage`, a sum over products of columns, are added in f32: each of `lanes` lanes
+    adds the products of its `vector` neighbouring columns of an access by FMA, access after access; the lanes
+    add what they have over halving distances. Each of `parts` equal runs of columns is added so; their sums
+    are added in f32, first part first.
+    """
+
+    stage: str
+    parts: int = 1
+    lanes: int = 32
+    vector: int = 8
+
+
+@dataclass(frozen=True)
+class TermOrder:
+    """Stage `stage` adds stages in f32, in the order in which its formula has them."""
+
+    stage: str
+
+
+@dataclass(frozen=True)
 class KernelPlan:
     """Everything a kernel and its checks must agree on, for one variant.
 
@@ -252,6 +273,7 @@ class KernelPlan:
     tmem_columns: int = 0
     mmas: tuple[Mma, ...] = ()
     ordered: tuple[ProductOrder, ...] = ()  # of other stages any order of the products is right
+    sums_in_order: tuple[LaneOrder | TermOrder, ...] = ()  # the same of sums that no tensor core adds
     # CTAs' parts of the shared axes, where they are the plan's affair: (axis, elements, CTAs along it).
     shape: tuple[tuple[str, int, int], ...] = ()
     cluster_shape: tuple[int, int, int] | None = None  # None: all CTAs of a cluster along x

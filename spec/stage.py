@@ -43,6 +43,7 @@ class Stage:
     operand: Form = BF16  # what `AsOperand` is
     factors: tuple[str, ...] = ()
     forms: Mapping[str, Form] = field(default_factory=dict, compare=False, repr=False)
+    stored: Form = F32  # of `output`: its f32 sums are rounded to it once
 
     @cached_property
     def inputs(self) -> tuple[str, ...]:
@@ -131,6 +132,8 @@ class Stage:
             self.scatter(more, named(self.name, self.output, self.symbols), rows, kept.value)
             roundings += more.roundings
             operations += more.operations
+        if self.stored != F32:
+            roundings.append(f"the sums to {self.stored.name}, once")
         rest = "f32" + (f"; {text.narrow} as {kept.use}" if kept.use else "")
         return Printed(kept.value, kept.use, rest, tuple(roundings), tuple(operations))
 
@@ -227,11 +230,13 @@ class Graph:
         factors: tuple[str, ...] = (),
         forms: Mapping[str, Form] = MappingProxyType({}),
         operand: Form | None = None,
+        stored: Form = F32,
     ) -> Callable[[Compute], Compute]:
         """Registers a stage's function under `name` (its own); `tile` are the axes of its result.
 
         `factors`: the inputs that its variadic parameter takes. `forms`: of inputs that this graph reads in
         another form than the function's annotation. `operand`: the form of operands in this stage alone.
+        `stored`: the form of `output`.
         """
 
         def register(compute: Compute, name: str = name) -> Compute:
@@ -252,6 +257,7 @@ class Graph:
                 operand or self.operand,
                 factors,
                 forms,
+                stored,
             )
             return compute
 

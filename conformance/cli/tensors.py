@@ -34,8 +34,9 @@ from tileproof.spec.problems.base import ProblemType
     "--layout", metavar="NAME", help="The order of axes, such as BSHD or THD, over the convention's."
 )
 @click.option(
-    "--rounding", metavar="KERNEL",
-    help="Where the kernel rounds: as the plan of this kernel says (`tileproof kernels`).",
+    "--rounding", metavar="KERNEL|PLAN",
+    help="Where the kernel rounds: as the plan of this kernel says (`tileproof kernels`), or words such as "
+    "operand=f16,late,rows=bf16 (docs/tensors.md).",
 )  # fmt: skip
 @click.option(
     "--ignore", multiple=True, metavar="NAME", help="An entry of the dump that is not judged (repeatable)."
@@ -113,6 +114,8 @@ def rounded(problem: ProblemType, kernel: str | None) -> ProblemType:
     """The problem as the plan of a kernel rounds it."""
     if kernel is None:
         return problem
+    if "=" in kernel or kernel in ("late", "forward"):
+        return problem.rounded_as(kernel)
     from tileproof.kernels import registry
     from tileproof.spec.problems import problem_type
 

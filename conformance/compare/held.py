@@ -2,8 +2,9 @@
 that a value is rounded to.
 
 Where a plan says in which order products are added (`spec.plan.ProductOrder`), and the driver's arithmetic is
-known, an MMA stage has one right result on its own operands: bits are compared. A rounded copy lies between
-the roundings of both ends of its f32 value's interval, which most often are one number.
+known, an MMA stage has one right result on its own operands: bits are compared. So are those of sums by lanes
+and of stages (`LaneOrder`, `TermOrder`), on any driver. A rounded copy lies between the roundings of both
+ends of its f32 value's interval, which most often are one number.
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+from tileproof.conformance.compare.lane_sums import lane_sums
 from tileproof.conformance.observe.tiles import Chain, StageTile, columns
 from tileproof.spec.arithmetic import F16, Arithmetic, Form, StageValue, WithOperands
 from tileproof.spec.arithmetic.terms import Bounded, RoundedTerm, Sum
-from tileproof.spec.plan import KernelPlan, ProductOrder, Products
+from tileproof.spec.plan import KernelPlan, LaneOrder, ProductOrder, Products, TermOrder
 from tileproof.spec.problems.base import TileCoord, sums_over_walk
 
 F32 = npt.NDArray[np.float32]
@@ -38,7 +40,7 @@ Pairs = tuple[tuple[_Factor, _Factor], ...]
 
 
 class _OtherOperation(Exception):
-    """A stage does more than adding up products: its bits have no order that a plan declares."""
+    """A stage does more than adding up: its bits have no order that a plan declares."""
 
 
 @dataclass(frozen=True)
@@ -65,15 +67,42 @@ class _Recorder(Arithmetic):
 
 
 @dataclass(frozen=True)
+class _Adder(Arithmetic):
+    """The sum that a stage is, in the plan's order."""
+
+    order: LaneOrder | TermOrder
+    interpretation: Literal["rounded"] = "rounded"  # type: ignore[misc]
+
+    def rowsum(self, a: _Factor, b: _Factor) -> F32:
+        found = lane_sums(self.order, a.value, b.value) if isinstance(self.order, LaneOrder) else None
+        if found is None:
+            raise _OtherOperation("rowsum")
+        return found
+
+    def add_in_order(self, *parts: _Factor) -> F32:
+        return reduce(np.add, [part.value for part in parts])
+
+    def round_to(self, form: Form, a: F32) -> Form:
+        return form
+
+    def operation(self, name: str) -> Any:
+        """Every operation but those above."""
+        raise _OtherOperation(name)
+
+
+@dataclass(frozen=True)
 class Ordered:
-    """The MMA stages of a plan as `products` computes them on the operands that the kernel itself had."""
+    """The stages that a plan gives an order, on the operands that the kernel itself had: products as
+    `products` computes them (None: that is not known), other sums in f32.
+    """
 
     plan: KernelPlan
-    products: Products
+    products: Products | None
 
     def of(self, chain: Chain, name: str, coord: TileCoord) -> F32 | None:
         """The f32 value of a stage over the tile's group, or of a partial sum; None where it is not known."""
-        order = next((one for one in self.plan.ordered if one.stage == name), None)
+        known = self.plan.sums_in_order if self.products is None else self._all_in_order
+        order = next((one for one in known if one.stage == name), None)
         if order is None:
             return None
         blocks = self._blocks(chain, order, *chain.whole_of(name, coord))
@@ -81,8 +110,17 @@ class Ordered:
             return None
         return blocks[(coord.k_block or 0) if chain.is_partial_sum(name, coord) else -1]
 
+    @property
+    def _all_in_order(self) -> tuple[ProductOrder | LaneOrder | TermOrder, ...]:
+        return (*self.plan.ordered, *self.plan.sums_in_order)
+
     def _blocks(
-        self, chain: Chain, order: ProductOrder, name: str, group: int, cta: int | None
+        self,
+        chain: Chain,
+        order: ProductOrder | LaneOrder | TermOrder,
+        name: str,
+        group: int,
+        cta: int | None,
     ) -> list[F32] | None:
         """What a stage is after each k-block, if it sums over them; else the stage alone."""
         terms = chain.terms(name, group, cta)
@@ -93,7 +131,13 @@ class Ordered:
         return found
 
     def _steps(
-        self, chain: Chain, order: ProductOrder, name: str, group: int, cta: int | None, terms: Any
+        self,
+        chain: Chain,
+        order: ProductOrder | LaneOrder | TermOrder,
+        name: str,
+        group: int,
+        cta: int | None,
+        terms: Any,
     ) -> list[F32] | None:
         stage = chain.stage(name)
         if not all(term.exact for term in terms):
@@ -103,10 +147,14 @@ class Ordered:
                 _Factor(source, term.value.astype(np.float32))
                 for source, term in zip(stage.inputs, terms, strict=True)
             ]
+        recorder = _Recorder() if isinstance(order, ProductOrder) else _Adder(order)
         try:
-            made = stage.compute(WithOperands(_Recorder(), stage.operand), *factors)
+            with np.errstate(invalid="ignore", over="ignore"):
+                made = stage.compute(WithOperands(recorder, stage.operand), *factors)
         except _OtherOperation:
             return None
+        if not isinstance(order, ProductOrder):
+            return [made.value if isinstance(made, StageValue) else made]
         pairs: Pairs = made.value if isinstance(made, StageValue) else made
         f16 = F16 in stage.reads.values()
         pairs = tuple(sorted(pairs, key=lambda pair: _place(order, pair)))
@@ -128,6 +176,7 @@ class Ordered:
 
     def _add(self, order: ProductOrder, total: F32, a: F32, b: F32, f16: bool) -> F32:
         """``total + a b``, each accumulator over its own runs of k."""
+        assert self.products is not None
         sums = []
         for runs in order.runs or (((0, a.shape[1]),),):
             for first, end in runs:

@@ -85,18 +85,68 @@ def named(
     forms = forms_of(problem)
     rules = convention_of(forms, convention)
     axes = _layout(forms, layout or rules.layout)
-    names = dict(rules.names)
     given = {name: tensor for name, tensor in tensors.items() if name not in ignore}
-    called_here = _add_mapping(names, given, mapping or {})
-    parts = {called: given.pop(name) for name, called in called_here.items()}
-    numbers = _scalars(forms, given, {**rules.scalars, **(scalars or {})}, names)
-    found = {form.name: given.pop(names[form.name]) for form in forms.forms if names[form.name] in given}
+    entries = _entries(forms, rules, given, mapping or {}, scalars or {}, list(tensors))
+    base = _lse_base(rules, entries.names, lse_base)
+    shaped, sizes = _shaped(forms, rules, entries, axes)
+    outputs = [form for form in forms.forms if form.role != "input"]
+    if not entries.parts and not any(form.name in shaped for form in outputs):
+        wanted = ", ".join(entries.names[form.name] for form in outputs)
+        raise TileproofError(
+            "the dump has inputs only", expected=f"any of {wanted}", found=", ".join(tensors)
+        )
+    inputs = forms.inputs(shaped, entries.numbers, base)
+    held = {form: forms.padded(form, shaped[form.name], inputs) for form in outputs if form.name in shaped}
+    whole_sizes = forms.sizes(inputs)
+    for form, tensor in held.items():
+        lengths = [whole_sizes[axis] for axis in form.axes]
+        if lengths != list(tensor.shape):
+            raise TileproofError(
+                "a tensor has another shape", where=entries.names[form.name],
+                expected=f"[{', '.join(form.axes)}] = {lengths}", found=str(list(tensor.shape)),
+            )  # fmt: skip
+    return NamedDump(
+        forms, inputs, held, _parts(problem, forms, entries.parts, {**whole_sizes, **sizes}, held)
+    )
+
+
+@dataclass(frozen=True)
+class _Entries:
+    """A dump's entries: whole tensors by this project's names, parts by theirs with an index, numbers.
+    `names`: what the dump calls each.
+    """
+
+    names: Mapping[str, str]
+    tensors: Mapping[str, Array]
+    parts: Mapping[str, Array]
+    numbers: Mapping[str, float]
+
+
+def _entries(
+    forms: TensorForms,
+    rules: Convention,
+    given: Mapping[str, Array],
+    mapping: Mapping[str, str],
+    scalars: Mapping[str, float],
+    present: Sequence[str],
+) -> _Entries:
+    """The entries by name; TileproofError where an input is missing or an entry has no place."""
+    names, rest = dict(rules.names), dict(given)
+    called_here = _add_mapping(names, rest, mapping)
+    parts = {called: rest.pop(name) for name, called in called_here.items()}
+    numbers = _scalars(forms, rest, {**rules.scalars, **scalars}, names)
+    found = {form.name: rest.pop(names[form.name]) for form in forms.forms if names[form.name] in rest}
     known = {names.get(name, name) for name in (*forms.scalars, *forms.optional_scalars)}
-    extra = [name for name in given if name not in known]
+    extra = [name for name in rest if name not in known]
     missing = [f for f in forms.forms if f.role == "input" and not f.optional and f.name not in found]
     if missing or extra:
-        raise _misnamed(names, missing, extra, list(tensors))
-    base = lse_base or rules.lse_base
+        raise _misnamed(names, missing, extra, present)
+    return _Entries(names, found, parts, numbers)
+
+
+def _lse_base(rules: Convention, names: Mapping[str, str], given: str | None) -> str:
+    """The base of lse, where there is one; TileproofError where nothing says it."""
+    base = given or rules.lse_base
     if not base and "lse" in names:
         raise TileproofError(
             "the base of lse is not known",
@@ -104,36 +154,24 @@ def named(
             expected="2 or e",
             do="give --lse-base: kernels of this project have used both",
         )
-    shaped = {name: _without_unit(name, tensor, rules) for name, tensor in found.items()}
+    return base
+
+
+def _shaped(
+    forms: TensorForms, rules: Convention, entries: _Entries, axes: Mapping[str, tuple[str, ...]]
+) -> tuple[dict[str, Array], dict[str, int]]:
+    """The tensors with the axes of their forms, and the sizes of the axes."""
+    shaped = {name: _without_unit(name, tensor, rules) for name, tensor in entries.tensors.items()}
     if rules.batched:
         _batches(shaped)
         shaped = forms.flattened(shaped)
-    sizes = _check(forms, shaped, names, axes)
+    sizes = _check(forms, shaped, entries.names, axes)
     by_name = {form.name: form for form in forms.forms}
-    shaped = {
+    arranged = {
         name: _arranged(by_name[name], tensor, axes.get(name, by_name[name].axes))
         for name, tensor in shaped.items()
     }
-    if not parts and not any(form.role != "input" and form.name in shaped for form in forms.forms):
-        wanted = [names[form.name] for form in forms.forms if form.role != "input"]
-        raise TileproofError(
-            "the dump has inputs only", expected=f"any of {', '.join(wanted)}", found=", ".join(tensors)
-        )
-    inputs = forms.inputs(shaped, numbers, base)
-    held = {
-        form: forms.padded(form, shaped[form.name], inputs)
-        for form in forms.forms
-        if form.role != "input" and form.name in shaped
-    }
-    whole_sizes = forms.sizes(inputs)
-    for form, tensor in held.items():
-        lengths = [whole_sizes[axis] for axis in form.axes]
-        if lengths != list(tensor.shape):
-            raise TileproofError(
-                "a tensor has another shape", where=names[form.name],
-                expected=f"[{', '.join(form.axes)}] = {lengths}", found=str(list(tensor.shape)),
-            )  # fmt: skip
-    return NamedDump(forms, inputs, held, _parts(problem, forms, parts, {**whole_sizes, **sizes}, held))
+    return arranged, sizes
 
 
 def _add_mapping(

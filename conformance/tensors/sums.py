@@ -10,12 +10,13 @@ import numpy.typing as npt
 from tileproof.conformance.compare.compare import StageScore, score, within_bound
 from tileproof.conformance.compare.patterns import arrangement
 from tileproof.conformance.observe.tiles import F64, Chain
-from tileproof.spec import numerics
-from tileproof.spec.arithmetic.sums import RowSums
+from tileproof.spec.arithmetic import BF16, F16, F32
+from tileproof.spec.arithmetic.sums import RowSums, stored
 from tileproof.spec.machine.finding import Finding, ProblemPlace
 from tileproof.spec.problems.base import ProblemType
 from tileproof.spec.problems.tensors import TensorForm
 
+FORM_OF = {"bfloat16": BF16, "float16": F16}  # of an output that its dump has rounded
 SETTLE = 16  # groups between two additions of what waits
 
 
@@ -53,7 +54,9 @@ class SummedOutput:
         closed = np.flatnonzero(~self.open_rows)
         here = np.asarray(found[self.rows[closed]])
         value, bound = self.sums.value[closed], self.sums.bound()[closed]
-        value, bound = _stored(value, bound, here.dtype)
+        declared = self.problem.stages[self.form.stage].stored
+        form = declared if declared != F32 else FORM_OF.get(here.dtype.name, F32)
+        value, bound = stored(form, value, bound)
         right = within_bound(here, value, bound)
         findings = []
         some = ~right.all(axis=1)
@@ -132,15 +135,6 @@ class SummedOutput:
             else "",
             cause=_cause(found.astype(np.float64), value, bound, wrong),
         )
-
-
-def _stored(value: F64, bound: F64, dtype: np.dtype[Any]) -> tuple[F64, F64]:
-    """Value and bound after the sum is rounded to what the output is stored in."""
-    if dtype.itemsize != 2:
-        return value, bound
-    off = numerics.U_BF16 * (np.abs(value) + bound) + numerics.BF16_TINY
-    exact = bound == 0
-    return np.where(exact, numerics.round_bf16(value), value), np.where(exact, 0.0, bound + off)
 
 
 def _cause(found: F64, value: F64, bound: F64, wrong: npt.NDArray[np.bool_]) -> str:

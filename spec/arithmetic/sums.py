@@ -7,11 +7,21 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 from tileproof.spec import numerics
+from tileproof.spec.arithmetic.forms import F32, Form
+from tileproof.spec.arithmetic.terms import Bounded, RoundedTerm
 from tileproof.spec.numerics import F32_MAX, F32_MIN_NORMAL, grain
 
 F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
 _NO_GRAIN = 2.0**500  # of what was never added to: larger than any real one
+
+
+def stored(form: Form, value: F64, bound: F64) -> tuple[F64, F64]:
+    """Value and bound of f32 sums after one rounding to `form`."""
+    if form == F32:
+        return value, bound
+    held = RoundedTerm(form, Bounded(value, bound)).held
+    return held.value, held.errors
 
 
 @dataclass

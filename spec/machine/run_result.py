@@ -147,18 +147,22 @@ class Output:
         """The places along the first axis that launches may have stored to, increasing: all of them where the
         output is small or the driver does not show the pages.
         """
-        count = len(self.values)
-        if self.stored is None or self.values.nbytes < LAZY_BYTES:
-            return np.arange(count)
-        return rows_in_pages(self.stored, self.values.nbytes // count, count)
+        count, pages = len(self.values), self._stored_pages
+        return np.arange(count) if pages is None else rows_in_pages(pages, self.values.nbytes // count, count)
 
     def elements_stored(self) -> np.ndarray:
         """The flat places that launches may have stored to, increasing; all of them as `rows_stored`."""
-        if self.stored is None or self.values.nbytes < LAZY_BYTES:
+        pages = self._stored_pages
+        if pages is None:
             return np.arange(self.values.size)
         each = PAGE_BYTES // self.values.itemsize
-        places = (self.stored[:, None].astype(np.int64) * each + np.arange(each)).reshape(-1)
+        places = (pages[:, None].astype(np.int64) * each + np.arange(each)).reshape(-1)
         return np.asarray(places[places < self.values.size])
+
+    @property
+    def _stored_pages(self) -> np.ndarray | None:
+        """`stored` of a large output; None where all of it is looked at."""
+        return None if self.values.nbytes < LAZY_BYTES else self.stored
 
 
 def rows_in_pages(pages: np.ndarray, row: int, count: int) -> np.ndarray:

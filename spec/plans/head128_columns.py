@@ -29,6 +29,7 @@ from tileproof.spec.machine.mbarrier import MBARRIER_BYTES
 from tileproof.spec.plan import (
     Barrier,
     KernelPlan,
+    LaneOrder,
     Mma,
     OutputObservation,
     ProductOrder,
@@ -103,6 +104,7 @@ def plan(d_qk: int) -> KernelPlan:
             ProductOrder("dQ"),
             ProductOrder("dKV", ("S", "dS")),
         ),
+        sums_in_order=(LaneOrder("delta", parts=CLUSTER),),
         observations=(
             OutputObservation("delta", "delta", "[s_q, h_q]"),
             TmemObservation("P", tile="P", barrier="p_ready", summed=True),

@@ -12,6 +12,7 @@ from tileproof.spec.machine.mbarrier import MBARRIER_BYTES
 from tileproof.spec.plan import (
     Barrier,
     KernelPlan,
+    LaneOrder,
     Mma,
     OutputObservation,
     ProductOrder,
@@ -65,6 +66,7 @@ def plan(d_qk: int) -> KernelPlan:
         # Layout B: 64 lanes hold a row's first 32 columns, the other 64 lanes its last 32.
         tmem=(TmemTile("P", column=0, columns=B_TOPK // 2, stages=P_STAGES, layout="B", holds="q k^T, f32"),),
         ordered=(ProductOrder("P"),),
+        sums_in_order=(LaneOrder("delta"),),
         mmas=(
             Mma(
                 name="P",

@@ -146,6 +146,12 @@ class ProblemType(ABC):
         """What a row of an accumulated output is that no tile is added to, after "a row that"."""
         return "no tile is added to"
 
+    def rounded_as(self, text: str) -> ProblemType:
+        """The type of a kernel that rounds as `text` says; TileproofError where it has no such plans."""
+        raise TileproofError(
+            "this problem has no rounding plans in words", where="--rounding", expected="a kernel", found=text
+        )
+
     @property
     def tensors(self) -> TensorForms | None:
         """Its tensors by name, for dumps; None where dumps of it are not read."""

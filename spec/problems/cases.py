@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -59,6 +59,16 @@ class VectorCase:
         """The arrays."""
         whole = self.case.inputs()
         return whole if self.cut is None else self.cut(whole)
+
+
+def in_classes(
+    patterns: Mapping[str, tuple[AnyCase, tuple[str, ...]]], classes: Sequence[str], first_seed: int
+) -> Iterator[VectorCase]:
+    """Each pattern, a case and the rows that it guards, with each class of values; a seed for each class."""
+    for pattern, (case, guards) in patterns.items():
+        for seed, values in enumerate(classes, first_seed):
+            made: Any = replace(case, values=values, seed=seed)  # type: ignore[type-var]
+            yield VectorCase(f"{pattern}, {values}", made, guards)
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from tileproof.spec.problems.gemm.problem import GEMM_BIAS
 
 KERNEL = kernel("sm100-gemm-bias")
 VARIANT = KERNEL.variants[0]
-OTHERS = "cluster tiles of a larger problem that did not run are not judged"
+OTHERS = "output tiles of a larger problem that did not run are not judged"
 
 # What the cause of each must say; "" where a hang's root says it.
 CAUSES = {

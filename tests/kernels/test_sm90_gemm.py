@@ -23,7 +23,7 @@ from tests.kit.card import card
 KERNEL = kernel("sm90-gemm")
 VARIANT = KERNEL.variants[0]
 __all__ = ["card"]  # a fixture
-OTHERS = "cluster tiles of a larger problem that did not run are not judged"
+OTHERS = "output tiles of a larger problem that did not run are not judged"
 REGISTERS = "partial sums of product: no barrier publishes them"
 
 

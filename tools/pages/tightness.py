@@ -19,12 +19,14 @@ import numpy as np
 import numpy.typing as npt
 from tileproof.conformance.compare.compare import compare
 from tileproof.conformance.compare.held import Ordered
+from tileproof.conformance.compare.lane_sums import lane_sums
 from tileproof.conformance.observe.tiles import Chain, StageTile
 from tileproof.emulator.products import products
 from tileproof.reference.evaluate import Evaluation
 from tileproof.spec.arithmetic.rounded import Rounded
 from tileproof.spec.machine.pages import write_or_check
 from tileproof.spec.page import table
+from tileproof.spec.plan import LaneOrder
 from tileproof.spec.plans import head64
 from tileproof.spec.problems.base import Tiling
 from tileproof.spec.problems.sparse_mla_bwd.case import Indices, SparseCase
@@ -58,6 +60,13 @@ class _InOrder(Rounded):
     """The rounding model with products as the emulator adds them, 16 at a time in order of k."""
 
     exact_mode: bool = False
+
+    def rowsum(self, a: Any, b: Any) -> Any:
+        (order,) = PLAN.sums_in_order
+        assert isinstance(order, LaneOrder)
+        sums = lane_sums(order, np.asarray(a, np.float32), np.asarray(b, np.float32))
+        assert sums is not None
+        return sums.astype(np.float64)
 
     def accumulate(self, total: Any, a: Any, b: Any) -> Any:
         width = b.shape[1]
@@ -146,11 +155,12 @@ def in_bits(value: npt.NDArray[np.float32], bits: int) -> npt.NDArray[np.float32
 def measured() -> Mapping[tuple[str, str, str], Tightness]:
     """By stage, class of values and arithmetic."""
     found = {}
+    ordered = {order.stage for order in (*PLAN.ordered, *PLAN.sums_in_order)}
     for values in CLASSES:
         for arithmetic in (OPEN, FAST, EXACT):
             model = JudgedModel(values, arithmetic)
             for name in SPARSE_MLA_BWD.stages:
-                if arithmetic == OPEN or any(order.stage == name for order in PLAN.ordered):
+                if arithmetic == OPEN or name in ordered:
                     found[name, values, arithmetic] = model.judged(name)
     return found
 

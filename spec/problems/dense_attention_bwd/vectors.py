@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from tileproof.spec.problems.cases import VectorCase
+from tileproof.spec.problems.cases import VectorCase, in_classes
 from tileproof.spec.problems.dense_attention_bwd.case import DenseCase, Values
 
 DENSE = DenseCase(m=20, n=24, d_qk=16, d_v=16)
@@ -28,10 +28,7 @@ def vector_cases() -> Iterator[VectorCase]:
         "many keys": (replace(DENSE, n=150), ("N21",)),
     }
     classes: tuple[Values, ...] = ("normal", "integers", "large", "tiny", "low")
-    for pattern, (case, guards) in patterns.items():
-        for number, kind in enumerate(classes):
-            made = replace(case, values=kind, seed=300 + number)
-            yield VectorCase(f"{pattern}, {kind}", made, guards)
+    yield from in_classes(patterns, classes, 300)
     for number, (m, n) in enumerate(((512, 512), (256, 1024), (1024, 256), (384, 640), (128, 1024))):
         whole = DenseCase(
             m=m, n=n, d_qk=128, d_v=128, right=0, align="bottom right", values="normal", seed=400 + number

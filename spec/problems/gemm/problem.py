@@ -55,7 +55,7 @@ class Gemm(ProblemType):
 
     @property
     def unit(self) -> str:
-        return "cluster tile"
+        return "output tile"
 
     @property
     def stages(self) -> Mapping[str, Stage]:

@@ -65,7 +65,8 @@ class SparseCase:
     `lengths` may hold values outside 0..topk, which a kernel clamps. `poison`: kv rows that no token selects
     hold NaN or inf. `nan_key`: the first key of the first token that has one holds NaN.
     `garbage_tail`: slots past topk_length hold arbitrary int32. `outliers`: magnitudes put over the values.
-    `scale`: sm_scale, 0 for that of the value class. `lse_extremes`: `LSE_STEPS` are added to the lse.
+    `scale`: sm_scale, 0 for that of the value class. `lse_extremes`: `LSE_STEPS` are added to the lse;
+    of a token without a key it is -inf in every other head.
 
     `s_q`: the case is part of a problem of so many tokens, of which its own are at the places `at`, and only
     they run (`spread`); 0: they are all.
@@ -114,6 +115,7 @@ class SparseCase:
             lse = np.where(np.isfinite(lse), rng.integers(0, 4, lse.shape), lse).astype(np.float32)
         if self.lse_extremes:
             lse = lse + rng.choice(LSE_STEPS, lse.shape).astype(np.float32)
+            lse[:, 1::2] = np.where(np.isposinf(lse[:, 1::2]), -np.inf, lse[:, 1::2])
         if self.poison:
             others = np.setdiff1d(_candidates(rows, self.s_kv), selected_rows(clean), assume_unique=True)
             kv[others] = np.where(others % 2, np.inf, np.nan)[:, None]

@@ -20,7 +20,8 @@ def edges(d_qk: int, h_q: int) -> dict[str, SparseCase]:
     """By name, the cases for one width and head count.
 
     `lengths`: 0, 1, a tile's edges, topk - 1 and topk keys, and a length above topk, which means topk.
-    `indices`: repeated and invalid indices, k-blocks and a token without any key. `rows`: five tokens over
+    `indices`: repeated and invalid indices, k-blocks and a token without any key. `no keys`: a token whose
+    lse is +inf or -inf, by head. `rows`: five tokens over
     thousands of rows. `production`: topk 2048, thousands of rows, five tokens of which one has all its keys
     and the others an odd tail at several depths. `wide`: integers whose sums show every lost bit. `wide
     exact`: such sums of dQ and dKV. `one row`: a single row of kv, a production scale. `topk N`: one token
@@ -50,6 +51,16 @@ def edges(d_qk: int, h_q: int) -> dict[str, SparseCase]:
             poison=True,
             seed=2,
             h_q=h_q,
+        ),
+        "no keys": SparseCase(
+            d_qk,
+            300,
+            2,
+            (Indices("permuted", no_keys), Indices("permuted", (), (0, 1))),
+            values="normal",
+            seed=10,
+            h_q=h_q,
+            lse_extremes=True,
         ),
         "rows": SparseCase(d_qk, MANY_ROWS, 1, (Indices("permuted"),) * 5, values="normal", seed=3, h_q=h_q),
         "production": SparseCase(

@@ -78,9 +78,11 @@ class SparseMlaFaultHypotheses(FaultHypotheses):
 
 
 def _under(launched: LaunchView, tile: WrongTile, changes: Mapping[str, Operands]) -> Iterator[Alternative]:
-    """The stage itself on changed operands."""
+    """The stage itself on changed operands; a plan's stage has not all of them."""
     stage = launched.stage(tile.stage)
     for cause, change in changes.items():
+        if not set(change) <= set(stage.inputs):
+            continue
         term = stage.bounded(copy=tile.copy, **{**tile.operands, **change})
         yield Alternative(cause, term.value, term.errors)
 
@@ -125,10 +127,13 @@ def _gradient(launched: LaunchView, tile: WrongTile) -> Iterator[Alternative]:
     if tile.copy:
         S = launched.copy_of("S", tile.coord)
         yield Alternative("S stands in the place of dS: its store was lost", S, 2 * U_BF16 * np.abs(S))
+    late = "sm_scale" not in tile.operands
+    here = {"sm_scale is applied here, not at the end": {"S": tile.operands["S"].value * p.sm_scale}}
     yield from _under(
         launched,
         tile,
         {
+            **(here if late else {}),
             "delta is not subtracted": {"delta": np.zeros_like(delta)},
             "delta is added": {"delta": -delta},
             "delta is that of the neighbouring head": {"delta": _neighbours(delta)},

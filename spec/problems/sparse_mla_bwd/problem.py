@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -47,9 +47,14 @@ class SparseMlaBwd(ProblemType):
 
     @property
     def tensors(self) -> TensorForms:
-        from tileproof.spec.problems.sparse_mla_bwd.tensors import TENSORS
+        from tileproof.spec.problems.sparse_mla_bwd.tensors import tensors_of
 
-        return TENSORS
+        return tensors_of(self.rounding)
+
+    def rounded_as(self, text: str) -> SparseMlaBwd:
+        from tileproof.spec.problems.sparse_mla_bwd.rounding import plan_of
+
+        return replace(self, rounding=plan_of(text))
 
     @property
     def unselected(self) -> str:

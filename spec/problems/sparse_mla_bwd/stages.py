@@ -19,6 +19,7 @@ from typing import Any
 
 from tileproof.spec.arithmetic import (
     BF16,
+    F32,
     Arithmetic,
     AsBool,
     AsF32,
@@ -58,13 +59,15 @@ class MlaRoundingPlan:
 
     `operand`: the form of q, k, v, o, dO and of what MMAs read. `softmax` and `gradient`: the forms of the
     copies of S and dS that MMAs read, where they are others. `late`: sm_scale is no factor of dS; it is
-    applied to dQ and to dS^T q at the end. `exp2`: a polynomial in the place of ex2.approx. `forward`: the
+    applied to dQ and to dS^T q at the end. `rows`: the form that rows of dKV are rounded to, once, when all
+    is added in f32. `exp2`: a polynomial in the place of ex2.approx. `forward`: the
     forward's LSE, in base 2, and O are stages too, whose softmax is found as `online` says.
     """
 
     operand: Form = BF16
     softmax: Form | None = None
     gradient: Form | None = None
+    rows: Form | None = None
     late: bool = False
     exp2: Polynomial | None = None
     forward: bool = False
@@ -149,6 +152,7 @@ def stages(plan: MlaRoundingPlan) -> Mapping[str, Stage]:
     add(
         "B_TOPK", "d_qk", symbol=r"\mathrm{d}KV", name="dKV", scatter=_to_rows, output=("s_kv", "d_qk"),
         memory="TMEM; added to rows `indices` of global dKV [s_kv, d_qk]", forms=forms,
+        stored=plan.rows or F32,
     )(_late_dKV if late else _dKV)  # fmt: skip
     return graph.stages()
 

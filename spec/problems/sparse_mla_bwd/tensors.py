@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cache
 
 import ml_dtypes
 import numpy as np
+from tileproof.spec.arithmetic import BF16, F16, F32, Form
 from tileproof.spec.problems.cases import VectorCase
 from tileproof.spec.problems.sparse_mla_bwd.forward import forward
 from tileproof.spec.problems.sparse_mla_bwd.inputs import B_TOPK, Array, Inputs, Problem, key_mask
+from tileproof.spec.problems.sparse_mla_bwd.stages import PLAIN, MlaRoundingPlan
 from tileproof.spec.problems.tensors import (
     K_BLOCKS,
     Convention,
@@ -19,27 +22,38 @@ from tileproof.spec.problems.tensors import (
     narrowed,
 )
 
-BF16 = np.dtype(ml_dtypes.bfloat16)
-FLOATS = ("bfloat16", "float32")
 INTS = ("int32", "int64")
+DTYPES = {BF16: np.dtype(ml_dtypes.bfloat16), F16: np.dtype(np.float16), F32: np.dtype(np.float32)}
 _KEYS = ("s_q", "h_q", "topk")
-FORMS = (
-    TensorForm("q", ("s_q", "h_q", "d_qk"), FLOATS, "input"),
-    TensorForm("kv", ("s_kv", "d_qk"), FLOATS, "input"),
-    TensorForm("o", ("s_q", "h_q", "d_v"), FLOATS, "input"),
-    TensorForm("dO", ("s_q", "h_q", "d_v"), FLOATS, "input"),
-    TensorForm("lse", ("s_q", "h_q"), ("float32",), "input"),
-    TensorForm("indices", ("s_q", "topk"), INTS, "input"),
-    TensorForm("topk_length", ("s_q",), INTS, "input", optional=True),
-    TensorForm("delta", ("s_q", "h_q"), ("float32",), "stage", "delta"),
-    TensorForm("P", _KEYS, ("float32",), "stage", "P"),
-    TensorForm("S", _KEYS, FLOATS, "stage", "S"),
-    TensorForm("dP", _KEYS, ("float32",), "stage", "dP"),
-    TensorForm("dS", _KEYS, FLOATS, "stage", "dS"),
-    TensorForm("dq_sums", ("s_q", K_BLOCKS, "h_q", "d_qk"), ("float32",), "stage", "dQ"),
-    TensorForm("dq", ("s_q", "h_q", "d_qk"), FLOATS, "output", "dQ"),
-    TensorForm("dkv", ("s_kv", "d_qk"), FLOATS, "output", "dKV"),
-)
+
+
+def forms_of(plan: MlaRoundingPlan) -> tuple[TensorForm, ...]:
+    """The tensors of a kernel that rounds as `plan` says; what it holds in 16 bits may be dumped in f32."""
+
+    def floats(*of: Form | None) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(DTYPES[form or plan.operand].name for form in (*of, F32)))
+
+    own = floats(plan.operand)
+    return (
+        TensorForm("q", ("s_q", "h_q", "d_qk"), own, "input"),
+        TensorForm("kv", ("s_kv", "d_qk"), own, "input"),
+        TensorForm("o", ("s_q", "h_q", "d_v"), own, "input"),
+        TensorForm("dO", ("s_q", "h_q", "d_v"), own, "input"),
+        TensorForm("lse", ("s_q", "h_q"), ("float32",), "input"),
+        TensorForm("indices", ("s_q", "topk"), INTS, "input"),
+        TensorForm("topk_length", ("s_q",), INTS, "input", optional=True),
+        TensorForm("delta", ("s_q", "h_q"), ("float32",), "stage", "delta"),
+        TensorForm("P", _KEYS, ("float32",), "stage", "P"),
+        TensorForm("S", _KEYS, floats(plan.softmax), "stage", "S"),
+        TensorForm("dP", _KEYS, ("float32",), "stage", "dP"),
+        TensorForm("dS", _KEYS, floats(plan.gradient), "stage", "dS"),
+        TensorForm("dq_sums", ("s_q", K_BLOCKS, "h_q", "d_qk"), ("float32",), "stage", "dQ"),
+        TensorForm("dq", ("s_q", "h_q", "d_qk"), own, "output", "dQ"),
+        TensorForm("dkv", ("s_kv", "d_qk"), floats(plan.rows), "output", "dKV"),
+    )
+
+
+FORMS = forms_of(PLAIN)
 OWN = {form.name: form.name for form in FORMS}
 CONVENTIONS = (
     Convention("tileproof", OWN, "docs/tensors.md", "2"),
@@ -72,9 +86,15 @@ PROBED_TOKENS = 4  # that lse is compared with the forward on
 class SparseMlaTensors(TensorForms):
     """Any numbers of heads, slots and rows; topk is padded with -1 to whole k-blocks."""
 
-    forms = FORMS
     conventions = CONVENTIONS
     scalars = ("sm_scale",)
+
+    def __init__(self, plan: MlaRoundingPlan) -> None:
+        self._plan, self._forms = plan, forms_of(plan)
+
+    @property
+    def forms(self) -> tuple[TensorForm, ...]:
+        return self._forms
 
     def inputs(self, tensors: Mapping[str, Array], scalars: Mapping[str, float], lse_base: str) -> Inputs:
         """The inputs; lse is brought to base 2 and compared with the forward on a few tokens."""
@@ -83,7 +103,8 @@ class SparseMlaTensors(TensorForms):
         problem = Problem(s_q, s_kv, h_q, d_qk, indices.shape[1], scalars["sm_scale"], d_v)
         lengths = tensors.get("topk_length")
         lse = tensors["lse"] if lse_base == "2" else base_2(tensors["lse"])
-        q, kv, o, dO = (narrowed(name, tensors[name], BF16) for name in ("q", "kv", "o", "dO"))
+        dtype = DTYPES[self._plan.operand]
+        q, kv, o, dO = (narrowed(name, tensors[name], dtype) for name in ("q", "kv", "o", "dO"))
         made = Inputs(
             problem,
             q,
@@ -190,4 +211,10 @@ def _check_lse(forms: SparseMlaTensors, inputs: Inputs, base: str) -> None:
         check_lse(f"lse[{token}]", given, right, base, "2", "q, kv, indices and sm_scale")
 
 
-TENSORS = SparseMlaTensors()
+@cache
+def tensors_of(plan: MlaRoundingPlan) -> SparseMlaTensors:
+    """The tensors of a kernel that rounds as `plan` says."""
+    return SparseMlaTensors(plan)
+
+
+TENSORS = tensors_of(PLAIN)

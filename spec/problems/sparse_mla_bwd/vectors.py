@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from tileproof.spec.problems.cases import VectorCase
+from tileproof.spec.problems.cases import VectorCase, in_classes
 from tileproof.spec.problems.sparse_mla_bwd import values
 from tileproof.spec.problems.sparse_mla_bwd.case import INT_MAX, Indices, Order, SparseCase
 from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs
@@ -39,11 +39,8 @@ def vector_cases() -> Iterator[VectorCase]:
         "extreme lse": (replace(SPARSE, lse_extremes=True), ("N5", "N6")),
     }  # fmt: skip
     classes: tuple[values.Values, ...] = ("normal", "integers", "large", "tiny", "mixed")
-    for pattern, (case, guards) in patterns.items():
-        for number, kind in enumerate(classes):
-            made = replace(case, values=kind, seed=100 + number)
-            few = f"{pattern}, {kind}" not in OF_A_KERNEL
-            yield VectorCase(f"{pattern}, {kind}", made, guards, cut=_first_heads if few else None)
+    for one in in_classes(patterns, classes, 100):
+        yield one if one.name in OF_A_KERNEL else replace(one, cut=_first_heads)
     wide: tuple[tuple[Order, values.Values], ...] = (
         ("permuted", "normal"), ("runs", "normal"), ("recent", "large"), ("same", "normal"),
         ("random", "mixed"),

@@ -223,7 +223,7 @@ def test_a_wrong_accumulator_is_the_finding_and_not_what_is_made_of_it() -> None
     assert [(one.kind, one.problem.stage, one.problem.group, one.problem.cta) for one in rest] == [
         ("chain", "D", 1, 9)
     ]
-    assert "cluster tile 1, CTA 9" in place(first)
+    assert "output tile 1, CTA 9" in place(first)
 
 
 def test_a_finding_of_the_machine_names_the_cta_of_a_cluster_in_two_dimensions() -> None:
@@ -231,4 +231,4 @@ def test_a_finding_of_the_machine_names_the_cta_of_a_cluster_in_two_dimensions()
     plan, inputs, seen = launched(tutorial, 1)
     fault = Finding("out-of-bounds", "a store past D", machine=MachinePlace(cta=(5, 2, 0), warp=1))
     (found,) = judge_run(plan, inputs, replace(seen, findings=(fault,)), None).findings
-    assert (found.problem.group, found.problem.cta, found.problem.unit) == (1, 9, "cluster tile")
+    assert (found.problem.group, found.problem.cta, found.problem.unit) == (1, 9, "output tile")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 
 import ml_dtypes
 import numpy as np
 import pytest
 from tileproof.conformance.compare.compare import Comparison, compare
 from tileproof.conformance.compare.held import ORDERED, ROUNDED, Ordered
+from tileproof.conformance.compare.lane_sums import fused, lane_sums
 from tileproof.conformance.observe.tiles import Chain, StageTile
 from tileproof.emulator.products import products
 from tileproof.spec.arithmetic.bound import BOUND
@@ -16,7 +18,7 @@ from tileproof.spec.arithmetic.forms import BF16, F16, round_in
 from tileproof.spec.arithmetic.terms import Bounded
 from tileproof.spec.machine import tensor_core
 from tileproof.spec.numerics import round_bf16, round_f32
-from tileproof.spec.plan import ProductOrder
+from tileproof.spec.plan import LaneOrder, ProductOrder
 from tileproof.spec.plans import head64
 from tileproof.spec.problems.base import TileCoord, Tiling
 from tileproof.spec.problems.sparse_mla_bwd.case import Indices, SparseCase
@@ -107,6 +109,68 @@ def test_the_rounding_of_any_value_of_an_interval_is_held(form, relative: float)
         assert (np.abs(found - held.value) <= held.errors).all()
         assert (np.abs(found - term.value) <= term.errors).all()
     assert ((held.errors == 0).mean() > 0.99) == (relative < 2.0**-15)
+
+
+def test_a_fused_addition_is_rounded_once() -> None:
+    half, tie = np.float32(2.0**-12), np.float32(1 + 2.0**-23)
+    assert fused(half, half, np.float32(1)) == np.float32(1)  # a tie, to even
+    assert fused(half, half, tie) == np.float32(1 + 2.0**-22)
+    tiny = np.float32(2.0**-60)
+    for sign in (1, -1):  # float64 alone would round to the tie first
+        exact = fused(np.float32(1 + sign * 2.0**-23), np.float32(2.0**-24), np.float32(1))
+        assert exact == (np.float32(1 + 2.0**-23) if sign > 0 else np.float32(1))
+    assert fused(tiny, tiny, np.float32(1)) == 1
+    near = np.float64(1) + 2.0**-24
+    assert fused(np.float32(near - 1), np.float32(1), np.float32(1)) == np.float32(1)
+
+
+def lanes(order: LaneOrder, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The sums element by element, by numbers that math.fma would give."""
+    found = []
+    for x, y in zip(a.tolist(), b.tolist(), strict=True):
+        parts = []
+        for part in range(order.parts):
+            width = len(x) // order.parts
+            held = [np.float32(0)] * order.lanes
+            for column in range(width):
+                at, lane = part * width + column, column // order.vector % order.lanes
+                held[lane] = np.float32(Fraction(x[at]) * Fraction(y[at]) + Fraction(float(held[lane])))
+            while len(held) > 1:
+                half = len(held) // 2
+                held = [one + other for one, other in zip(held[:half], held[half:], strict=True)]
+            parts.append(held[0])
+        found.append(sum(parts[1:], parts[0]))
+    return np.array(found, np.float32)
+
+
+@pytest.mark.parametrize("parts", [1, 2])
+def test_sums_of_lanes_are_in_the_order_of_the_plan(parts: int) -> None:
+    order = LaneOrder("delta", parts)
+    a, b = (INPUTS.o[0].astype(np.float32), INPUTS.dO[0].astype(np.float32))
+    sums = lane_sums(order, a, b)
+    assert sums is not None
+    np.testing.assert_array_equal(sums, lanes(order, a, b))
+    assert (sums != lane_sums(LaneOrder("delta", 3 - parts), a, b)).any()
+    assert lane_sums(order, a[:, :100], b[:, :100]) is None
+
+
+@pytest.mark.parametrize("dropped", [1, 2, 8])
+def test_lost_bits_of_delta_are_found(dropped: int) -> None:
+    order = LaneOrder("delta")
+    sums = lane_sums(order, INPUTS.o[0].astype(np.float32), INPUTS.dO[0].astype(np.float32))
+    assert sums is not None
+
+    def found(value: np.ndarray) -> Comparison:
+        tile = StageTile(
+            "delta", TileCoord(0, None, 0), ROWS, slice(0, 1), value[:, None], np.ones((64, 1), bool)
+        )
+        chain = Chain(INPUTS, {tile.key: tile}, problem=SPARSE_MLA_BWD, tiling=Tiling(64, 1))
+        return compare(chain, [tile], Ordered(replace(PLAN, sums_in_order=(order,)), None))
+
+    right = found(sums)
+    assert not right.divergences and right.scores["delta"].exact == 64
+    (wrong,) = found((sums.view(np.uint32) & np.uint32(2**32 - 2**dropped)).view(np.float32)).divergences
+    assert wrong.why == ORDERED
 
 
 def test_other_roundings_are_not_held() -> None:

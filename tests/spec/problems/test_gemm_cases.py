@@ -79,12 +79,12 @@ def test_tiles_of_a_larger_problem_run_by_themselves_with_a_remark() -> None:
     case = GemmCase(64, 64, m=2, values="normal", of=10, at=(0, 9))
     run = run_case(under_test, case, Schedule())
     assert run.findings == [] and run.remarks == {
-        "cluster tiles of a larger problem that did not run are not judged": 8
+        "output tiles of a larger problem that did not run are not judged": 8
     }
     chooses_no_clusters = replace(under_test, driver=_Card(under_test.driver))
     alone = run_case(chooses_no_clusters, case, Schedule())
     assert alone.findings == [] and alone.remarks == {
-        "cluster tiles of a larger problem ran by themselves: far offsets are not judged": 2
+        "output tiles of a larger problem ran by themselves: far offsets are not judged": 2
     }
 
 

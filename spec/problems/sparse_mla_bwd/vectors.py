@@ -39,8 +39,8 @@ def vector_cases() -> Iterator[VectorCase]:
         "extreme lse": (replace(SPARSE, lse_extremes=True), ("N5", "N6")),
     }  # fmt: skip
     classes: tuple[values.Values, ...] = ("normal", "integers", "large", "tiny", "mixed")
-    for one in in_classes(patterns, classes, 100):
-        yield one if one.name in OF_A_KERNEL else replace(one, cut=_first_heads)
+    for small in in_classes(patterns, classes, 100):
+        yield small if small.name in OF_A_KERNEL else replace(small, cut=_first_heads)
     wide: tuple[tuple[Order, values.Values], ...] = (
         ("permuted", "normal"), ("runs", "normal"), ("recent", "large"), ("same", "normal"),
         ("random", "mixed"),

@@ -137,7 +137,7 @@ def lanes(order: LaneOrder, a: np.ndarray, b: np.ndarray) -> np.ndarray:
                 held[lane] = np.float32(Fraction(x[at]) * Fraction(y[at]) + Fraction(float(held[lane])))
             while len(held) > 1:
                 half = len(held) // 2
-                held = [one + other for one, other in zip(held[:half], held[half:], strict=True)]
+                held = [low + high for low, high in zip(held[:half], held[half:], strict=True)]
             parts.append(held[0])
         found.append(sum(parts[1:], parts[0]))
     return np.array(found, np.float32)

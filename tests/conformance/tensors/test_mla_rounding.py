@@ -26,7 +26,7 @@ from tileproof.spec.problems.sparse_mla_bwd.vectors import _first_heads
 
 CASE = SparseCase(512, 90, 2, (Indices("permuted"), Indices("runs")), values="normal", seed=3, h_q=64)
 _POWER = np.polynomial.Chebyshev.interpolate(np.exp2, 3, (0, 1)).convert(kind=np.polynomial.Polynomial)
-CUBIC = "exp2=" + ":".join(repr(float(np.float32(one))) for one in _POWER.coef)
+CUBIC = "exp2=" + ":".join(repr(float(np.float32(c))) for c in _POWER.coef)
 TENSORS = {"delta": "delta", "P": "P", "S": "S", "dP": "dP", "dS": "dS", "dQ": "dq"}
 PLANS = (
     "operand=f16",
@@ -62,7 +62,7 @@ def dump(plan: str, growth: float = 1.0) -> dict[str, Any]:
     narrow = {"S": own.softmax, "dS": own.gradient, "dQ": None}
     for name, tensor in TENSORS.items():
         wholes = [walked.whole(name, token) for token in range(2)]
-        values = np.stack([one.value if one.copy is None else one.copy for one in wholes])
+        values = np.stack([kept.value if kept.copy is None else kept.copy for kept in wholes])
         found[tensor] = values.astype(DTYPES[narrow[name] or own.operand] if name in narrow else np.float32)
     found["dkv"] = walked.scatter("dKV", np.zeros((90, 512))).astype(np.float32)
     if problem.rounding.rows is not None:

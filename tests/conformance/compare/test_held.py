@@ -162,7 +162,7 @@ def test_lost_bits_of_delta_are_found(dropped: int) -> None:
 
     def found(value: np.ndarray) -> Comparison:
         tile = StageTile(
-            "delta", TileCoord(0, None, 0), ROWS, slice(0, 1), value[:, None], np.ones((64, 1), bool)
+            "delta", TileCoord(0, None, 0), ROWS, slice(0, 1), value[:, None], np.full((64, 1), True)
         )
         chain = Chain(INPUTS, {tile.key: tile}, problem=SPARSE_MLA_BWD, tiling=Tiling(64, 1))
         return compare(chain, [tile], Ordered(replace(PLAN, sums_in_order=(order,)), None))

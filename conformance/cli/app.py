@@ -29,6 +29,7 @@ from tileproof.conformance.cli.campaign import campaign
 from tileproof.conformance.cli.check import check
 from tileproof.conformance.cli.corpus import corpus
 from tileproof.conformance.cli.crosscheck import crosscheck
+from tileproof.conformance.cli.diagnose import diagnose
 from tileproof.conformance.cli.exit_codes import CLEAN, ERROR
 from tileproof.conformance.cli.explain import explain
 from tileproof.conformance.cli.explore import explore
@@ -136,6 +137,7 @@ COMMANDS = (
     corpus,
     crosscheck,
     defects,
+    diagnose,
     diff,
     explain,
     explore,

@@ -100,6 +100,7 @@ ROOMS = {
         "emulator",
     ),
     "beside.corpus": (),
+    "beside.symptoms": (),
     "beside.record": ("conformance.launches", "kernels", "emulator"),
     "beside.layouts": ("emulator",),
     "beside.logs": ("kernels",),

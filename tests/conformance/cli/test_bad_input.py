@@ -20,13 +20,14 @@ KERNEL = ("build", "crosscheck", "mutants")
 EVIDENCE = ("diff",)
 LOG = ("explain",)
 DUMP = ("tensors",)  # tests/conformance/tensors/test_bad_dumps.py
+SYMPTOMS = ("diagnose",)  # tests/conformance/beside/test_symptoms.py
 VECTORS = ("vectors",)  # tests/conformance/vectors/test_vectors.py
 NO_PATH = ("corpus", "defects", "instructions", "kernels", "layout", "record", "stages", "synchronisation")
 TAKES_KERNEL = KERNEL_OR_FILE + KERNEL
 
 
 def test_every_command_is_in_one_group() -> None:
-    groups = [*TAKES_KERNEL, *EVIDENCE, *LOG, *DUMP, *VECTORS, *NO_PATH]
+    groups = [*TAKES_KERNEL, *EVIDENCE, *LOG, *DUMP, *SYMPTOMS, *VECTORS, *NO_PATH]
     assert sorted(groups) == sorted(str(command.name) for command in COMMANDS)
 
 

@@ -119,10 +119,17 @@ void FirstColumns::keep(const Cta& cta, uint32_t offset, Id id) {
   end_ = std::max(end_, offset + 4);
 }
 
-void FirstColumns::forget(const Cta& cta, uint32_t offset, uint32_t size) {
-  if (const auto known = words_.find(&cta); known != words_.end())
-    std::erase_if(known->second,
-                  [&](const Word& w) { return w.offset < offset + size && offset < w.offset + 4; });
+// What is written over words; whether it leaves a part of some word.
+bool FirstColumns::forget(const Cta& cta, uint32_t offset, uint32_t size) {
+  const auto known = words_.find(&cta);
+  if (known == words_.end()) return false;
+  bool parts = false;
+  std::erase_if(known->second, [&](const Word& w) {
+    const bool meets = w.offset < offset + size && offset < w.offset + 4;
+    parts |= meets && (w.offset < offset || w.offset + 4 > offset + size);
+    return meets;
+  });
+  return parts;
 }
 
 void FirstColumns::clear_results(const Exec& x) {
@@ -140,7 +147,7 @@ void FirstColumns::touch(const Exec& x, const Cta& cta, uint32_t offset, uint32_
   const Instr& i = *x.instr;
   const bool own = &cta == &x.cta;
   if (write) {
-    forget(cta, offset, size);
+    if (forget(cta, offset, size)) open(x, "overwrites a part of it");
     if (!storing_ || !own || i.m[slot::st::bytes] != 4) return;
     for (uint32_t k = 0; k < static_cast<uint32_t>(i.nvec); ++k)
       if (const Lanes* known = lanes(x.w, e_.program.vec[static_cast<size_t>(i.vec) + k]))
@@ -167,7 +174,8 @@ void FirstColumns::touch(const Exec& x, const Cta& cta, uint32_t offset, uint32_
 void FirstColumns::touch_copied(const Cta& cta, uint32_t offset, uint32_t size, bool write,
                                 const Origin& at) {
   if (write) {
-    forget(cta, offset, size);
+    if (forget(cta, offset, size))
+      doubt_(at, "an asynchronous operation overwrites a part of the first column of an allocation");
     return;
   }
   const auto known = words_.find(&cta);
@@ -246,9 +254,10 @@ Step FirstColumns::run(Exec& x, const std::function<Step()>& execute) {
   stored_ = 0;
   const Step step = execute();
   storing_ = false;
-  if (step == Step::Block || step == Step::Stop) return step;
+  if (step == Step::Stop) return step;
+  if (wrong) open(x, wrong);  // of these lanes also where they wait for others of their warp
+  if (step == Step::Block) return step;
   if (addresses) {
-    if (wrong) open(x, wrong);
     if (crossed(x)) open(x, "begins in an allocation and ends in another");
   }
   if (i.fn == shfl || pure(flow)) {

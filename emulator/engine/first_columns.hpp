@@ -73,7 +73,7 @@ class FirstColumns {
   void touch(const Exec& x, const Cta& cta, uint32_t offset, uint32_t size, int lane, bool write);
   void touch_copied(const Cta& cta, uint32_t offset, uint32_t size, bool write, const Origin& at);
   void keep(const Cta& cta, uint32_t offset, Id id);
-  void forget(const Cta& cta, uint32_t offset, uint32_t size);
+  bool forget(const Cta& cta, uint32_t offset, uint32_t size);
   Lanes* lanes(const Warp& w, int32_t offset);
   void set(const Warp& w, int32_t offset, int lane, Id id);
   void mark(int32_t offset);

@@ -83,6 +83,11 @@ OTHER = {  # what depends on the first column otherwise: the lines, and the inst
     "a sum over lanes": (f"{ADD}\nredux.sync.add.u32 %r5, %r100, -1;", "redux.sync.add.u32"),
     "an addend": (f"{ADD}\nst.shared.b32 [2048], 0;\nbar.sync 0;\nred.shared.add.u32 [2048], %r100;", "red.shared.add.u32"),
     "the word by halves": (f"{ADD}\nld.shared.u16 %h1, [{SLOT}];", "ld.shared.u16"),
+    "a part of the word": (f"{ADD}\nbar.sync 0;\nst.shared.u8 [{SLOT + 3}], 0;", "st.shared.u8"),
+    "a constant in lanes that come apart": (
+        f"{ADD}\nsetp.lt.u32 %p1, %t, 48;\n@%p1 bra MEET;\nmov.u32 %r2, %r3;\nMEET:",
+        "tcgen05.st.sync.aligned.32x32b.x1.b32",
+    ),
     "the word by an atomic": (f"{ADD}\nbar.sync 0;\natom.shared.or.b32 %r5, [{SLOT}], 0;", "atom.shared.or.b32"),
     "the word by a copy": (
         f"{ADD}\nfence.proxy.async.shared::cta;\nsetp.eq.u32 %p1, %t, 0;\n"

@@ -1,7 +1,8 @@
 """The backend `emulator`: the compiled SM100 kernels on CPU tensors, through the launch that `check` runs.
 
 Heads are padded to 64 or 128 with zeros and an lse of +inf, so that S of a padded head is 0; topk is padded
-to whole k-blocks with -1. The host clears dKV, converts it, and computes d_sink.
+to whole k-blocks with -1. dKV is cleared by the host; it is converted, and d_sink computed, by the kernels of
+`kernels/sm90/mla_around`.
 """
 
 from __future__ import annotations
@@ -13,10 +14,12 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from tileproof.conformance.drivers import emulator
-from tileproof.kernels.host.sparse_mla_sink import d_sink as sink_gradient
+from tileproof.kernels.launch.model import LaunchFile
 from tileproof.kernels.registry import kernel
+from tileproof.kernels.sm90.mla_around import launches
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.finding_text import brief
+from tileproof.spec.machine.run_result import RunResult
 from tileproof.spec.machine.schedule import Schedule
 from tileproof.spec.problems.sparse_mla_bwd.inputs import B_TOPK, D_QK_SUPPORTED, D_V, Inputs, Problem
 from tileproof.spec.problems.sparse_mla_bwd.sink import validate as validate_sink
@@ -73,13 +76,28 @@ def backward(
     variant = own.variant_of(inputs)
     launch = own.launch(inputs, own.build(variant))
     run = emulator.run(launch, own.plan(variant), schedule=Schedule("early"), taps=False)
-    if run.errors:
-        raise TileproofError("the kernel failed on the emulator", found=brief(run.errors[0]))
+    _require_no_errors(run)
     delta, dQ, dKV = (run.outputs[name].values for name in ("delta", "dQ", "dKV"))
     made = lse.new_empty(0)
     if sink is not None:
-        made = torch.from_numpy(sink_gradient(own_lse, delta[:, :heads].copy(), array(sink)))
-    return tensor(dQ[:, :heads]), torch.from_numpy(dKV).to(dkv_dtype), made
+        own_delta = np.ascontiguousarray(delta[:, :heads])
+        made = torch.from_numpy(_result(launches.d_sink(own_lse, own_delta, array(sink)), "d_sink"))
+    if dkv_dtype != torch.float32:
+        half: launches.Half = "bfloat16" if dkv_dtype == torch.bfloat16 else "float16"
+        dKV = _result(launches.convert(dKV, half), "narrow")
+    return tensor(dQ[:, :heads]), tensor(dKV), made
+
+
+def _result(launch: LaunchFile, output: str) -> Array:
+    """An output of a launch without a plan."""
+    run, buffers = emulator.launch_on(launch, schedule=Schedule("early"))
+    _require_no_errors(run)
+    return emulator.outputs_of(launch, buffers)[output].values
+
+
+def _require_no_errors(run: RunResult) -> None:
+    if run.errors:
+        raise TileproofError("the kernel failed on the emulator", found=brief(run.errors[0]))
 
 
 def padded_inputs(
@@ -127,5 +145,7 @@ def array(tensor: torch.Tensor) -> Array:
 
 
 def tensor(values: Array) -> torch.Tensor:
-    """An array of bf16 as a tensor of its own."""
-    return torch.from_numpy(values.view(np.int16).copy()).view(torch.bfloat16)
+    """An array, of bf16 too, as a tensor of its own."""
+    if values.dtype == ml_dtypes.bfloat16:
+        return torch.from_numpy(values.view(np.int16).copy()).view(torch.bfloat16)
+    return torch.from_numpy(np.array(values))

@@ -1,10 +1,10 @@
-"""The kernels around the sparse MLA backward (delta, clear, convert) on the emulator; planted defects."""
+"""The kernels around the sparse MLA backward on the emulator, with planted defects."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -19,11 +19,12 @@ from tileproof.reference.chain import outputs_of
 from tileproof.spec.machine.run_result import RunResult
 from tileproof.spec.machine.schedule import Schedule
 from tileproof.spec.problems.base import Tiling
+from tileproof.spec.problems.sparse_mla_bwd import sink as contract
 from tileproof.spec.problems.sparse_mla_bwd.case import Indices, SparseCase
 from tileproof.spec.problems.sparse_mla_bwd.problem import SPARSE_MLA_BWD
 
 Array = npt.NDArray[Any]
-Half = Literal["bfloat16", "float16"]
+Half = launches.Half
 HALVES: tuple[Half, ...] = ("bfloat16", "float16")
 GUARD = np.uint32(0xDEADBEEF).view(np.float32)
 
@@ -80,6 +81,45 @@ def clear_is_wrong(ptx: str = "", count: int = 1027, grid: int = launches.GRID) 
     return bool(result.findings) or bool(found[:count].any()) or not kept
 
 
+def sink_inputs(tokens: int, heads: int) -> tuple[Array, Array, Array]:
+    """lse, delta and sink: finite, both infinities, and past the f32 range in base 2; tokens without keys."""
+    rng = np.random.default_rng(tokens + heads)
+    sink, delta = (rng.standard_normal(shape).astype(np.float32) for shape in (heads, (tokens, heads)))
+    for number, value in enumerate([-np.inf, 30.0, -200.0, 3e38, np.inf]):
+        sink[number + 1 : number + 2] = value
+    keys = rng.standard_normal((tokens, heads)) * 4
+    keys[::5] = -np.inf
+    with np.errstate(over="ignore"):
+        return contract.fold_lse(keys, sink).astype(np.float32), delta, sink
+
+
+def d_sink_is_wrong(ptx: str = "", tokens: int = 37, heads: int = 40) -> bool:
+    lse, delta, sink = sink_inputs(tokens, heads)
+    result = tileproof.run(launches.d_sink(lse, delta, sink, ptx))
+    output = result.outputs["d_sink"]
+    known, bound = contract.d_sink(lse, delta, sink), contract.bound_d_sink(lse, delta, sink)
+    right = within_bound(output.values, known, bound).all()
+    return bool(result.findings) or not output.written.all() or not bool(right)
+
+
+@pytest.mark.parametrize("heads", [1, 32, 33, 128])
+@pytest.mark.parametrize("tokens", [1, 8, 9, 300])
+def test_d_sink_is_within_its_bound(tokens: int, heads: int) -> None:
+    assert not d_sink_is_wrong(tokens=tokens, heads=heads)
+
+
+@pytest.mark.parametrize("name", ["lse", "delta", "sink"])
+def test_a_nan_is_not_hidden_by_d_sink(name: str) -> None:
+    given = dict(zip(("lse", "delta", "sink"), sink_inputs(9, 8), strict=True))
+    given[name][..., 0] = np.nan
+    assert (
+        np.isnan(
+            run(launches.d_sink(given["lse"], given["delta"], given["sink"])).outputs["d_sink"].values
+        ).tolist()
+        == [True] + [False] * 7
+    )
+
+
 @pytest.mark.parametrize("heads", [1, 7, 64, 128])
 def test_delta_is_within_the_bound_of_the_stage(heads: int) -> None:
     assert not delta_is_wrong(heads=heads)
@@ -114,6 +154,7 @@ def test_the_bits_are_those_of_every_schedule() -> None:
         "delta": launches.delta(x.o, x.dO),
         "narrow": launches.convert(wide(4099), "bfloat16"),
         "values": launches.clear(np.full(4099, GUARD), 4099),
+        "d_sink": launches.d_sink(*sink_inputs(37, 40)),
     }
     for name, launch in made.items():
         first = run(launch).outputs[name].values
@@ -136,6 +177,11 @@ PLANTED: dict[str, tuple[str, Callable[[str], bool], str, str]] = {
         "clear", clear_is_wrong, r"setp\.ge\.s64( +\t?%p7)|setp\.ge\.s64(\s+%p7)", r"setp.gt.s64\1\2"),
     "a step of the sum over lanes left out": ("delta", delta_is_wrong, r"(mov\.u32\s+%r\d+), 8;", r"\1, 4;"),
     "every second group of heads": ("delta", delta_is_wrong, r"(add\.s32\s+%r\d+, %r\d+), 4;", r"\1, 8;"),
+    "the partial sums are not waited for": ("d_sink", d_sink_is_wrong, r"bar\.sync\s+0;", ""),
+    "no log2(e)": ("d_sink", d_sink_is_wrong, r"0f3FB8AA3B", "0f3F800000"),
+    "the sign": ("d_sink", d_sink_is_wrong, r"neg\.f32", "mov.f32"),
+    "a sink past the range is none": ("d_sink", d_sink_is_wrong, r"0f7F800000", "0f7F7FFFFF"),
+    "tokens left out": ("d_sink", d_sink_is_wrong, r"(setp\.ge\.s32\s+%p\d+, %r\d+), %r\d+;", r"\1, 9;"),
 }  # fmt: skip
 
 

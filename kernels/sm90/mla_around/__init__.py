@@ -1,1 +1,1 @@
-"""The kernels around the sparse MLA backward: delta, clearing of dKV, its conversion to bf16 or f16."""
+"""The kernels around the sparse MLA backward: delta, clear and convert of dKV, d_sink."""

@@ -1,10 +1,12 @@
-// The kernels around the sparse MLA backward: delta, clear, convert to bf16 and to f16.
+// The kernels around the sparse MLA backward: delta, clear, convert to bf16 and to f16, d_sink.
 #include <cstddef>
 
+#include "sm90/mla_around/d_sink.cuh"
 #include "sm90/mla_around/delta.cuh"
 #include "sm90/mla_around/dkv.cuh"
 
 static_assert(sizeof(tileproof::DeltaParams) == 32 && offsetof(tileproof::DeltaParams, heads) == 24);
+static_assert(sizeof(tileproof::SinkParams) == 40 && offsetof(tileproof::SinkParams, heads) == 36);
 
 extern "C" __global__ void __launch_bounds__(tileproof::kDeltaThreads)
     tileproof_mla_delta(const __grid_constant__ tileproof::DeltaParams params) {
@@ -24,4 +26,9 @@ extern "C" __global__ void __launch_bounds__(tileproof::kDkvThreads)
 extern "C" __global__ void __launch_bounds__(tileproof::kDkvThreads)
     tileproof_mla_f16(const float* wide, uint16_t* narrow, int64_t count) {
   tileproof::convert<__half>(wide, narrow, count);
+}
+
+extern "C" __global__ void __launch_bounds__(tileproof::kSinkHeads* tileproof::kSinkTokens)
+    tileproof_mla_d_sink(const __grid_constant__ tileproof::SinkParams params) {
+  tileproof::sink_gradient(params);
 }

@@ -16,12 +16,15 @@ from tileproof.kernels.launch.model import LaunchBuffer, LaunchFile
 
 FOLDER = "sm90/mla_around"
 ARCH = "sm_90"
-DELTA, CLEAR = "tileproof_mla_delta", "tileproof_mla_clear"
+DELTA, CLEAR, D_SINK = "tileproof_mla_delta", "tileproof_mla_clear", "tileproof_mla_d_sink"
 CONVERT = {"bfloat16": "tileproof_mla_bf16", "float16": "tileproof_mla_f16"}
 DELTA_THREADS, DKV_THREADS = 128, 256  # of delta.cuh, dkv.cuh
 DELTA_BYTES = 32  # sizeof(DeltaParams), which kernel.cu asserts
+SINK_BYTES = 40  # sizeof(SinkParams)
+SINK_HEADS, SINK_TOKENS = 32, 8  # of d_sink.cuh: heads of a CTA, threads of a head
 GRID = 4  # CTAs that share the elements of dKV
 Array = npt.NDArray[Any]
+Half = Literal["bfloat16", "float16"]
 
 
 @cache
@@ -55,7 +58,7 @@ def clear(before: Array, count: int, ptx: str = "", grid: int = GRID) -> LaunchF
     return made.file()
 
 
-def convert(wide: Array, to: Literal["bfloat16", "float16"], ptx: str = "", grid: int = GRID) -> LaunchFile:
+def convert(wide: Array, to: Half, ptx: str = "", grid: int = GRID) -> LaunchFile:
     """`narrow`: the f32 `wide`, of any shape, rounded to the nearest in `to`, ties to even."""
     made = LaunchBuilder("mla-convert", ptx or built().ptx)
     given = made.input("wide", wide)
@@ -66,4 +69,16 @@ def convert(wide: Array, to: Literal["bfloat16", "float16"], ptx: str = "", grid
         block=(DKV_THREADS, 1, 1),
         arguments=[given, narrow, ScalarArgument("s64", wide.size, "count")],
     )
+    return made.file()
+
+
+def d_sink(lse: Array, delta: Array, sink: Array, ptx: str = "") -> LaunchFile:
+    """d_sink ``[h_q]`` f32 of lse (base 2, with the sink) and delta ``[s_q, h_q]`` and sink ``[h_q]``."""
+    (tokens, heads), made = lse.shape, LaunchBuilder("mla-d-sink", ptx or built().ptx)
+    given = [made.input(name, x) for name, x in (("lse", lse), ("delta", delta), ("sink", sink))]
+    given.append(made.output("d_sink", (heads,), np.float32))
+    sizes = ((32, ScalarArgument("s32", tokens, "tokens")), (36, ScalarArgument("s32", heads, "heads")))
+    params = struct(SINK_BYTES, (*((8 * number, buffer) for number, buffer in enumerate(given)), *sizes))
+    grid, threads = (-(-heads // SINK_HEADS), 1, 1), SINK_HEADS * SINK_TOKENS
+    made.launch(D_SINK, grid=grid, block=(threads, 1, 1), arguments=[params])
     return made.file()

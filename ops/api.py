@@ -45,6 +45,7 @@ def sparse_mla(
     check_width(d_v, sizes["d_qk"], "d_v")
     check_choice("lse_base", lse_base, library.LSE_BASES)
     scale, name = check_scale(sm_scale, sizes["d_qk"]), backends.chosen(backend, q.device)
+    backends.check_backend(name, q, {**sizes, "d_v": d_v}, False)
     index, length = _rows(q, kv, indices, topk_length, cu_seqlens, batched)
     if batched:
         q, kv = q.flatten(0, 1), kv.flatten(0, 1)

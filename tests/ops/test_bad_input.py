@@ -249,6 +249,13 @@ def test_the_forward_names_its_arguments(name: str) -> None:
     assert named(caught.value, name, "torch.Tensor", "str")
 
 
+def test_the_forward_names_what_the_gradient_does_not_compute() -> None:
+    given = for_the_kernels()
+    with pytest.raises(TileproofError) as caught:
+        sparse_mla(given["q"].float(), given["kv"].float(), given["indices"], backend="emulator")
+    assert named(caught.value, "q", "torch.bfloat16", "torch.float32")
+
+
 @pytest.mark.parametrize("d_v", [-1, 13, True])
 def test_a_width_that_is_none_is_named(d_v: Any) -> None:
     with pytest.raises(TileproofError) as caught:

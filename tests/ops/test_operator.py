@@ -52,6 +52,18 @@ def test_chunks_do_not_change_a_bit_of_dq(limit: int, monkeypatch: pytest.Monkey
     torch.testing.assert_close(made[1], right[1], rtol=1e-14, atol=1e-14)
 
 
+def test_deterministic_calls_have_the_same_bits() -> None:
+    given = drawn(64, 3, 20, 12, 8, 50)
+    threads = torch.get_num_threads()
+    try:
+        torch.set_num_threads(2)
+        first, *others = (sparse_mla_backward(**given, dkv_dtype=F64, deterministic=True) for _ in range(4))
+    finally:
+        torch.set_num_threads(threads)
+    for made in others:
+        assert torch.equal(made[0], first[0]) and torch.equal(made[1], first[1])
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
 @pytest.mark.parametrize("dkv_dtype", [torch.bfloat16, torch.float16, torch.float32])
 def test_each_result_is_the_float64_result_rounded_once(dtype: torch.dtype, dkv_dtype: torch.dtype) -> None:

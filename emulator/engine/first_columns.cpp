@@ -249,6 +249,12 @@ Step FirstColumns::run(Exec& x, const std::function<Step()>& execute) {
     if (!wrong) wrong = wrong_address(x, __builtin_ctz(a));
   std::array<uint32_t, 32> from{};
   if (i.fn == shfl && !in.empty()) from = shuffle_sources(x, i);
+  overwritten_.clear();
+  if (pure(flow) && !in.empty())
+    each_result(e_.program, i, [&](int32_t off) {
+      const size_t n = bytes(off) ? 32 * bytes(off) : 4;
+      overwritten_.push_back({off, Bytes(x.regs + off, x.regs + off + n)});
+    });
   if (flow == Flow::Load) clear_results(x);
   storing_ = flow == Flow::Store && !in.empty();
   stored_ = 0;
@@ -340,6 +346,7 @@ void FirstColumns::replay(Exec& x, const Operands& in) {
   for (int base = 0; base <= kTmemColumns - a.columns; base += kUnit) {
     if (base == a.base) continue;
     const uint64_t shift = static_cast<uint64_t>(static_cast<int64_t>(base - a.base));
+    for (const auto& [off, held] : overwritten_) std::copy(held.begin(), held.end(), x.regs + off);
     for (const Operand& operand : in) {
       std::copy(operand.before.begin(), operand.before.end(), x.regs + operand.offset);
       const size_t width = bytes(operand.offset);

@@ -12,6 +12,7 @@
 #include <functional>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "program.hpp"
@@ -92,11 +93,12 @@ class FirstColumns {
   std::unordered_map<const Cta*, std::vector<Id>> given_;  // by serial - 1
   std::unordered_map<const Warp*, std::unordered_map<int32_t, Lanes>> registers_;
   std::unordered_map<const Cta*, std::vector<Word>> words_;
-  uint32_t begin_ = UINT32_MAX, end_ = 0;       // all words are in here
-  std::vector<std::vector<uint32_t>> touches_;  // instructions by register, by offset / 64
-  std::vector<bool> marked_;                    // registers, by offset / 64
-  bool storing_ = false;                        // a marked st runs
-  uint32_t stored_ = 0;                         // its lanes whose values went to a word
+  uint32_t begin_ = UINT32_MAX, end_ = 0;               // all words are in here
+  std::vector<std::vector<uint32_t>> touches_;          // instructions by register, by offset / 64
+  std::vector<bool> marked_;                            // registers, by offset / 64
+  std::vector<std::pair<int32_t, Bytes>> overwritten_;  // results of the running instruction, before it
+  bool storing_ = false;                                // a marked st runs
+  uint32_t stored_ = 0;                                 // its lanes whose values went to a word
 };
 
 }  // namespace tileproof

@@ -72,6 +72,10 @@ OTHER = {  # what depends on the first column otherwise: the lines, and the inst
         "ld.shared.b32",
     ),
     "a cell": (f"{ADD}\ntcgen05.st.sync.aligned.32x32b.x1.b32 [%r2], {{%r100}};", "tcgen05.st.sync.aligned.32x32b.x1.b32"),
+    "a result in place of the other operand": (
+        f"{ADD}\nmov.u32 %r4, 40;\nmin.u32 %r4, %r100, %r4;\n{store('%r4')}",
+        "min.u32",
+    ),
     "twice": ("add.u32 %r2, %r100, %r100;\nadd.u32 %r2, %r2, %r3;", "add.u32"),
     "a column by or": (f"{ADD}\nor.b32 %r2, %r2, 32;", "or.b32"),
     "a constant": ("mov.u32 %r2, %r3;", "tcgen05.st.sync.aligned.32x32b.x1.b32"),

@@ -3,10 +3,14 @@
 
 from __future__ import annotations
 
+import random
+from collections import Counter
+
 import numpy as np
 import pytest
 from tileproof.emulator import Memory, RunResult, Schedule
 
+from tests.kit.column_programs import outcome, program
 from tests.kit.ptx import CLUSTER_SYNC, alloc, dealloc, run, store
 
 SLOT = 1088  # where the first column is
@@ -150,3 +154,8 @@ def test_the_word_of_another_cta() -> None:
 def test_where_nobody_fits_beside_the_first_allocation_has_one_first_column(shared: int) -> None:
     result = launched(used("mov.u32 %r2, %r3;"), shared_bytes=shared)
     assert result.certified is (shared > 0x1000)
+
+
+def test_sampled_programs_agree_at_other_first_columns() -> None:
+    found = Counter(outcome(program(random.Random(seed))) for seed in range(40))
+    assert found["contradicted"] == 0 and found["certified"] and found["refused"], found

@@ -14,7 +14,7 @@ import pytest
 from tests.kit.judging import plugin_is_installed
 from tests.kit.paths import ROOT
 
-PAGES = {"judging.md": 9, "tensors.md": 2}  # and how many commands they have
+PAGES = {"judging.md": 9, "tensors.md": 3}  # and how many commands they have
 BLOCK = re.compile(r"^```(\w+)(?: (\w+)=(\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 

@@ -2,9 +2,9 @@
 
     python benchmarks/silicon/torch_dumps.py OUT [--device cuda] [--seconds 60]
 
-Writes OUT/<backend>.tar (one .safetensors per problem, names of `tileproof tensors --convention torch`) and
-OUT/manifest.json. Every backend and dtype has a process of its own, which a crash or the time limit ends
-alone. Needs torch only.
+Writes a tar per backend (a .safetensors per problem, names of `tileproof tensors --convention torch`) and a
+manifest into the folder OUT. Every backend and dtype has a process of its own, which a crash or the time
+limit ends alone. Needs torch only.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def write_safetensors(path, tensors):
 
 
 def forward(backend, q, k, v, causal, scale):
-    """o and the backend's own lse; None where it has none."""
+    """o and the backend's own lse, if it returns it."""
     import torch
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
@@ -86,7 +86,7 @@ def float64_lse(q, k, causal, scale):
     k = k.double().repeat_interleave(q.shape[1] // k.shape[1], 1)
     logits = q.double() @ k.transpose(-1, -2) * scale
     if causal:
-        seen = torch.ones(logits.shape[-2:], dtype=torch.bool, device=q.device).tril()
+        seen = torch.full(logits.shape[-2:], True, device=q.device).tril()
         logits = logits.masked_fill(~seen, -math.inf)
     return torch.logsumexp(logits, -1).float()
 
@@ -152,7 +152,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("out")
     parser.add_argument("--device", default="cuda")
-    parser.add_argument("--seconds", type=float, default=60.0, help="of one backend and dtype")
+    parser.add_argument("--seconds", type=float, default=60.0, help="of a backend and dtype")
     parser.add_argument("--only", nargs=2, metavar=("BACKEND", "DTYPE"), help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.only:

@@ -107,6 +107,8 @@ TEXTS = [
     (SPARSE, "half of the columns are wrong with cta_group::2", "L2"),
     (SPARSE, "dQ off by a factor of 2, dKV fine", "N6"),
     (SPARSE, "NaN for sinks", "H8"),
+    (SPARSE, "infinities above 32k tokens", "I11"),
+    (SPARSE, "it never comes back with clusters", "H5"),
     ("gemm", "product is right but D is wrong", "D"),
 ]  # fmt: skip
 

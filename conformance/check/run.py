@@ -189,7 +189,7 @@ def judge_run(
     views: dict[str, Observation] = {}
     sums: dict[str, list[Rows]] = {}
     shared: Shared = {}
-    ordered = Ordered(plan, products)
+    ordered = None if products is None else Ordered(plan, products)
     whole = EndToEnd(problem, inputs, tiling, shared)
     for build in ("production", "probe"):
         if faults or (build == "probe" and probe is None):

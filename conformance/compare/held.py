@@ -3,7 +3,7 @@ that a value is rounded to.
 
 Where a plan says in which order products are added (`spec.plan.ProductOrder`), and the driver's arithmetic is
 known, an MMA stage has one right result on its own operands: bits are compared. So are those of sums by lanes
-and of stages (`LaneOrder`, `TermOrder`), on any driver. A rounded copy lies between the roundings of both
+and of stages (`LaneOrder`, `TermOrder`). A rounded copy lies between the roundings of both
 ends of its f32 value's interval, which most often are one number.
 """
 

@@ -1,6 +1,7 @@
 """How often `explain` names the cause of hangs that strangers print.
 
-    python benchmarks/hang_strangers.py [--rounds 1] [--seed 0] [--set mixed] [--show 20]
+    python benchmarks/hang_strangers.py [--rounds 1] [--seed 0] [--set mixed] [--show 20] [--blank]
+    python benchmarks/hang_strangers.py --folder DIR [--show 20]
 
 The kernels, the machine that runs them and the wordings are in benchmarks/strangers, apart from the tests'
 generator (tests/kit/hang_logs). `--print NAME` prints the logs whose name contains NAME, and their answers.
@@ -11,15 +12,19 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from tileproof.conformance.beside.logs.hangs import render
 from tileproof.conformance.beside.logs.hangs.reader import read_text
 from tileproof.conformance.beside.logs.hangs.render import diagnosis
 from tileproof.spec.machine.errors import TileproofError
 
+from benchmarks.strangers import folder
+from benchmarks.strangers.blanked import blanked, restored
 from benchmarks.strangers.score import DRAWN, SETS, Score, logs
 
 
@@ -42,10 +47,21 @@ def main() -> int:
     parser.add_argument(
         "--print", default="", help="print the logs whose name contains this, and their answers"
     )
+    parser.add_argument("--blank", action="store_true", help="replace every word of a log by a made-up one")
+    parser.add_argument("--folder", type=Path, help="logs with a truth.jsonl (strangers/folder.py)")
     chosen = parser.parse_args()
+    if chosen.folder is not None:
+        return _folder(chosen)
     score = Score()
-    for log in logs(chosen.seed, chosen.rounds, chosen.set):
-        found = explain(log.text)
+    for number, log in enumerate(logs(chosen.seed, chosen.rounds, chosen.set)):
+        if chosen.blank:
+            if log.said is None:
+                continue
+            text, back = blanked(log.text, number)
+            log = replace(log, text=text)
+            found = restored(explain(text), back)
+        else:
+            found = explain(log.text)
         good = score.add(log, found)
         if chosen.print and chosen.print in log.name:
             print(f"--- {log.name}: {'right' if good else 'WRONG'}\n{log.text}")
@@ -59,8 +75,24 @@ def main() -> int:
                     *causes,
                 )
                 print("not understood:", found["read"]["examples"])
+    return _report(score, chosen.show)
+
+
+def _folder(chosen: argparse.Namespace) -> int:
+    score = folder.FolderScore()
+    for log in folder.read(chosen.folder):
+        found = explain(log.text)
+        good = score.add(log, found)
+        if chosen.print and chosen.print in log.name:
+            print(f"--- {log.truth}: {'right' if good else 'WRONG'}\n{log.text}")
+            if found is not None:
+                print(render.text(found))
+    return _report(score, chosen.show)
+
+
+def _report(score: Score | folder.FolderScore, show: int) -> int:
     print(score.table())
-    for name in score.wrong[: chosen.show]:
+    for name in score.wrong[:show]:
         print("wrong:", name)
     for name in score.lies:
         print("wrong and certain:", name)

@@ -97,6 +97,8 @@ def _understood(graph: WaitGraph) -> bool:
 def _doubts(graph: WaitGraph, hangs: list[LoggedHang]) -> list[str]:
     log, root = graph.log, hangs[0].root
     doubts = []
+    if log.inferred:
+        doubts.append("the meaning of the lines was inferred from their order")
     if log.merged:
         doubts.append("roles of several CTAs print under the same name")
     elif root.actor.cta < 0 or any(actor.cta < 0 for actor in graph.histories if actor.role):

@@ -98,6 +98,7 @@ class Log:
     cut: bool = False
     half_read: int = 0
     exact: bool = False
+    inferred: bool = False  # the meanings of its lines were learned from their order
     snapshot: bool = False
     reports: dict[int, str] = field(default_factory=dict)
     gaps: bool = False

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from tileproof.conformance.beside.logs.hangs.collect import Collector
 from tileproof.conformance.beside.logs.hangs.forms import tabled
+from tileproof.conformance.beside.logs.hangs.grammar.choose import learned
 from tileproof.conformance.beside.logs.hangs.line import LineReader
 from tileproof.conformance.beside.logs.hangs.log import Log, load
 from tileproof.conformance.beside.logs.hangs.merged import unmerge
@@ -95,6 +96,10 @@ def read_text(
             reader.log.snapshot = True
         else:
             look_for_timeouts(reader.log)
+            told = learned(reader.log, members, known) if plan is None else None
+            if told is not None:
+                whole.runs.append(told)
+                continue
         whole.runs += [reader.log] if reader.log.snapshot else split_runs(reader.log)
     for log in whole.runs:
         unmerge(log)

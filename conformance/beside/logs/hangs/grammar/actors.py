@@ -1,0 +1,189 @@
+"""Who printed a line: the fields whose values separate the lines into threads of their own.
+
+A thread that waits prints nothing until its wait ends. The coarsest fields under which this holds name the
+thread.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+
+from tileproof.conformance.beside.logs.hangs.grammar.tokens import Said
+from tileproof.conformance.beside.logs.hangs.grammar.waits import Waits
+from tileproof.conformance.beside.logs.hangs.log import Actor
+from tileproof.conformance.beside.logs.hangs.words import FIELDS, NEEDS_SIGN
+
+HEAD = 16  # tokens in which a thread is named
+COVERS = 0.72  # of the lines that show a field of the thread
+THREADS = 96
+SAMPLE = 700  # lines on which fields are tried
+NEAR = 0.03  # of the waits that a coarser choice may break
+BROKEN = 0.2  # of the waits; more show that the fields do not name threads
+
+Slot = tuple[str, str]  # ("at", place) of a word or number, ("of", label) of a number, ("=", label) of a word
+_THREAD = {"cta", "block", "rank", "group", "wg", "warp", "thread", "role"}
+
+
+def meaning(label: str) -> str:
+    """The field that a label is known to name; empty where it is unknown."""
+    word, _, nth = label.partition("/")
+    flat = word.replace("_", "").replace("-", "").lower()
+    return FIELDS.get(flat, "") if not nth else ""
+
+
+@dataclass
+class Threads:
+    """The threads of a log: their lines in order, the slots that name them, and the pairs of lines."""
+
+    slots: tuple[Slot, ...]
+    of: dict[tuple[Hashable, ...], list[Said]]
+    broken: float  # of the waits: another line of the thread comes before their end
+    actors: dict[tuple[Hashable, ...], Actor] = field(default_factory=dict)
+
+
+def values_of(line: Said) -> dict[Slot, Hashable]:
+    """What stands in each slot of a line."""
+    found: dict[Slot, Hashable] = {}
+    label, sign = "", False
+    for at, token in enumerate(line.tokens):
+        if token.word:
+            if sign and label:
+                found.setdefault(("=", label), token.text.lower())
+            label, sign = token.text.lower(), False
+        else:
+            sign |= token.text in "=:"
+        if at < HEAD and (token.word or token.value is not None):
+            found["at", str(at)] = token.text.lower() if token.word else token.value
+    found |= {("of", name): value for name, value in line.numbers.items()}
+    return found
+
+
+def find_threads(lines: Sequence[Said], waits: Waits) -> Threads | None:
+    """The threads of a log; None where no field separates its waits from each other."""
+    sample = lines[:SAMPLE]
+    shown = [values_of(line) for line in sample]
+    slots, known = _slots(sample, shown)
+    changed = {item.split("=")[0] for item in waits.verbs if "=" in item}
+    others = [slot for slot in slots if slot not in known and slot[1] not in changed]
+    tried: list[Threads] = []
+    for size in range(0, 4):
+        for more in combinations(others, size):
+            if (known or more) and len(known) + size <= 4:
+                one = _threads((*known, *more), sample, shown, waits)
+                if one is not None:
+                    tried.append(one)
+    if not tried:
+        return None
+    least = min(one.broken for one in tried)
+    if least > BROKEN:
+        return None
+    good = [one for one in tried if one.broken <= least + NEAR]
+    chosen = min(good, key=lambda one: (len(one.of), one.broken, len(one.slots)))
+    if len(lines) > len(sample):
+        whole = _threads(chosen.slots, lines, [values_of(line) for line in lines], waits)
+        chosen = whole or chosen
+    chosen.actors = _named(chosen)
+    return chosen
+
+
+def _slots(lines: Sequence[Said], shown: list[dict[Slot, Hashable]]) -> tuple[list[Slot], tuple[Slot, ...]]:
+    """The slots that may name threads, one of each partition, and those that are known to."""
+    values: dict[Slot, Counter[Hashable]] = defaultdict(Counter)
+    for row in shown:
+        for slot, value in row.items():
+            values[slot][value] += 1
+    total = len(lines)
+    fit: list[Slot] = []
+    seen: set[tuple[int, ...]] = set()
+    order = sorted(values, key=lambda slot: (slot[0] == "at", slot[0] != "of"))
+    for slot in order:
+        counts = values[slot]
+        if sum(counts.values()) < COVERS * total or not 2 <= len(counts) <= 48:
+            continue
+        if sum(count for count in counts.values() if count == 1) > 0.2 * total:
+            continue
+        ids: dict[Hashable, int] = {}
+        partition = tuple(ids.setdefault(row.get(slot), len(ids)) for row in shown)
+        if partition in seen:
+            continue
+        seen.add(partition)
+        fit.append(slot)
+    known = tuple(
+        slot
+        for slot in fit
+        if slot[0] != "at" and meaning(slot[1]) in _THREAD and slot[1] not in NEEDS_SIGN - {"w", "t", "who"}
+    )
+    return fit[:14], known[:3]
+
+
+def _threads(
+    chosen: tuple[Slot, ...], lines: Sequence[Said], shown: list[dict[Slot, Hashable]], waits: Waits
+) -> Threads | None:
+    of: dict[tuple[Hashable, ...], list[Said]] = {}
+    thread: dict[int, tuple[Hashable, ...]] = {}
+    for line, row in zip(lines, shown, strict=True):
+        key = tuple(row.get(slot) for slot in chosen)
+        if None not in key:
+            of.setdefault(key, []).append(line)
+            thread[line.number] = key
+    if not 1 <= len(of) <= THREADS or sum(map(len, of.values())) < 0.6 * len(lines):
+        return None
+    after = {a.number: b.number for group in of.values() for a, b in zip(group, group[1:], strict=False)}
+    pairs = [(a, b) for a, b in waits.pairs if a.number in thread or b.number in thread]
+    if not pairs:
+        return None
+    broken = sum(after.get(a.number) != b.number for a, b in pairs)
+    broken += sum(line.number in after for line in waits.open if line.number in thread)
+    return Threads(chosen, of, broken / (len(pairs) + len(waits.open)))
+
+
+def _named(threads: Threads) -> dict[tuple[Hashable, ...], Actor]:
+    """The actor of each thread: words and warps are its role, the other number is its CTA."""
+    kinds = [_kind(slot, at, threads) for at, slot in enumerate(threads.slots)]
+    if "cta" not in kinds and kinds.count("number") > 1 and "role" not in kinds:
+        numbers = [at for at, kind in enumerate(kinds) if kind == "number"]
+        few = min(numbers, key=lambda at: len({key[at] for key in threads.of}))
+        kinds[few] = "cta"
+    elif "cta" not in kinds and "number" in kinds and ("role" in kinds or "warp" in kinds):
+        kinds[kinds.index("number")] = "cta"
+    alone = -1 if "cta" in kinds else _only_cta(threads)
+    actors = {}
+    for key in threads.of:
+        cta, group, names = alone, 0, []
+        for slot, kind, value in zip(threads.slots, kinds, key, strict=True):
+            if kind == "cta":
+                cta = value if isinstance(value, int) else -1
+            elif kind == "group":
+                group = value if isinstance(value, int) else 0
+            elif kind == "thread" and isinstance(value, int):
+                names.append(f"warp {value // 32}")
+            elif kind == "wg":
+                names.append(f"WG{value}")
+            elif isinstance(value, int):
+                label = slot[1] if kind == "number" and not slot[1].isdecimal() else "warp"
+                names.append(f"{label} {value}")
+            else:
+                names.append(str(value))
+        actors[key] = Actor(group, " ".join(names), cta)
+    return actors
+
+
+def _kind(slot: Slot, at: int, threads: Threads) -> str:
+    known = meaning(slot[1]) if slot[0] != "at" else ""
+    if known in ("cta", "block", "rank"):
+        return "cta"
+    if known in _THREAD:
+        return known
+    return "number" if all(isinstance(key[at], int) for key in threads.of) else "role"
+
+
+def _only_cta(threads: Threads) -> int:
+    """The CTA of a log that names a single one: a number at the head that is the same in all lines."""
+    lines = [line for group in threads.of.values() for line in group]
+    shared = set.intersection(*(set(line.numbers.items()) for line in lines))
+    known = [value for label, value in shared if meaning(label) in ("cta", "block", "rank")]
+    rest = [value for label, value in shared if not meaning(label) and value == 0]
+    return next(iter([*known, *rest]), -1)

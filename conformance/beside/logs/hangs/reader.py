@@ -96,9 +96,9 @@ def read_text(
             reader.log.snapshot = True
         else:
             look_for_timeouts(reader.log)
-            told = learned(reader.log, members, known) if plan is None else None
-            if told is not None:
-                whole.runs.append(told)
+            inferred = learned(reader.log, members, known) if plan is None else None
+            if inferred is not None:
+                whole.runs.append(inferred)
                 continue
         whole.runs += [reader.log] if reader.log.snapshot else split_runs(reader.log)
     for log in whole.runs:

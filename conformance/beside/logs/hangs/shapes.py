@@ -41,6 +41,11 @@ _BEFORE_WARP = re.compile(
 _SHORT = re.compile(
     r"^(?P<head>\W*)[bBcC](?P<cta>\d{1,3})[\s,:/.|-]{1,2}(?P<what>[tTwW])(?P<number>\d{1,4})\b"
 )
+# The role behind the warp: `w04 epilogue]`, `warp 4 (softmax)`, `warp0/loader]`.
+_BEHIND_WARP = re.compile(
+    rf"(?P<warp>\b(?:warp|w)[\s_=#]?(?P<number>\d{{1,2}}))\s*[\s/(:]\s*(?P<role>{_WORD})\s*(?=[\])])",
+    re.IGNORECASE,
+)
 _PLAIN_ROLES = {"same", "own", "whole", "other", "first", "last", "elected", "leader", "peer", "main"}
 # Calls of methods.
 _METHOD = re.compile(
@@ -71,6 +76,7 @@ def actors(text: str) -> str:
         (_BESIDE_WIDE, r"\g<cta> role=\g<role> "),
     ):
         text = pattern.sub(partial(_role_field, fields), text)
+    text = _BEHIND_WARP.sub(partial(_role_field, r"warp=\g<number> role=\g<role> "), text, count=1)
     return _BEFORE_WARP.sub(_before_warp, text)
 
 

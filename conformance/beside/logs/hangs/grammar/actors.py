@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
-from itertools import combinations
+from itertools import combinations, pairwise
 
 from tileproof.conformance.beside.logs.hangs.grammar.tokens import Said
-from tileproof.conformance.beside.logs.hangs.grammar.waits import Waits
+from tileproof.conformance.beside.logs.hangs.grammar.waits import Prior, Waits
 from tileproof.conformance.beside.logs.hangs.log import Actor
 from tileproof.conformance.beside.logs.hangs.words import FIELDS, NEEDS_SIGN
 
@@ -61,15 +61,20 @@ def values_of(line: Said) -> dict[Slot, Hashable]:
     return found
 
 
-def find_threads(lines: Sequence[Said], waits: Waits) -> Threads | None:
+def find_threads(lines: Sequence[Said], waits: Waits, prior: Prior) -> Threads | None:
     """The threads of a log; None where no field separates its waits from each other."""
     sample = lines[:SAMPLE]
     shown = [values_of(line) for line in sample]
     slots, known = _slots(sample, shown)
     changed = {item.split("=")[0] for item in waits.verbs if "=" in item}
-    others = [slot for slot in slots if slot not in known and slot[1] not in changed]
+    verbs = {item for change in waits.changes for side in change for item in side if "=" not in item}
+    others = [
+        slot
+        for slot in slots
+        if slot not in known and slot[1] not in changed and not _tells(slot, shown, verbs, prior)
+    ]
     tried: list[Threads] = []
-    for size in range(0, 4):
+    for size in range(4):
         for more in combinations(others, size):
             if (known or more) and len(known) + size <= 4:
                 one = _threads((*known, *more), sample, shown, waits)
@@ -81,12 +86,37 @@ def find_threads(lines: Sequence[Said], waits: Waits) -> Threads | None:
     if least > BROKEN:
         return None
     good = [one for one in tried if one.broken <= least + NEAR]
-    chosen = min(good, key=lambda one: (len(one.of), one.broken, len(one.slots)))
+    chosen = min(good, key=lambda one: (len(one.of), _bare(one), one.broken, len(one.slots)))
     if len(lines) > len(sample):
         whole = _threads(chosen.slots, lines, [values_of(line) for line in lines], waits)
         chosen = whole or chosen
+    if not any(_is_named(slot, at, chosen) for at, slot in enumerate(chosen.slots)):
+        return None
     chosen.actors = _named(chosen)
     return chosen
+
+
+def _bare(threads: Threads) -> int:
+    """How many slots are numbers that are not known to name threads."""
+    return sum(
+        meaning(slot[1]) not in _THREAD and all(isinstance(key[at], int) for key in threads.of)
+        for at, slot in enumerate(threads.slots)
+    )
+
+
+def _tells(slot: Slot, shown: list[dict[Slot, Hashable]], verbs: set[str], prior: Prior) -> bool:
+    """Whether a fifth of what stands in a slot is a verb of waits, or is known as a barrier."""
+    words = [value for row in shown if isinstance(value := row.get(slot), str)]
+    told = sum(word in verbs or "barrier" in prior(word) for word in words)
+    return told > 0.2 * len(shown)
+
+
+def _is_named(slot: Slot, at: int, threads: Threads) -> bool:
+    """Whether a slot has words, or numbers behind a word: bare numbers may be anything."""
+    words = [value for key in threads.of if isinstance(value := key[at], str)]
+    return any(len(word) > 2 or not word.isascii() for word in words) or (
+        slot[0] == "of" and slot[1][:1].isalpha()
+    )
 
 
 def _slots(lines: Sequence[Said], shown: list[dict[Slot, Hashable]]) -> tuple[list[Slot], tuple[Slot, ...]]:
@@ -131,7 +161,7 @@ def _threads(
             thread[line.number] = key
     if not 1 <= len(of) <= THREADS or sum(map(len, of.values())) < 0.6 * len(lines):
         return None
-    after = {a.number: b.number for group in of.values() for a, b in zip(group, group[1:], strict=False)}
+    after = {a.number: b.number for group in of.values() for a, b in pairwise(group)}
     pairs = [(a, b) for a, b in waits.pairs if a.number in thread or b.number in thread]
     if not pairs:
         return None
@@ -150,9 +180,10 @@ def _named(threads: Threads) -> dict[tuple[Hashable, ...], Actor]:
     elif "cta" not in kinds and "number" in kinds and ("role" in kinds or "warp" in kinds):
         kinds[kinds.index("number")] = "cta"
     alone = -1 if "cta" in kinds else _only_cta(threads)
+    words = {} if "role" in kinds else _role_words(threads)
     actors = {}
     for key in threads.of:
-        cta, group, names = alone, 0, []
+        cta, group, names = alone, 0, [words[key]] if key in words else []
         for slot, kind, value in zip(threads.slots, kinds, key, strict=True):
             if kind == "cta":
                 cta = value if isinstance(value, int) else -1
@@ -169,6 +200,20 @@ def _named(threads: Threads) -> dict[tuple[Hashable, ...], Actor]:
                 names.append(str(value))
         actors[key] = Actor(group, " ".join(names), cta)
     return actors
+
+
+def _role_words(threads: Threads) -> dict[tuple[Hashable, ...], str]:
+    """The word at one place of the head, the same in most lines of a thread and not in all threads."""
+    for at in range(HEAD):
+        found: dict[tuple[Hashable, ...], str] = {}
+        for key, group in threads.of.items():
+            there = [line.tokens[at].text.lower() for line in group if at < len(line.tokens)]
+            word, count = Counter(there).most_common(1)[0] if there else ("", 0)
+            if count >= 0.6 * len(group) and (word[:1].isalpha() or word[:1] == "_"):
+                found[key] = word
+        if len(found) == len(threads.of) and len({*found.values()}) > 1:
+            return found
+    return {}
 
 
 def _kind(slot: Slot, at: int, threads: Threads) -> str:

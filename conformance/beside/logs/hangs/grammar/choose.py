@@ -17,7 +17,7 @@ def learned(log: Log, members: Sequence[tuple[int, str]], known: Vocabulary) -> 
     if log.snapshot or log.exact:
         return None
     by_words = fit(log)
-    if by_words > 0.97:
+    if by_words > 0.85:
         return None
     other = learn(log.path, log.lines, members, known)
     if other is None or fit(other) < by_words + CLEAR:

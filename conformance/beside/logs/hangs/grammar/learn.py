@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -61,13 +62,13 @@ def learn(path: str, raw: list[str], members: Sequence[tuple[int, str]], known: 
     lines = said([(number, operations(text)) for number, text in members])
     best: tuple[float, Waits, Threads] | None = None
     for waits in find_waits(lines, prior):
-        threads = find_threads(lines, waits)
+        threads = find_threads(lines, waits, prior)
         if threads is not None and (best is None or waits.score - 6 * threads.broken > best[0]):
             best = waits.score - 6 * threads.broken, waits, threads
     if best is None:
         return None
     _, waits, threads = best
-    after = {a.number: b for group in threads.of.values() for a, b in zip(group, group[1:], strict=False)}
+    after = {a.number: b for group in threads.of.values() for a, b in itertools.pairwise(group)}
     also(waits, lambda line: after.get(line.number))
     barriers = find_barriers(lines, waits, threads, prior)
     label_barriers(lines, barriers)
@@ -121,7 +122,9 @@ def _log(path: str, raw: list[str], reading: _Reading, prior: Prior) -> Log:
     resolve_targets(log)
     resolve_rings(log)
     log.events.sort(key=lambda event: event.line)
-    log.names |= {barrier: min(some, key=lambda one: (-some[one], one)) for barrier, some in spellings.items()}
+    log.names |= {
+        barrier: min(some, key=lambda one: (-some[one], one)) for barrier, some in spellings.items()
+    }
     drop_partial_stages(log)
     look_at_head(log)
     told = {event.line for event in log.events} | {line for line, _, _ in log.notes}
@@ -154,7 +157,11 @@ def _kinds(reading: _Reading, prior: Prior) -> dict[int, Kind]:
             shape = words_of(line) - names
             shape_of[line.number] = shape
             every[shape] += 1
-            if before is not None and shape != words_of(before) - names and _same_place(before, line, reading):
+            if (
+                before is not None
+                and shape != words_of(before) - names
+                and _same_place(before, line, reading)
+            ):
                 second[shape] += 1
             before = line
     for number, shape in shape_of.items():
@@ -184,9 +191,7 @@ def _bytes(line: Said, reading: _Reading) -> int:
     )
 
 
-def _event(
-    line: Said, actor: Actor, kind: Kind, name: str, reading: _Reading, extra: set[str]
-) -> LogEvent:
+def _event(line: Said, actor: Actor, kind: Kind, name: str, reading: _Reading, extra: set[str]) -> LogEvent:
     numbers = reading.numbers
     scope = scope_of(name)
     event = LogEvent(

@@ -12,6 +12,7 @@ from tileproof.conformance.beside.logs.hangs.grammar.tokens import Said
 from tileproof.conformance.beside.logs.hangs.grammar.waits import BIG, Prior, Waits, words_of
 
 ALWAYS = 0.95  # of the lines of waits in which a word stands that names no barrier
+TURNS = 0.4  # of the waits of a thread on a barrier must change the phase, less those that do not
 _OWN = "<barrier>"  # the label of numbers behind a barrier's name
 
 
@@ -107,7 +108,7 @@ def _numbered(told: Sequence[Said], threads: Threads) -> str:
         alone = sum(len(some) == 1 for some in values.values()) / len(values)
         every = len({role for some in values.values() for role in some})
         score = alone + 2.0 * (hexed[one] > 0.9 * counts[one]) + (meaning(one) == "")
-        if (alone > 0.7 and every > 1 or score > 2.5) and score > best:
+        if ((alone > 0.7 and every > 1) or score > 2.5) and score > best:
             best, label = score, one
     return label
 
@@ -134,14 +135,19 @@ def find_numbers(
     k = _rising(usual, lines, threads, arrivals)
     rest = [label for label in usual if label != k]
     order = _by_place(begins, threads, barriers)
-    binary = [label for label in rest if {line.numbers[label] for line in begins if label in line.numbers} <= {0, 1}]
+    binary = [
+        label for label in rest if {line.numbers[label] for line in begins if label in line.numbers} <= {0, 1}
+    ]
     stays = Counter(label for line in arrivals for label in line.numbers)
     best, found = -9.0, ("", "")
     for phase in ("", *binary):
         for stage in ("", *rest):
             if stage and (stage == phase or max(line.numbers.get(stage, 0) for line in begins) > 31):
                 continue
-            score = _alternates(order, phase, stage) if phase else 0.2
+            turns = _alternates(order, phase, stage) if phase else 0.2
+            if phase and turns < TURNS:
+                continue
+            score = turns
             score += 0.4 * (meaning(phase) == "phase") - 0.4 * (meaning(stage) == "phase")
             score += 0.3 * (meaning(stage) == "stage" or stage == _OWN)
             if arrivals and stage:
@@ -199,15 +205,13 @@ def _alternates(order: dict[tuple[Hashable, str], list[Said]], phase: str, stage
                 same += last[at] == value
             last[at] = value
     total = changes + same
-    return (changes - same) / total if total > 1 else 0.1
+    return (changes - same) / total if total > 1 else TURNS
 
 
 def _owner(begins: Sequence[Said], labels: Counter[str], threads: Threads, taken: set[str]) -> str:
     """The label of numbers that only some waits have, and that name a CTA other than the thread's."""
     ctas = {actor.cta for actor in threads.actors.values()}
-    cta_of = {
-        line.number: threads.actors[key].cta for key, group in threads.of.items() for line in group
-    }
+    cta_of = {line.number: threads.actors[key].cta for key, group in threads.of.items() for line in group}
     for label, count in labels.items():
         values = [
             (line.numbers[label], cta_of.get(line.number, -1)) for line in begins if label in line.numbers

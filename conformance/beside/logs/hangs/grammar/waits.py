@@ -163,7 +163,7 @@ def _says(lost: frozenset[str], new: frozenset[str]) -> bool:
     """Whether a change is one of words, or of a single number with few values, as codes of events have."""
     if any("=" not in item for item in lost | new):
         return True
-    return len(lost) == len(new) == 1 and [*lost][0].split("=")[0] == [*new][0].split("=")[0]
+    return len(lost) == len(new) == 1 and next(iter(lost)).split("=")[0] == next(iter(new)).split("=")[0]
 
 
 def _complete(one: Signature, lines: Sequence[Said]) -> None:

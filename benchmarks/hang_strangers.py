@@ -47,7 +47,7 @@ def main() -> int:
     parser.add_argument(
         "--print", default="", help="print the logs whose name contains this, and their answers"
     )
-    parser.add_argument("--blank", action="store_true", help="replace every word of a log by a made-up one")
+    parser.add_argument("--blank", action="store_true", help="replace the words of a log by made-up words")
     parser.add_argument("--folder", type=Path, help="logs with a truth.jsonl (strangers/folder.py)")
     chosen = parser.parse_args()
     if chosen.folder is not None:

@@ -1,4 +1,4 @@
-"""Logs whose words say nothing: every word is replaced by a made-up one, the same one throughout the log.
+"""Logs whose words say nothing: every word is replaced by a made-up word, throughout the log.
 
 What a reader still finds in such a log, it finds from the log's own order, and not from lists of words.
 """
@@ -21,7 +21,7 @@ def blanked(text: str, seed: int) -> tuple[str, dict[str, str]]:
     new: dict[str, str] = {}
     back: dict[str, str] = {}
 
-    def one(found: re.Match[str]) -> str:
+    def replaced(found: re.Match[str]) -> str:
         word = found[0]
         if word[0] == "0":
             return word
@@ -34,7 +34,7 @@ def blanked(text: str, seed: int) -> tuple[str, dict[str, str]]:
             back[made] = low
         return new[low].upper() if word.isupper() and len(word) > 1 else new[low]
 
-    return _WORD.sub(one, text), back
+    return _WORD.sub(replaced, text), back
 
 
 def _made(rng: random.Random) -> str:

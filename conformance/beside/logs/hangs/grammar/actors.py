@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import combinations, pairwise
 
 from tileproof.conformance.beside.logs.hangs.grammar.tokens import Said
-from tileproof.conformance.beside.logs.hangs.grammar.waits import Prior, Waits
+from tileproof.conformance.beside.logs.hangs.grammar.waits import LogWaits, Prior
 from tileproof.conformance.beside.logs.hangs.log import Actor
 from tileproof.conformance.beside.logs.hangs.words import FIELDS, NEEDS_SIGN
 
@@ -35,7 +35,7 @@ def meaning(label: str) -> str:
 
 
 @dataclass
-class Threads:
+class LogThreads:
     """The threads of a log: their lines in order, the slots that name them, and the pairs of lines."""
 
     slots: tuple[Slot, ...]
@@ -61,7 +61,7 @@ def values_of(line: Said) -> dict[Slot, Hashable]:
     return found
 
 
-def find_threads(lines: Sequence[Said], waits: Waits, prior: Prior) -> Threads | None:
+def find_threads(lines: Sequence[Said], waits: LogWaits, prior: Prior) -> LogThreads | None:
     """The threads of a log; None where no field separates its waits from each other."""
     sample = lines[:SAMPLE]
     shown = [values_of(line) for line in sample]
@@ -73,7 +73,7 @@ def find_threads(lines: Sequence[Said], waits: Waits, prior: Prior) -> Threads |
         for slot in slots
         if slot not in known and slot[1] not in changed and not _tells(slot, shown, verbs, prior)
     ]
-    tried: list[Threads] = []
+    tried: list[LogThreads] = []
     for size in range(4):
         for more in combinations(others, size):
             if (known or more) and len(known) + size <= 4:
@@ -96,7 +96,7 @@ def find_threads(lines: Sequence[Said], waits: Waits, prior: Prior) -> Threads |
     return chosen
 
 
-def _bare(threads: Threads) -> int:
+def _bare(threads: LogThreads) -> int:
     """How many slots are numbers that are not known to name threads."""
     return sum(
         meaning(slot[1]) not in _THREAD and all(isinstance(key[at], int) for key in threads.of)
@@ -111,7 +111,7 @@ def _tells(slot: Slot, shown: list[dict[Slot, Hashable]], verbs: set[str], prior
     return told > 0.2 * len(shown)
 
 
-def _is_named(slot: Slot, at: int, threads: Threads) -> bool:
+def _is_named(slot: Slot, at: int, threads: LogThreads) -> bool:
     """Whether a slot has words, or numbers behind a word: bare numbers may be anything."""
     words = [value for key in threads.of if isinstance(value := key[at], str)]
     return any(len(word) > 2 or not word.isascii() for word in words) or (
@@ -150,8 +150,8 @@ def _slots(lines: Sequence[Said], shown: list[dict[Slot, Hashable]]) -> tuple[li
 
 
 def _threads(
-    chosen: tuple[Slot, ...], lines: Sequence[Said], shown: list[dict[Slot, Hashable]], waits: Waits
-) -> Threads | None:
+    chosen: tuple[Slot, ...], lines: Sequence[Said], shown: list[dict[Slot, Hashable]], waits: LogWaits
+) -> LogThreads | None:
     of: dict[tuple[Hashable, ...], list[Said]] = {}
     thread: dict[int, tuple[Hashable, ...]] = {}
     for line, row in zip(lines, shown, strict=True):
@@ -167,10 +167,10 @@ def _threads(
         return None
     broken = sum(after.get(a.number) != b.number for a, b in pairs)
     broken += sum(line.number in after for line in waits.open if line.number in thread)
-    return Threads(chosen, of, broken / (len(pairs) + len(waits.open)))
+    return LogThreads(chosen, of, broken / (len(pairs) + len(waits.open)))
 
 
-def _named(threads: Threads) -> dict[tuple[Hashable, ...], Actor]:
+def _named(threads: LogThreads) -> dict[tuple[Hashable, ...], Actor]:
     """The actor of each thread: words and warps are its role, the other number is its CTA."""
     kinds = [_kind(slot, at, threads) for at, slot in enumerate(threads.slots)]
     if "cta" not in kinds and kinds.count("number") > 1 and "role" not in kinds:
@@ -202,7 +202,7 @@ def _named(threads: Threads) -> dict[tuple[Hashable, ...], Actor]:
     return actors
 
 
-def _role_words(threads: Threads) -> dict[tuple[Hashable, ...], str]:
+def _role_words(threads: LogThreads) -> dict[tuple[Hashable, ...], str]:
     """The word at one place of the head, the same in most lines of a thread and not in all threads."""
     for at in range(HEAD):
         found: dict[tuple[Hashable, ...], str] = {}
@@ -216,7 +216,7 @@ def _role_words(threads: Threads) -> dict[tuple[Hashable, ...], str]:
     return {}
 
 
-def _kind(slot: Slot, at: int, threads: Threads) -> str:
+def _kind(slot: Slot, at: int, threads: LogThreads) -> str:
     known = meaning(slot[1]) if slot[0] != "at" else ""
     if known in ("cta", "block", "rank"):
         return "cta"
@@ -225,7 +225,7 @@ def _kind(slot: Slot, at: int, threads: Threads) -> str:
     return "number" if all(isinstance(key[at], int) for key in threads.of) else "role"
 
 
-def _only_cta(threads: Threads) -> int:
+def _only_cta(threads: LogThreads) -> int:
     """The CTA of a log that names a single one: a number at the head that is the same in all lines."""
     lines = [line for group in threads.of.values() for line in group]
     shared = set.intersection(*(set(line.numbers.items()) for line in lines))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from tileproof.conformance.beside.logs.hangs.addresses import resolve_windows
 from tileproof.conformance.beside.logs.hangs.forms import operations
-from tileproof.conformance.beside.logs.hangs.grammar.actors import Threads, find_threads, meaning
+from tileproof.conformance.beside.logs.hangs.grammar.actors import LogThreads, find_threads, meaning
 from tileproof.conformance.beside.logs.hangs.grammar.places import (
     Barriers,
     Numbers,
@@ -20,8 +20,8 @@ from tileproof.conformance.beside.logs.hangs.grammar.places import (
 from tileproof.conformance.beside.logs.hangs.grammar.tokens import Said, said
 from tileproof.conformance.beside.logs.hangs.grammar.waits import (
     BIG,
+    LogWaits,
     Prior,
-    Waits,
     also,
     find_waits,
     words_of,
@@ -47,8 +47,8 @@ class _Reading:
     """A choice of the meanings of a log's words and numbers."""
 
     lines: list[Said]
-    waits: Waits
-    threads: Threads
+    waits: LogWaits
+    threads: LogThreads
     barriers: Barriers
     numbers: Numbers
     arrivals: list[Said]
@@ -60,7 +60,7 @@ def learn(path: str, raw: list[str], members: Sequence[tuple[int, str]], known: 
         return None
     prior = _prior(known)
     lines = said([(number, operations(text)) for number, text in members])
-    best: tuple[float, Waits, Threads] | None = None
+    best: tuple[float, LogWaits, LogThreads] | None = None
     for waits in find_waits(lines, prior):
         threads = find_threads(lines, waits, prior)
         if threads is not None and (best is None or waits.score - 6 * threads.broken > best[0]):

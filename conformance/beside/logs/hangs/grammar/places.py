@@ -7,9 +7,9 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from tileproof.conformance.beside.logs.hangs.grammar.actors import Threads, meaning
+from tileproof.conformance.beside.logs.hangs.grammar.actors import LogThreads, meaning
 from tileproof.conformance.beside.logs.hangs.grammar.tokens import Said
-from tileproof.conformance.beside.logs.hangs.grammar.waits import BIG, Prior, Waits, words_of
+from tileproof.conformance.beside.logs.hangs.grammar.waits import BIG, LogWaits, Prior, words_of
 
 ALWAYS = 0.95  # of the lines of waits in which a word stands that names no barrier
 TURNS = 0.4  # of the waits of a thread on a barrier must change the phase, less those that do not
@@ -44,7 +44,7 @@ class Numbers:
     owner: str = ""
 
 
-def find_barriers(lines: Sequence[Said], waits: Waits, threads: Threads, prior: Prior) -> Barriers:
+def find_barriers(lines: Sequence[Said], waits: LogWaits, threads: LogThreads, prior: Prior) -> Barriers:
     """What names the barriers: the words that vary from wait to wait, else numbers."""
     told = [line for line in lines if line.number in waits.begins or line.number in waits.ends]
     actors = {str(part) for key in threads.of for part in key if isinstance(part, str)}
@@ -86,7 +86,7 @@ def _further(lines: Sequence[Said], prior: Prior) -> set[str]:
     return {word for line in lines for word in words_of(line) if "barrier" in prior(word)}
 
 
-def _numbered(told: Sequence[Said], threads: Threads) -> str:
+def _numbered(told: Sequence[Said], threads: LogThreads) -> str:
     """The label whose values are waited on by one role each: addresses and numbers of barriers."""
     actor_of = {line.number: threads.actors[key] for key, group in threads.of.items() for line in group}
     roles: dict[str, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
@@ -124,7 +124,7 @@ def label_barriers(lines: Sequence[Said], barriers: Barriers) -> None:
 
 
 def find_numbers(
-    lines: Sequence[Said], waits: Waits, threads: Threads, barriers: Barriers, arrivals: Sequence[Said]
+    lines: Sequence[Said], waits: LogWaits, threads: LogThreads, barriers: Barriers, arrivals: Sequence[Said]
 ) -> Numbers:
     """The labels of stage, phase, k-block and owner that explain the waits best."""
     slots = {slot[1] for slot in threads.slots if slot[0] == "of"}
@@ -160,7 +160,7 @@ def find_numbers(
     return Numbers(found[0], found[1], k, owner)
 
 
-def _rising(usual: list[str], lines: Sequence[Said], threads: Threads, arrivals: Sequence[Said]) -> str:
+def _rising(usual: list[str], lines: Sequence[Said], threads: LogThreads, arrivals: Sequence[Said]) -> str:
     """The label whose numbers grow within each thread, slowly: the k-block."""
     best, found = 0.0, ""
     for label in usual:
@@ -181,7 +181,7 @@ def _rising(usual: list[str], lines: Sequence[Said], threads: Threads, arrivals:
 
 
 def _by_place(
-    begins: Sequence[Said], threads: Threads, barriers: Barriers
+    begins: Sequence[Said], threads: LogThreads, barriers: Barriers
 ) -> dict[tuple[Hashable, str], list[Said]]:
     actor_of = {line.number: key for key, group in threads.of.items() for line in group}
     found: dict[tuple[Hashable, str], list[Said]] = defaultdict(list)
@@ -208,7 +208,7 @@ def _alternates(order: dict[tuple[Hashable, str], list[Said]], phase: str, stage
     return (changes - same) / total if total > 1 else TURNS
 
 
-def _owner(begins: Sequence[Said], labels: Counter[str], threads: Threads, taken: set[str]) -> str:
+def _owner(begins: Sequence[Said], labels: Counter[str], threads: LogThreads, taken: set[str]) -> str:
     """The label of numbers that only some waits have, and that name a CTA other than the thread's."""
     ctas = {actor.cta for actor in threads.actors.values()}
     cta_of = {line.number: threads.actors[key].cta for key, group in threads.of.items() for line in group}

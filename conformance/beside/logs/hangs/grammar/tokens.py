@@ -18,7 +18,7 @@ _NUMBERED = re.compile(r"([^\W\d]+?)_?(\d+)$")
 _NOISY = 0.7  # of a label's values that occur once: a clock or a count of spins
 
 
-class Token(NamedTuple):
+class LogToken(NamedTuple):
     """A word (`value` None), a number or a sign."""
 
     text: str
@@ -31,7 +31,7 @@ class Said:
     """A line: its words, and its numbers by label. `items` compare two lines: words, and label=value."""
 
     number: int
-    tokens: list[Token]
+    tokens: list[LogToken]
     words: list[str] = field(default_factory=list)
     numbers: dict[str, int] = field(default_factory=dict)
     texts: dict[str, str] = field(default_factory=dict)
@@ -49,15 +49,15 @@ def said(members: Sequence[tuple[int, str]]) -> list[Said]:
     return lines
 
 
-def _tokens(text: str) -> list[Token]:
+def _tokens(text: str) -> list[LogToken]:
     return [_token(text) for text in _TOKEN.findall(text)]
 
 
-def _token(text: str) -> Token:
+def _token(text: str) -> LogToken:
     if text[0].isdecimal():
         low = text.lower()
-        return Token(text, int(low, 0) if low[:2] in ("0x", "0b") else int(text), False)
-    return Token(text, None, text[0].isalpha() or text[0] == "_")
+        return LogToken(text, int(low, 0) if low[:2] in ("0x", "0b") else int(text), False)
+    return LogToken(text, None, text[0].isalpha() or text[0] == "_")
 
 
 def _families(lines: list[Said]) -> set[str]:
@@ -83,11 +83,11 @@ def _families(lines: list[Said]) -> set[str]:
     }
 
 
-def _parts(token: Token, split: set[str]) -> list[Token]:
+def _parts(token: LogToken, split: set[str]) -> list[LogToken]:
     found = _NUMBERED.match(token.text) if token.word else None
     if found is None or found[1] not in split:
         return [token]
-    return [Token(found[1], None, True), Token(found[2], int(found[2]), False)]
+    return [LogToken(found[1], None, True), LogToken(found[2], int(found[2]), False)]
 
 
 def _label(line: Said) -> None:

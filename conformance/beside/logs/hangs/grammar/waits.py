@@ -22,7 +22,7 @@ Prior = Callable[[str], set[str]]  # what a word is known to say
 
 
 @dataclass
-class Signature:
+class PairChange:
     """A change from one line to a later line, and how it occurs."""
 
     change: Change
@@ -34,7 +34,7 @@ class Signature:
 
 
 @dataclass
-class Waits:
+class LogWaits:
     """The lines that begin and end waits, the words that say so, and the score of this choice."""
 
     begins: dict[int, Said] = field(default_factory=dict)
@@ -43,10 +43,10 @@ class Waits:
     open: list[Said] = field(default_factory=list)
     verbs: set[str] = field(default_factory=set)
     changes: list[Change] = field(default_factory=list)
-    rest: list[Signature] = field(default_factory=list)  # not taken
+    rest: list[PairChange] = field(default_factory=list)  # not taken
     score: float = 0.0
 
-    def take(self, one: Signature) -> None:
+    def take(self, one: PairChange) -> None:
         """Add the lines of a signature."""
         for first, then in one.pairs:
             if not {first.number, then.number} & (self.begins.keys() | self.ends.keys()):
@@ -65,7 +65,7 @@ def words_of(line: Said) -> frozenset[str]:
     return frozenset(word.lower() for word in line.words)
 
 
-def find_waits(lines: Sequence[Said], prior: Prior) -> list[Waits]:
+def find_waits(lines: Sequence[Said], prior: Prior) -> list[LogWaits]:
     """The choices of waits of a log, the likeliest first; none where no pairs of lines behave like waits."""
     signatures = _signatures(lines)
     if any(_worded(one) for one in signatures):
@@ -77,7 +77,7 @@ def find_waits(lines: Sequence[Said], prior: Prior) -> list[Waits]:
     signatures = sorted((one for one in signatures if one.score > 0), key=lambda one: -one.score)
     choices = []
     for best in signatures[:CHOICES]:
-        waits = Waits(score=best.score)
+        waits = LogWaits(score=best.score)
         waits.rest = [one for one in signatures if one is not best]
         for one in (best, *(one for one in waits.rest if _same(one, best))):
             waits.take(one)
@@ -86,17 +86,17 @@ def find_waits(lines: Sequence[Said], prior: Prior) -> list[Waits]:
     return choices
 
 
-def _worded(one: Signature) -> bool:
+def _worded(one: PairChange) -> bool:
     return any("=" not in item for item in one.change[0] | one.change[1])
 
 
-def _same(one: Signature, best: Signature) -> bool:
+def _same(one: PairChange, best: PairChange) -> bool:
     """Whether a further signature shares its words with the best."""
     (lost, new), (lost_best, new_best) = one.change, best.change
     return one.score >= 1.0 and bool(lost & lost_best or new & new_best)
 
 
-def also(waits: Waits, follows: Callable[[Said], Said | None]) -> None:
+def also(waits: LogWaits, follows: Callable[[Said], Said | None]) -> None:
     """Take the further signatures whose second line always follows the first in its thread, where some thread
     ends in a first line or the pairs have no numbers of their own.
     """
@@ -115,7 +115,7 @@ def also(waits: Waits, follows: Callable[[Said], Said | None]) -> None:
             waits.take(one)
 
 
-def _signatures(lines: Sequence[Said]) -> list[Signature]:
+def _signatures(lines: Sequence[Said]) -> list[PairChange]:
     """The changes that occur in several places, always in the same order."""
     places: dict[frozenset[str], list[int]] = defaultdict(list)
     for at, line in enumerate(lines):
@@ -138,9 +138,9 @@ def _signatures(lines: Sequence[Said]) -> list[Signature]:
 
 def _paired(
     change: Change, lines: Sequence[Said], places: dict[frozenset[str], list[int]]
-) -> Signature | None:
+) -> PairChange | None:
     lost, new = change
-    one, forward, backward = Signature(change), 0, 0
+    one, forward, backward = PairChange(change), 0, 0
     for items, firsts in places.items():
         if not lost <= items or new & items:
             continue
@@ -166,7 +166,7 @@ def _says(lost: frozenset[str], new: frozenset[str]) -> bool:
     return len(lost) == len(new) == 1 and next(iter(lost)).split("=")[0] == next(iter(new)).split("=")[0]
 
 
-def _complete(one: Signature, lines: Sequence[Said]) -> None:
+def _complete(one: PairChange, lines: Sequence[Said]) -> None:
     """Find the first lines of a signature that have no second line."""
     lost, new = one.change
     known = {id(line) for pair in one.pairs for line in pair}
@@ -183,7 +183,7 @@ def _complete(one: Signature, lines: Sequence[Said]) -> None:
             one.open.append(line)
 
 
-def _score(one: Signature, prior: Prior) -> float:
+def _score(one: PairChange, prior: Prior) -> float:
     """How much a signature behaves like the begin and the end of a wait."""
     lost, new = one.change
     count = len(one.pairs)
@@ -202,7 +202,7 @@ def _score(one: Signature, prior: Prior) -> float:
     return score - 2.0 * bool(gone & {"done", "after"} and not ends & {"done", "after"})
 
 
-def _flips(one: Signature) -> bool:
+def _flips(one: PairChange) -> bool:
     """Whether most pairs have a number that is 0 or 1, and both occur."""
     values: dict[str, Counter[int]] = defaultdict(Counter)
     for first, _ in one.pairs:
@@ -213,7 +213,7 @@ def _flips(one: Signature) -> bool:
     )
 
 
-def _alike(lines: Sequence[Said], waits: Waits) -> None:
+def _alike(lines: Sequence[Said], waits: LogWaits) -> None:
     """Lines with the words of a begin or of an end, whose other line is lost."""
     firsts = {words_of(line) for line in waits.begins.values()}
     seconds = {words_of(line) for line in waits.ends.values()}

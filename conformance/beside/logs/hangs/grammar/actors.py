@@ -77,16 +77,19 @@ def find_threads(lines: Sequence[Said], waits: LogWaits, prior: Prior) -> LogThr
     for size in range(4):
         for more in combinations(others, size):
             if (known or more) and len(known) + size <= 4:
-                one = _threads((*known, *more), sample, shown, waits)
-                if one is not None:
-                    tried.append(one)
+                candidate = _threads((*known, *more), sample, shown, waits)
+                if candidate is not None:
+                    tried.append(candidate)
     if not tried:
         return None
-    least = min(one.broken for one in tried)
+    least = min(candidate.broken for candidate in tried)
     if least > BROKEN:
         return None
-    good = [one for one in tried if one.broken <= least + NEAR]
-    chosen = min(good, key=lambda one: (len(one.of), _bare(one), one.broken, len(one.slots)))
+    good = [candidate for candidate in tried if candidate.broken <= least + NEAR]
+    chosen = min(
+        good,
+        key=lambda candidate: (len(candidate.of), _bare(candidate), candidate.broken, len(candidate.slots)),
+    )
     if len(lines) > len(sample):
         whole = _threads(chosen.slots, lines, [values_of(line) for line in lines], waits)
         chosen = whole or chosen
@@ -120,7 +123,7 @@ def _is_named(slot: Slot, at: int, threads: LogThreads) -> bool:
 
 
 def _slots(lines: Sequence[Said], shown: list[dict[Slot, Hashable]]) -> tuple[list[Slot], tuple[Slot, ...]]:
-    """The slots that may name threads, one of each partition, and those that are known to."""
+    """The slots that may name threads, the first of each partition, and those that are known to."""
     values: dict[Slot, Counter[Hashable]] = defaultdict(Counter)
     for row in shown:
         for slot, value in row.items():
@@ -203,7 +206,7 @@ def _named(threads: LogThreads) -> dict[tuple[Hashable, ...], Actor]:
 
 
 def _role_words(threads: LogThreads) -> dict[tuple[Hashable, ...], str]:
-    """The word at one place of the head, the same in most lines of a thread and not in all threads."""
+    """The word at a place of the head, the same in most lines of a thread and not in all threads."""
     for at in range(HEAD):
         found: dict[tuple[Hashable, ...], str] = {}
         for key, group in threads.of.items():
@@ -226,7 +229,7 @@ def _kind(slot: Slot, at: int, threads: LogThreads) -> str:
 
 
 def _only_cta(threads: LogThreads) -> int:
-    """The CTA of a log that names a single one: a number at the head that is the same in all lines."""
+    """The CTA of a log that names a single CTA: a number at the head that is the same in all lines."""
     lines = [line for group in threads.of.values() for line in group]
     shared = set.intersection(*(set(line.numbers.items()) for line in lines))
     known = [value for label, value in shared if meaning(label) in ("cta", "block", "rank")]

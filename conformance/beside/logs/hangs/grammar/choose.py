@@ -42,7 +42,7 @@ def fit(log: Log) -> float:
     told = {event.line for event in events}
     read = len(told) / max(len(told) + strange + log.half_read, 1)
     of: dict[Actor, list[LogEvent]] = {}
-    for event in sorted(events, key=lambda one: one.line):
+    for event in sorted(events, key=lambda entry: entry.line):
         of.setdefault(event.actor, []).append(event)
     return 0.25 * read + 0.35 * _closed(of) + 0.25 * _served(events) + 0.15 * _named(of)
 

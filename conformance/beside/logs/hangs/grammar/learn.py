@@ -123,7 +123,7 @@ def _log(path: str, raw: list[str], reading: _Reading, prior: Prior) -> Log:
     resolve_rings(log)
     log.events.sort(key=lambda event: event.line)
     log.names |= {
-        barrier: min(some, key=lambda one: (-some[one], one)) for barrier, some in spellings.items()
+        barrier: min(some, key=lambda entry: (-some[entry], entry)) for barrier, some in spellings.items()
     }
     drop_partial_stages(log)
     look_at_head(log)
@@ -175,13 +175,13 @@ def _kinds(reading: _Reading, prior: Prior) -> dict[int, Kind]:
     return found
 
 
-def _same_place(one: Said, other: Said, reading: _Reading) -> bool:
+def _same_place(entry: Said, other: Said, reading: _Reading) -> bool:
     """Whether two lines of a thread name the same barrier, stage and k-block, with bytes."""
     numbers = reading.numbers
     same = all(
-        one.numbers.get(label) == other.numbers.get(label) for label in (numbers.stage, numbers.k) if label
+        entry.numbers.get(label) == other.numbers.get(label) for label in (numbers.stage, numbers.k) if label
     )
-    return same and reading.barriers.of(one) == reading.barriers.of(other) and _bytes(other, reading) > 0
+    return same and reading.barriers.of(entry) == reading.barriers.of(other) and _bytes(other, reading) > 0
 
 
 def _bytes(line: Said, reading: _Reading) -> int:
@@ -240,7 +240,7 @@ def _reach(line: Said, actor: Actor, reading: _Reading) -> int:
     numbers = reading.numbers
     slots = {slot[1] for slot in reading.threads.slots if slot[0] == "of"}
     used = {numbers.stage, numbers.k, numbers.phase, reading.barriers.label, *slots}
-    ctas = {one.cta for one in reading.threads.actors.values()}
+    ctas = {entry.cta for entry in reading.threads.actors.values()}
     rest = {
         label: value
         for label, value in line.numbers.items()
@@ -267,7 +267,7 @@ def _based(line: Said, label: str) -> bool:
 def _give_phases(log: Log, reading: _Reading) -> None:
     """An end that prints no phase, stage or k-block ends the wait before it in its thread."""
     last: dict[Actor, LogEvent] = {}
-    for event in sorted(log.events, key=lambda one: one.line):
+    for event in sorted(log.events, key=lambda entry: entry.line):
         before = last.get(event.actor)
         if event.kind == "done" and before is not None and before.barrier == event.barrier:
             event.phase = before.phase if event.phase is None else event.phase

@@ -48,7 +48,7 @@ def find_barriers(lines: Sequence[Said], waits: LogWaits, threads: LogThreads, p
     """What names the barriers: the words that vary from wait to wait, else numbers."""
     told = [line for line in lines if line.number in waits.begins or line.number in waits.ends]
     actors = {str(part) for key in threads.of for part in key if isinstance(part, str)}
-    changed = {item for one in waits.changes for side in one for item in side if "=" not in item}
+    changed = {item for entry in waits.changes for side in entry for item in side if "=" not in item}
     counts = Counter(word for line in told for word in words_of(line))
     varying = {
         word
@@ -87,7 +87,7 @@ def _further(lines: Sequence[Said], prior: Prior) -> set[str]:
 
 
 def _numbered(told: Sequence[Said], threads: LogThreads) -> str:
-    """The label whose values are waited on by one role each: addresses and numbers of barriers."""
+    """The label whose values are waited on by a single role each: addresses and numbers of barriers."""
     actor_of = {line.number: threads.actors[key] for key, group in threads.of.items() for line in group}
     roles: dict[str, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
     counts: Counter[str] = Counter()
@@ -102,14 +102,14 @@ def _numbered(told: Sequence[Said], threads: LogThreads) -> str:
                 counts[label] += 1
                 hexed[label] += line.texts[label][:2].lower() == "0x" and value >= 256
     best, label = 0.0, ""
-    for one, values in roles.items():
-        if counts[one] < 0.9 * len(told) or len(values) < 2:
+    for entry, values in roles.items():
+        if counts[entry] < 0.9 * len(told) or len(values) < 2:
             continue
         alone = sum(len(some) == 1 for some in values.values()) / len(values)
         every = len({role for some in values.values() for role in some})
-        score = alone + 2.0 * (hexed[one] > 0.9 * counts[one]) + (meaning(one) == "")
+        score = alone + 2.0 * (hexed[entry] > 0.9 * counts[entry]) + (meaning(entry) == "")
         if ((alone > 0.7 and every > 1) or score > 2.5) and score > best:
-            best, label = score, one
+            best, label = score, entry
     return label
 
 

@@ -23,7 +23,7 @@ Prior = Callable[[str], set[str]]  # what a word is known to say
 
 @dataclass
 class PairChange:
-    """A change from one line to a later line, and how it occurs."""
+    """A change from a line to a later line, and how it occurs."""
 
     change: Change
     pairs: list[tuple[Said, Said]] = field(default_factory=list)
@@ -46,18 +46,18 @@ class LogWaits:
     rest: list[PairChange] = field(default_factory=list)  # not taken
     score: float = 0.0
 
-    def take(self, one: PairChange) -> None:
+    def take(self, signature: PairChange) -> None:
         """Add the lines of a signature."""
-        for first, then in one.pairs:
+        for first, then in signature.pairs:
             if not {first.number, then.number} & (self.begins.keys() | self.ends.keys()):
                 self.begins[first.number], self.ends[then.number] = first, then
                 self.pairs.append((first, then))
-        for line in one.open:
+        for line in signature.open:
             if line.number not in self.begins.keys() | self.ends.keys():
                 self.begins[line.number] = line
                 self.open.append(line)
-        self.changes.append(one.change)
-        self.verbs |= one.change[0] | one.change[1] | one.shared
+        self.changes.append(signature.change)
+        self.verbs |= signature.change[0] | signature.change[1] | signature.shared
 
 
 def words_of(line: Said) -> frozenset[str]:
@@ -68,51 +68,53 @@ def words_of(line: Said) -> frozenset[str]:
 def find_waits(lines: Sequence[Said], prior: Prior) -> list[LogWaits]:
     """The choices of waits of a log, the likeliest first; none where no pairs of lines behave like waits."""
     signatures = _signatures(lines)
-    if any(_worded(one) for one in signatures):
-        signatures = [one for one in signatures if _worded(one)]
-    most = max((len(one.pairs) for one in signatures), default=1)
-    for one in signatures:
-        _complete(one, lines)
-        one.score = _score(one, prior) + 2.0 * len(one.pairs) / most
-    signatures = sorted((one for one in signatures if one.score > 0), key=lambda one: -one.score)
+    if any(_worded(signature) for signature in signatures):
+        signatures = [signature for signature in signatures if _worded(signature)]
+    most = max((len(signature.pairs) for signature in signatures), default=1)
+    for signature in signatures:
+        _complete(signature, lines)
+        signature.score = _score(signature, prior) + 2.0 * len(signature.pairs) / most
+    signatures = sorted(
+        (signature for signature in signatures if signature.score > 0), key=lambda signature: -signature.score
+    )
     choices = []
     for best in signatures[:CHOICES]:
         waits = LogWaits(score=best.score)
-        waits.rest = [one for one in signatures if one is not best]
-        for one in (best, *(one for one in waits.rest if _same(one, best))):
-            waits.take(one)
+        waits.rest = [signature for signature in signatures if signature is not best]
+        for signature in (best, *(signature for signature in waits.rest if _same(signature, best))):
+            waits.take(signature)
         _alike(lines, waits)
         choices.append(waits)
     return choices
 
 
-def _worded(one: PairChange) -> bool:
-    return any("=" not in item for item in one.change[0] | one.change[1])
+def _worded(signature: PairChange) -> bool:
+    return any("=" not in item for item in signature.change[0] | signature.change[1])
 
 
-def _same(one: PairChange, best: PairChange) -> bool:
+def _same(signature: PairChange, best: PairChange) -> bool:
     """Whether a further signature shares its words with the best."""
-    (lost, new), (lost_best, new_best) = one.change, best.change
-    return one.score >= 1.0 and bool(lost & lost_best or new & new_best)
+    (lost, new), (lost_best, new_best) = signature.change, best.change
+    return signature.score >= 1.0 and bool(lost & lost_best or new & new_best)
 
 
 def also(waits: LogWaits, follows: Callable[[Said], Said | None]) -> None:
     """Take the further signatures whose second line always follows the first in its thread, where some thread
     ends in a first line or the pairs have no numbers of their own.
     """
-    for one in waits.rest:
+    for signature in waits.rest:
         fresh = [
             (first, then)
-            for first, then in one.pairs
+            for first, then in signature.pairs
             if not {first.number, then.number} & (waits.begins.keys() | waits.ends.keys())
         ]
-        if len(fresh) < max(2, 0.7 * len(one.pairs)):
+        if len(fresh) < max(2, 0.7 * len(signature.pairs)):
             continue
         close = sum(follows(first) is then for first, then in fresh)
-        last = [line for line in one.open if follows(line) is None]
-        hangs = len(last) == len(one.open) > 0
-        if close >= 0.95 * len(fresh) and hangs and one.score >= 0.8:
-            waits.take(one)
+        last = [line for line in signature.open if follows(line) is None]
+        hangs = len(last) == len(signature.open) > 0
+        if close >= 0.95 * len(fresh) and hangs and signature.score >= 0.8:
+            waits.take(signature)
 
 
 def _signatures(lines: Sequence[Said]) -> list[PairChange]:
@@ -130,9 +132,9 @@ def _signatures(lines: Sequence[Said]) -> list[PairChange]:
     for change, count in tried.most_common(400):
         if count < 3:
             break
-        one = _paired(change, lines, places)
-        if one is not None:
-            found.append(one)
+        signature = _paired(change, lines, places)
+        if signature is not None:
+            found.append(signature)
     return found
 
 
@@ -140,7 +142,7 @@ def _paired(
     change: Change, lines: Sequence[Said], places: dict[frozenset[str], list[int]]
 ) -> PairChange | None:
     lost, new = change
-    one, forward, backward = PairChange(change), 0, 0
+    signature, forward, backward = PairChange(change), 0, 0
     for items, firsts in places.items():
         if not lost <= items or new & items:
             continue
@@ -150,28 +152,28 @@ def _paired(
         ordered = all(a < b for a, b in zip(firsts, seconds, strict=False))
         forward, backward = forward + ordered, backward + (not ordered)
         if ordered:
-            one.pairs += [(lines[a], lines[b]) for a, b in zip(firsts, seconds, strict=False)]
-    if len(one.pairs) < 3 or backward > 0.08 * forward:
+            signature.pairs += [(lines[a], lines[b]) for a, b in zip(firsts, seconds, strict=False)]
+    if len(signature.pairs) < 3 or backward > 0.08 * forward:
         return None
-    both = [line for pair in one.pairs for line in pair]
-    one.shared = frozenset.intersection(*map(words_of, both))
-    one.labels = frozenset.intersection(*(frozenset(line.numbers) for line in both))
-    return one
+    both = [line for pair in signature.pairs for line in pair]
+    signature.shared = frozenset.intersection(*map(words_of, both))
+    signature.labels = frozenset.intersection(*(frozenset(line.numbers) for line in both))
+    return signature
 
 
 def _says(lost: frozenset[str], new: frozenset[str]) -> bool:
-    """Whether a change is one of words, or of a single number with few values, as codes of events have."""
+    """Whether a change is of words, or of a single number with few values, as codes of events have."""
     if any("=" not in item for item in lost | new):
         return True
     return len(lost) == len(new) == 1 and next(iter(lost)).split("=")[0] == next(iter(new)).split("=")[0]
 
 
-def _complete(one: PairChange, lines: Sequence[Said]) -> None:
+def _complete(signature: PairChange, lines: Sequence[Said]) -> None:
     """Find the first lines of a signature that have no second line."""
-    lost, new = one.change
-    known = {id(line) for pair in one.pairs for line in pair}
-    shapes = {words_of(first) for first, _ in one.pairs}
-    ends = {words_of(then) for _, then in one.pairs}
+    lost, new = signature.change
+    known = {id(line) for pair in signature.pairs for line in pair}
+    shapes = {words_of(first) for first, _ in signature.pairs}
+    ends = {words_of(then) for _, then in signature.pairs}
     for line in lines:
         if id(line) in known or not lost <= line.items or new & line.items:
             continue
@@ -179,22 +181,24 @@ def _complete(one: PairChange, lines: Sequence[Said]) -> None:
         coded = any("=" in item for item in lost | new)
         if words in ends and not coded:
             continue
-        if words in shapes or (one.shared <= words and one.labels <= line.numbers.keys()):
-            one.open.append(line)
+        if words in shapes or (signature.shared <= words and signature.labels <= line.numbers.keys()):
+            signature.open.append(line)
 
 
-def _score(one: PairChange, prior: Prior) -> float:
+def _score(signature: PairChange, prior: Prior) -> float:
     """How much a signature behaves like the begin and the end of a wait."""
-    lost, new = one.change
-    count = len(one.pairs)
-    contexts = {words_of(first) for first, _ in one.pairs}
-    score = min(len(contexts), 6) * 0.4 + (1.0 if _flips(one) else 0.0)
-    score += 1.0 * bool(one.open) - 3.0 * max(len(one.open) / (count + len(one.open)) - 0.3, 0.0)
-    sized = sum(any(value >= BIG for value in first.numbers.values()) for first, _ in one.pairs)
+    lost, new = signature.change
+    count = len(signature.pairs)
+    contexts = {words_of(first) for first, _ in signature.pairs}
+    score = min(len(contexts), 6) * 0.4 + (1.0 if _flips(signature) else 0.0)
+    score += 1.0 * bool(signature.open) - 3.0 * max(
+        len(signature.open) / (count + len(signature.open)) - 0.3, 0.0
+    )
+    sized = sum(any(value >= BIG for value in first.numbers.values()) for first, _ in signature.pairs)
     score -= 2.0 * sized / count
     if all("=" in item for item in lost | new):
         score -= 1.5
-    begins = set().union(*(prior(word) for word in lost | one.shared))
+    begins = set().union(*(prior(word) for word in lost | signature.shared))
     ends = set().union(*(prior(word) for word in new))
     gone = set().union(*(prior(word) for word in lost))
     score += 2.0 * bool(ends & {"done", "after", "waited"}) + 1.5 * ("wait" in begins)
@@ -202,14 +206,15 @@ def _score(one: PairChange, prior: Prior) -> float:
     return score - 2.0 * bool(gone & {"done", "after"} and not ends & {"done", "after"})
 
 
-def _flips(one: PairChange) -> bool:
+def _flips(signature: PairChange) -> bool:
     """Whether most pairs have a number that is 0 or 1, and both occur."""
     values: dict[str, Counter[int]] = defaultdict(Counter)
-    for first, _ in one.pairs:
+    for first, _ in signature.pairs:
         for label, value in first.numbers.items():
             values[label][value] += 1
     return any(
-        set(counts) == {0, 1} and sum(counts.values()) >= 0.6 * len(one.pairs) for counts in values.values()
+        set(counts) == {0, 1} and sum(counts.values()) >= 0.6 * len(signature.pairs)
+        for counts in values.values()
     )
 
 

@@ -208,7 +208,7 @@ NUMPY = {
 }
 
 
-CARD = evidence.read_text("2026-11-24-h100-tensor-reductions.txt").splitlines()[2:]
+CARD = evidence.read_text("2026-11-24-h100-tensor-reductions.txt.xz").splitlines()[2:]
 
 
 @pytest.mark.parametrize("line", CARD, ids=[line.partition(":")[0].replace(" ", "-") for line in CARD])

@@ -18,7 +18,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from tileproof.conformance.beside.logs.hangs import render
+from tileproof.conformance.beside.logs.hangs import text
 from tileproof.conformance.beside.logs.hangs.reader import read_text
 from tileproof.conformance.beside.logs.hangs.render import diagnosis
 from tileproof.spec.machine.errors import TileproofError
@@ -86,7 +86,7 @@ def _folder(chosen: argparse.Namespace) -> int:
         if chosen.print and chosen.print in log.name:
             print(f"--- {log.truth}: {'right' if good else 'WRONG'}\n{log.text}")
             if found is not None:
-                print(render.text(found))
+                print(text.text(found))
     return _report(score, chosen.show)
 
 

@@ -154,9 +154,11 @@ def _evidence(race: Race) -> Iterator[str]:
 
 
 def _at_root(machine: MachinePlace, root: Root) -> MachinePlace:
-    """The place of the first group of lanes that waits for the root itself, not for those that follow."""
+    """The place of a group of lanes that waits for the root itself: the finding's own, or the first."""
     direct = {edge.waiter for edge in machine.graph.edges if edge.needs == root.node.id} | {root.node.id}
     groups = {(n.rank, n.warp, n.lanes) for n in machine.graph.nodes if n.kind == "warp" and n.id in direct}
+    if (machine.cluster_rank, machine.warp) in {(rank, warp) for rank, warp, _ in groups}:
+        return machine
     for w in machine.waiting:
         if (w.cluster_rank, w.warp, w.lanes) in groups:
             return replace(

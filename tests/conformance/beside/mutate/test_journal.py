@@ -106,6 +106,8 @@ def test_a_score_says_by_what_equivalent_mutants_are_shown_to_be_that():
     shown = ("the same machine code", "equivalent by a rule", SAME_IN_SCHEDULES)
     assert [found[name] for name in shown] == [2, 1, 1] and found["equivalent"] == 4
     assert [one["argument"] for one in found["equivalents"]] == list(arguments)
+    alone = as_json(judged, **DRAW)  # nothing was counted: no score, and no interval of it
+    assert alone["score"] is None and alone["interval"] is None
 
 
 def test_the_interval_of_a_score_is_wilsons():

@@ -50,6 +50,15 @@ every_schedule = pytest.mark.parametrize("schedule", POLICIES)
 
 
 @every_schedule
+@pytest.mark.parametrize("stuck", [0, 1, 2])
+def test_the_place_is_a_thread_that_waits_for_the_root(stuck: int, schedule: Schedule) -> None:
+    """One warp waits for an arrival that nobody makes, the others for that warp at the end of the CTA's work."""
+    body = f"{init((A, 1))}setp.ne.u32 %p5, %r9, {stuck};\n@%p5 bra MEET;\n{wait(A)}\nMEET: bar.sync 0;"
+    at = hang(body, schedule, threads=96).machine
+    assert at.warp == stuck and at.instruction.startswith("mbarrier.try_wait")
+
+
+@every_schedule
 def test_one_lane_leaves_a_loop(schedule: Schedule) -> None:
     body = (
         init((A, 32))

@@ -29,6 +29,16 @@ def _check_forward(q: Any, kv: Any, indices: Any, topk_length: Any, sink: Any, d
     check_width(d_v, q.shape[-1], "d_v")
 
 
+def _check_backward(
+    q: Any, kv: Any, o: Any, dO: Any, lse: Any, indices: Any, topk_length: Any, sink: Any
+) -> dict[str, int]:
+    """The length of every axis."""
+    given = {"q": q, "kv": kv, "o": o, "dO": dO, "lse": lse, "indices": indices}
+    batched, sizes = check_tensors({**given, "topk_length": topk_length, "sink": sink})
+    _flat(batched, sizes)
+    return sizes
+
+
 def _flat(batched: bool, sizes: dict[str, int]) -> None:
     if batched:
         raise TileproofError(
@@ -91,9 +101,7 @@ def sparse_mla_backward(
     backend: str,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """dq, dkv, and d_sink, which has no elements where there is no sink."""
-    given = {"q": q, "kv": kv, "o": o, "dO": dO, "lse": lse, "indices": indices}
-    batched, sizes = check_tensors({**given, "topk_length": topk_length, "sink": sink})
-    _flat(batched, sizes)
+    sizes = _check_backward(q, kv, o, dO, lse, indices, topk_length, sink)
     check_choice("lse_base", lse_base, LSE_BASES)
     check_dkv_dtype(dkv_dtype, q)
     backends.check_backend(backend, q, sizes, deterministic)
@@ -119,8 +127,7 @@ def _(
     dkv_dtype: torch.dtype,
     backend: str,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    given = {"q": q, "kv": kv, "o": o, "dO": dO, "lse": lse, "indices": indices}
-    _flat(*check_tensors({**given, "topk_length": topk_length, "sink": sink}))
+    _check_backward(q, kv, o, dO, lse, indices, topk_length, sink)
     return (
         q.new_empty(q.shape),
         kv.new_empty(kv.shape, dtype=dkv_dtype),

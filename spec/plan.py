@@ -239,13 +239,6 @@ class LaneOrder:
 
 
 @dataclass(frozen=True)
-class TermOrder:
-    """Stage `stage` adds stages in f32, in the order in which its formula has them."""
-
-    stage: str
-
-
-@dataclass(frozen=True)
 class KernelPlan:
     """Everything a kernel and its checks must agree on, for one variant.
 
@@ -273,7 +266,7 @@ class KernelPlan:
     tmem_columns: int = 0
     mmas: tuple[Mma, ...] = ()
     ordered: tuple[ProductOrder, ...] = ()  # of other stages any order of the products is right
-    sums_in_order: tuple[LaneOrder | TermOrder, ...] = ()  # the same of sums that no tensor core adds
+    sums_in_order: tuple[LaneOrder, ...] = ()  # the same of sums that no tensor core adds
     # CTAs' parts of the shared axes, where they are the plan's affair: (axis, elements, CTAs along it).
     shape: tuple[tuple[str, int, int], ...] = ()
     cluster_shape: tuple[int, int, int] | None = None  # None: all CTAs of a cluster along x
@@ -289,6 +282,11 @@ class KernelPlan:
         if name not in sizes:
             raise KeyError(f"no size {name!r}; there are {', '.join(sizes)}")
         return sizes[name]
+
+    @property
+    def orders(self) -> tuple[ProductOrder | LaneOrder, ...]:
+        """Every stated order of additions."""
+        return (*self.ordered, *self.sums_in_order)
 
     @property
     def cluster_dims(self) -> tuple[int, int, int]:

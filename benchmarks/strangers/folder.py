@@ -21,11 +21,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from benchmarks.strangers.score import Tally
 
 CODES = {
     "missing-arrival": {"skipped-arrive", "never-arrived", "k-count"},
@@ -79,44 +80,12 @@ def is_right(truth: dict[str, Any], found: dict[str, Any] | None) -> bool:
     return truth["role"].lower() in roles
 
 
-@dataclass
-class FolderScore:
-    """Counts of right answers by kind and style."""
-
-    logs: int = 0
-    right: int = 0
-    certain: int = 0
-    wrong: list[str] = field(default_factory=list)
-    lies: list[str] = field(default_factory=list)
-    by: Counter[tuple[str, str, bool]] = field(default_factory=Counter)
+class FolderScore(Tally):
+    """Counts of answers to logs of a folder."""
 
     def add(self, log: FolderLog, found: dict[str, Any] | None) -> bool:
         """Count an answer; None: the log was refused."""
-        good, sure = is_right(log.truth, found), found is not None and found["certainty"] == "certain"
-        self.logs += 1
-        self.right += good
-        self.certain += good and sure
-        if not good:
-            code = f"{found['outcome']} {[c['code'] for c in found['causes'][:1]]}" if found else "refused"
-            self.wrong.append(f"{log.name} {log.truth['kind']} {log.truth.get('style', '')}: {code}")
-            if sure:
-                self.lies.append(self.wrong[-1])
-        for field_name in ("kind", "style"):
-            if field_name in log.truth:
-                self.by[field_name, log.truth[field_name], good] += 1
-        return good
-
-    def passes(self) -> bool:
-        """At least 90% right, and none wrong and certain."""
-        return self.right >= 0.9 * self.logs and not self.lies
-
-    def table(self) -> str:
-        """Right answers by kind and style."""
-        rows = [
-            f"{self.logs} logs: {self.right} right ({100 * self.right / max(self.logs, 1):.1f}%), "
-            f"{self.certain} of them certain; {len(self.lies)} wrong and certain"
-        ]
-        for kind, value in sorted({(kind, value) for kind, value, _ in self.by}):
-            good, bad = self.by[kind, value, True], self.by[kind, value, False]
-            rows.append(f"{kind:8} {value:52} {good:4} of {good + bad:4}")
-        return "\n".join(rows)
+        code = f"{found['outcome']} {[c['code'] for c in found['causes'][:1]]}" if found else "refused"
+        name = f"{log.name} {log.truth['kind']} {log.truth.get('style', '')}: {code}"
+        labels = {key: log.truth[key] for key in ("kind", "style") if key in log.truth}
+        return self.count(name, found, is_right(log.truth, found), labels)

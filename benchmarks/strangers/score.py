@@ -150,8 +150,8 @@ def _roles(name: str) -> set[str]:
 
 
 @dataclass
-class Score:
-    """Counts over logs, and the names of those answered wrongly, or wrongly and with certainty."""
+class Tally:
+    """Counts of answers, and the names of those that are wrong, or wrong and certain."""
 
     logs: int = 0
     right: int = 0
@@ -160,28 +160,26 @@ class Score:
     lies: list[str] = field(default_factory=list)
     by: Counter[tuple[str, str, bool]] = field(default_factory=Counter)
 
-    def add(self, log: StrangerLog, found: dict[str, Any] | None) -> bool:
-        """Counts an answer (None: the log was refused)."""
-        good = found is not None and is_right(log, found)
+    def count(self, name: str, found: dict[str, Any] | None, good: bool, labels: dict[str, str]) -> bool:
+        """Counts an answer (None: the log was refused), also under each of its labels."""
+        sure = found is not None and found["certainty"] == "certain"
         self.logs += 1
         self.right += good
-        sure = found is not None and found["certainty"] == "certain"
         self.certain += good and sure
         if not good:
-            self.wrong.append(log.name)
+            self.wrong.append(name)
             if sure:
-                self.lies.append(log.name)
-        mistake = f"{log.case.family}: {log.case.mistake or 'clean'}"
-        for kind, value in (("wording", log.wording), ("mistake", mistake), ("damage", log.name.split()[-1])):
+                self.lies.append(name)
+        for kind, value in labels.items():
             self.by[kind, value, good] += 1
         return good
 
     def passes(self) -> bool:
-        """At least 90% right, none wrong and certain, and some answer certain."""
-        return self.right >= 0.9 * self.logs and not self.lies and self.certain > 0.03 * self.logs
+        """At least 90% right, none wrong and certain."""
+        return self.right >= 0.9 * self.logs and not self.lies
 
     def table(self) -> str:
-        """Right answers by wording, mistake and damage."""
+        """Right answers by label."""
         rows = [
             f"{self.logs} logs: {self.right} right ({100 * self.right / max(self.logs, 1):.1f}%), "
             f"{self.certain} of them certain; {len(self.lies)} wrong and certain"
@@ -190,6 +188,23 @@ class Score:
             good, bad = self.by[kind, value, True], self.by[kind, value, False]
             rows.append(f"{kind:8} {value:52} {good:4} of {good + bad:4}")
         return "\n".join(rows)
+
+
+class Score(Tally):
+    """Counts of answers to logs of the sets."""
+
+    def add(self, log: StrangerLog, found: dict[str, Any] | None) -> bool:
+        """Counts an answer (None: the log was refused)."""
+        labels = {
+            "wording": log.wording,
+            "mistake": f"{log.case.family}: {log.case.mistake or 'clean'}",
+            "damage": log.name.split()[-1],
+        }
+        return self.count(log.name, found, found is not None and is_right(log, found), labels)
+
+    def passes(self) -> bool:
+        """As of every tally, and some answer certain."""
+        return super().passes() and self.certain > 0.03 * self.logs
 
 
 def is_right(log: StrangerLog, found: dict[str, Any]) -> bool:

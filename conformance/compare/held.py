@@ -3,7 +3,7 @@ that a value is rounded to.
 
 Where a plan says in which order products are added (`spec.plan.ProductOrder`), and the driver's arithmetic is
 known, an MMA stage has one right result on its own operands: bits are compared. So are those of sums by lanes
-and of stages (`LaneOrder`, `TermOrder`). A rounded copy lies between the roundings of both
+(`LaneOrder`). A rounded copy lies between the roundings of both
 ends of its f32 value's interval, which most often are one number.
 """
 
@@ -19,7 +19,7 @@ from tileproof.conformance.compare.lane_sums import lane_sums
 from tileproof.conformance.observe.tiles import Chain, StageTile, columns
 from tileproof.spec.arithmetic import F16, Arithmetic, Form, StageValue, WithOperands
 from tileproof.spec.arithmetic.terms import Bounded, RoundedTerm, Sum
-from tileproof.spec.plan import KernelPlan, LaneOrder, ProductOrder, Products, TermOrder
+from tileproof.spec.plan import KernelPlan, LaneOrder, ProductOrder, Products
 from tileproof.spec.problems.base import TileCoord, sums_over_walk
 
 F32 = npt.NDArray[np.float32]
@@ -70,17 +70,14 @@ class _Recorder(Arithmetic):
 class _Adder(Arithmetic):
     """The sum that a stage is, in the plan's order."""
 
-    order: LaneOrder | TermOrder
+    order: LaneOrder
     interpretation: Literal["rounded"] = "rounded"  # type: ignore[misc]
 
     def rowsum(self, a: _Factor, b: _Factor) -> F32:
-        found = lane_sums(self.order, a.value, b.value) if isinstance(self.order, LaneOrder) else None
+        found = lane_sums(self.order, a.value, b.value)
         if found is None:
             raise _OtherOperation("rowsum")
         return found
-
-    def add_in_order(self, *parts: _Factor) -> F32:
-        return reduce(np.add, [part.value for part in parts])
 
     def round_to(self, form: Form, a: F32) -> Form:
         return form
@@ -93,16 +90,15 @@ class _Adder(Arithmetic):
 @dataclass(frozen=True)
 class Ordered:
     """The stages that a plan gives an order, on the operands that the kernel itself had: products as
-    `products` computes them (None: that is not known), other sums in f32.
+    `products` computes them, other sums in f32.
     """
 
     plan: KernelPlan
-    products: Products | None
+    products: Products
 
     def of(self, chain: Chain, name: str, coord: TileCoord) -> F32 | None:
         """The f32 value of a stage over the tile's group, or of a partial sum; None where it is not known."""
-        known = self.plan.sums_in_order if self.products is None else self._all_in_order
-        order = next((one for one in known if one.stage == name), None)
+        order = next((order for order in self.plan.orders if order.stage == name), None)
         if order is None:
             return None
         blocks = self._blocks(chain, order, *chain.whole_of(name, coord))
@@ -110,14 +106,10 @@ class Ordered:
             return None
         return blocks[(coord.k_block or 0) if chain.is_partial_sum(name, coord) else -1]
 
-    @property
-    def _all_in_order(self) -> tuple[ProductOrder | LaneOrder | TermOrder, ...]:
-        return (*self.plan.ordered, *self.plan.sums_in_order)
-
     def _blocks(
         self,
         chain: Chain,
-        order: ProductOrder | LaneOrder | TermOrder,
+        order: ProductOrder | LaneOrder,
         name: str,
         group: int,
         cta: int | None,
@@ -133,7 +125,7 @@ class Ordered:
     def _steps(
         self,
         chain: Chain,
-        order: ProductOrder | LaneOrder | TermOrder,
+        order: ProductOrder | LaneOrder,
         name: str,
         group: int,
         cta: int | None,
@@ -176,7 +168,6 @@ class Ordered:
 
     def _add(self, order: ProductOrder, total: F32, a: F32, b: F32, f16: bool) -> F32:
         """``total + a b``, each accumulator over its own runs of k."""
-        assert self.products is not None
         sums = []
         for runs in order.runs or (((0, a.shape[1]),),):
             for first, end in runs:

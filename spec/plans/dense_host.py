@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tileproof.spec.plan import KernelPlan, OutputObservation, TermOrder, WarpRole
+from tileproof.spec.plan import KernelPlan, OutputObservation, WarpRole
 from tileproof.spec.problems.dense_attention_bwd.problem import DenseAttentionBwd
 
 OUTPUTS = {
@@ -34,7 +34,6 @@ def blocked(name: str, problem: DenseAttentionBwd, parts: tuple[str, ...] = ()) 
         smem_bytes=0,
         stages=("delta", *TILES, "dB", *parts, "dQ", "dK", "dV"),
         observations=(*tiles, *whole, *shown),
-        sums_in_order=(TermOrder("dQ"),) if parts else (),
         shape=(("n", BLOCK[1], 1),),
     )
 

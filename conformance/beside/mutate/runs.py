@@ -53,8 +53,9 @@ def runs(plan: KernelPlan, profile: Profile) -> list[Run]:
     edges.sort(key=_elements)
     more = [*drawn(plan, "all", 0, _EXAMPLES[profile])]
     if profile == "quick":
-        below = [edge for edge in edges if _elements(edge) < _elements(edges[-1])]
-        return [edge for edge in below if spread_of(edge[0], edge[0].inputs()) is None][::2] + more
+        largest = _elements(edges[-1])
+        smaller = [edge for edge in edges if _elements(edge) < largest]
+        return [edge for edge in smaller if spread_of(edge[0], edge[0].inputs()) is None][::2] + more
     rings = [(small(plan), schedule) for schedule in RINGS]
     rings += [(small(plan, 1), schedule) for schedule in FIRST_TURN]
     return edges[:-1] + more + rings + edges[-1:]

@@ -284,7 +284,7 @@ class KernelPlan:
         return sizes[name]
 
     @property
-    def orders(self) -> tuple[ProductOrder | LaneOrder, ...]:
+    def sums_with_order(self) -> tuple[ProductOrder | LaneOrder, ...]:
         """Every stated order of additions."""
         return (*self.ordered, *self.sums_in_order)
 

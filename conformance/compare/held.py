@@ -98,7 +98,7 @@ class Ordered:
 
     def of(self, chain: Chain, name: str, coord: TileCoord) -> F32 | None:
         """The f32 value of a stage over the tile's group, or of a partial sum; None where it is not known."""
-        order = next((order for order in self.plan.orders if order.stage == name), None)
+        order = next((order for order in self.plan.sums_with_order if order.stage == name), None)
         if order is None:
             return None
         blocks = self._blocks(chain, order, *chain.whole_of(name, coord))

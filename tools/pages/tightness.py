@@ -155,7 +155,7 @@ def in_bits(value: npt.NDArray[np.float32], bits: int) -> npt.NDArray[np.float32
 def measured() -> Mapping[tuple[str, str, str], Tightness]:
     """By stage, class of values and arithmetic."""
     found = {}
-    ordered = {order.stage for order in PLAN.orders}
+    ordered = {order.stage for order in PLAN.sums_with_order}
     for values in CLASSES:
         for arithmetic in (OPEN, FAST, EXACT):
             model = JudgedModel(values, arithmetic)

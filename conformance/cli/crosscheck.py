@@ -86,12 +86,12 @@ def crosscheck(
 
 def conclusion(ours: Opinion, theirs: Opinion) -> tuple[int, str]:
     """Return the exit code and a sentence; no opinion never counts as a pass."""
-    finders = [opinion.tool for opinion in (ours, theirs) if opinion.verdict == "error"]
+    finders = [opinion.tool for opinion in (ours, theirs) if opinion.outcome == "error"]
     if finders:
         return DEFECT, f"An error, found by {' and by '.join(finders)}."
-    if ours.verdict != "fine":
+    if ours.outcome != "fine":
         return ERROR, f"{ours.tool} cannot run it: not checked."
-    if theirs.verdict == "fine":
+    if theirs.outcome == "fine":
         words = f"{ours.tool} in the schedules that ran, {theirs.tool} by a proof over all schedules"
         return CLEAN, f"No error found: {words}."
     words = f"{ours.tool} finds no error in the schedules that ran; {theirs.tool} has no opinion"
@@ -99,10 +99,10 @@ def conclusion(ours: Opinion, theirs: Opinion) -> tuple[int, str]:
 
 
 def _lines(opinion: Opinion) -> list[str]:
-    head = f"{opinion.tool}: {opinion.verdict} ({opinion.seconds:.1f} s)"
+    head = f"{opinion.tool}: {opinion.outcome} ({opinion.seconds:.1f} s)"
     return [
         head,
-        *(f"  {line}" for line in opinion.lines if opinion.verdict != "fine"),
+        *(f"  {line}" for line in opinion.lines if opinion.outcome != "fine"),
         *(f"  ({remark})" for remark in opinion.remarks),
     ]
 

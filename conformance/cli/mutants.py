@@ -69,12 +69,12 @@ def mutants(
                 {
                     "mutant": defect.id,
                     "planted": defect.title,
-                    "verdict": wrong or "killed",
+                    "outcome": wrong or "killed",
                     "found as": seen,
                     "seconds": round(time.monotonic() - began, 1),
                 }
             )
-    survived = [row for row in rows if row["verdict"] != "killed"]
+    survived = [row for row in rows if row["outcome"] != "killed"]
     left = [f"--only={defect.id}" for defect in wanted[len(rows) :]]
     resume = this_command(*left, without=["--only"])
     if as_json:

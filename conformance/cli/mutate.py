@@ -151,7 +151,7 @@ def mutate(
         with contextlib.suppress(*INTERRUPTS):
             for judgement in journal.judged(drawn, fresh) if journal else fresh:
                 judged.append(settled(judgement, lambda mutant: proved(pool.code, mutant, original.facts)))
-                progress.start(f"{title}: {judgement.drawn.operator} {judged[-1].verdict}")
+                progress.start(f"{title}: {judgement.drawn.operator} {judged[-1].outcome}")
                 progress.show(len(judged), False)
     of["count"] = count
     numbers = score(judged)
@@ -207,7 +207,7 @@ def _print(
         )
         text.print_rows("Killed by", by_check(judged), False)
         for judgement in judged:
-            if judgement.verdict == "survived":
+            if judgement.outcome == "survived":
                 print(f"survived: {json.dumps(judgement.as_dict())}")
         print(json.dumps({**numbers, "seconds": took}))
         print(word.upper() + ("" if numbers["of"] else f": {none}"))

@@ -257,7 +257,7 @@ def rows(
 
 
 def mutants_of_file(wanted: Sequence[Shard], found: Mapping[str, StoredResult], path: str) -> dict[str, Any]:
-    """How many drawn mutants of a launch file have each verdict, and the survivors."""
+    """How many drawn mutants of a launch file have each outcome, and the survivors."""
     own = [shard for shard in wanted if shard.work == DRAWN and shard.kernel == path]
     results = [found.get(_job(shard, gated_by(shard)).key) for shard in own]
     judged = [
@@ -265,8 +265,8 @@ def mutants_of_file(wanted: Sequence[Shard], found: Mapping[str, StoredResult], 
     ]
     return {
         "launch file": path,
-        "verdicts": dict(Counter(row["verdict"] for row in judged)),
-        "survivors": [row for row in judged if row["verdict"] == "survived"],
+        "outcomes": dict(Counter(row["outcome"] for row in judged)),
+        "survivors": [row for row in judged if row["outcome"] == "survived"],
     }
 
 

@@ -35,7 +35,7 @@ from tileproof.spec.machine.schedule import SEEDED
 
 SCHEMA = "tileproof-evidence"
 FILE = "evidence.json"
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from tileproof.conformance.verdict.contract import CheckOutcome, PlantedControl
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.finding import Finding
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 
 class CannotWrite(TileproofError):

@@ -15,7 +15,7 @@ from tileproof.spec.machine.finding import Finding
 from tileproof.spec.machine.finding_text import headline
 
 SCHEMA = "tileproof-verdict"
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 Word = Literal["clean", "defect", "incomplete", "error"]
 Outcome = Literal["passed", "failed", "unsupported", "not run"]
 EXIT_CODES: dict[Word, int] = {"clean": 0, "defect": 1, "error": 2, "incomplete": 3}

@@ -1,7 +1,8 @@
-"""Reads verdicts of an older schema version: what version 1 held, in the fields of version 2.
+"""Reads verdicts of an older schema version: what it held, in the fields of the next version.
 
 Version 1 had flat findings with a rendered place (`where`) and the known coordinates; version 2 has
-`Finding`.
+`Finding`. In the section `mutation`, version 2 called the outcome of a mutant `verdict`; version 3 calls it
+`outcome`.
 """
 
 from __future__ import annotations
@@ -47,6 +48,22 @@ def verdict_from_1(data: dict[str, Any]) -> dict[str, Any]:
     return data | {"schema_version": 2, "findings": findings, "checks": _untimed(data["checks"])}
 
 
+def verdict_from_2(data: dict[str, Any]) -> dict[str, Any]:
+    """A verdict of version 2 as version 3."""
+    sections = dict(data["sections"])
+    if part := sections.get("mutation"):
+        sections["mutation"] = part | {
+            name: [_with_outcome(row) for row in part[name]]
+            for name in ("survivors", "equivalents")
+            if name in part
+        }
+    return data | {"schema_version": 3, "sections": sections}
+
+
+def _with_outcome(row: dict[str, Any]) -> dict[str, Any]:
+    return {"outcome" if name == "verdict" else name: value for name, value in row.items()}
+
+
 def _untimed(checks: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Checks without their seconds, which version 2 keeps apart."""
     return [{name: value for name, value in check.items() if name != "seconds"} for check in checks]
@@ -74,5 +91,10 @@ def evidence_from_1(data: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-VERDICT: Upgrades = {1: verdict_from_1}
-EVIDENCE: Upgrades = {1: evidence_from_1}
+def evidence_from_2(data: dict[str, Any]) -> dict[str, Any]:
+    """The gate's evidence of version 2 as version 3."""
+    return data | {"schema_version": 3, "kernels": [verdict_from_2(one) for one in data["kernels"]]}
+
+
+VERDICT: Upgrades = {1: verdict_from_1, 2: verdict_from_2}
+EVIDENCE: Upgrades = {1: evidence_from_1, 2: evidence_from_2}

@@ -106,7 +106,7 @@ def passes_through_every_command(name: str) -> None:
     planted = run("explore", name, "--schedules", "2", "--plant", "acme-read")
     assert planted.exit_code == 1 and "race-tmem-unwaited" in planted.output
     killed = as_json("mutants", name, "--examples", "5")
-    assert [(row["mutant"], row["verdict"]) for row in killed["mutants"]] == [
+    assert [(row["mutant"], row["outcome"]) for row in killed["mutants"]] == [
         ("acme-delta", "killed"), ("acme-read", "killed")
     ]  # fmt: skip
     trace = run("trace", name, "--blocks", "1", "--text")

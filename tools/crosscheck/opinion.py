@@ -24,7 +24,7 @@ from typing import Any
 from tileproof.kernels.launch.model import LaunchFile
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.tools.crosscheck.input import sentryward_input
-from tileproof.tools.crosscheck.report import Verdict, kinds_of, lines_of, remarks_of, verdict_of
+from tileproof.tools.crosscheck.report import OpinionOutcome, kinds_of, lines_of, outcome_of, remarks_of
 
 GRACE = 5.0  # seconds beyond its own time budget before the process is ended
 _MIB = 1 << 20
@@ -35,11 +35,11 @@ class Opinion:
     """What one tool says of a launch.
 
     `kinds` are its codes (findings, or reasons for no opinion), `lines` the same in words with their places,
-    `remarks` what the verdict rests on. `seconds` is wall-clock time.
+    `remarks` what the outcome rests on. `seconds` is wall-clock time.
     """
 
     tool: str
-    verdict: Verdict
+    outcome: OpinionOutcome
     kinds: tuple[str, ...] = ()
     lines: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
@@ -49,7 +49,7 @@ class Opinion:
         """For `--json`."""
         return {
             "tool": self.tool,
-            "verdict": self.verdict,
+            "outcome": self.outcome,
             "kinds": list(self.kinds),
             "lines": list(self.lines),
             "remarks": list(self.remarks),
@@ -153,7 +153,7 @@ def judged(tool: str, ended: Ended, budget: Budget, ptx: str = "", remarks: tupl
         return none("timeout", f"it was ended after {ended.seconds:.0f} seconds")
     try:
         report = json.loads(ended.stdout)
-        verdict, kinds, lines = verdict_of(report), kinds_of(report), lines_of(report, ptx)
+        verdict, kinds, lines = outcome_of(report), kinds_of(report), lines_of(report, ptx)
         remarks = (*remarks, *remarks_of(report))
     except (ValueError, KeyError, TypeError, AttributeError):
         last = (ended.stderr or ended.stdout).strip().splitlines()[-1:] or ["it printed nothing"]

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
-Verdict = Literal["fine", "error", "no opinion"]
+OpinionOutcome = Literal["fine", "error", "no opinion"]
 PASSES = ("race_free", "verified")
 FINDS = ("not_wellsynced", "potential_race", "invalid_lifecycle")
 CHECKS = ("synchronization", "memory")
 SHOWN = 3
 
 
-def verdict_of(report: Mapping[str, Any]) -> Verdict:
+def outcome_of(report: Mapping[str, Any]) -> OpinionOutcome:
     """Fine: the result is a pass and both checks passed. Error: the result is a finding, or a check failed.
 
     All else is no opinion: unsupported, refused input, out of time or memory, a failure of the tool.

@@ -106,9 +106,9 @@ def _counts(rows: Iterable[TableRow]) -> list[str]:
     only_us = [row for row in wrong if sees(row.ours) and not sees(row.theirs)]
     only_it = [row for row in wrong if sees(row.theirs) and not sees(row.ours)]
     neither = [row for row in wrong if not sees(row.ours) and not sees(row.theirs)]
-    passed = [row for row in wrong if row.theirs.verdict == "fine"]
+    passed = [row for row in wrong if row.theirs.outcome == "fine"]
     alarms = [row for row in right if sees(row.theirs)]
-    ours = [row for row in right if sees(row.ours) or row.ours.verdict != "fine"]
+    ours = [row for row in right if sees(row.ours) or row.ours.outcome != "fine"]
     return [
         "",
         f"- Of {len(wrong)} wrong programs both find {len(both)}.",
@@ -123,12 +123,12 @@ def _counts(rows: Iterable[TableRow]) -> list[str]:
 
 def sees(opinion: Opinion) -> bool:
     """Whether it reports an error or a warning."""
-    return opinion.verdict == "error" or any(remark.startswith("warning: ") for remark in opinion.remarks)
+    return opinion.outcome == "error" or any(remark.startswith("warning: ") for remark in opinion.remarks)
 
 
 def _cell(opinion: Opinion) -> str:
     """The verdict with its first codes, and for the emulator its warnings and notes."""
-    if opinion.verdict == "fine":
+    if opinion.outcome == "fine":
         lesser = (
             remark.split(": ") for remark in opinion.remarks if remark.startswith(("warning: ", "note: "))
         )
@@ -136,14 +136,14 @@ def _cell(opinion: Opinion) -> str:
     codes = [kind for kind in opinion.kinds if kind not in ("unsupported", "tool_failure")] or list(
         opinion.kinds
     )
-    return f"{opinion.verdict}: " + ", ".join(f"`{kind}`" for kind in codes[:2])
+    return f"{opinion.outcome}: " + ", ".join(f"`{kind}`" for kind in codes[:2])
 
 
 def _reasons(opinion: Opinion) -> str:
     """Every reason with its instruction."""
     return (
         _cell(opinion)
-        if opinion.verdict != "no opinion"
+        if opinion.outcome != "no opinion"
         else "no opinion: " + "; ".join(_instructions(opinion))
     )
 

@@ -20,7 +20,7 @@ from tileproof.conformance.gate.store import CannotWrite
 from tileproof.spec.machine.errors import TileproofError
 
 SCHEMA = "tileproof-mutate-draw"
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 
 class Journal:

@@ -24,7 +24,7 @@ from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.finding import Finding
 from tileproof.spec.machine.finding_text import headline
 
-Verdict = Literal["killed", "survived", "refused", "equivalent"]
+MutantOutcome = Literal["killed", "survived", "refused", "equivalent"]
 SAME_CODE = "ptxas makes the same machine code of it"
 SAME_IN_SCHEDULES = "equal in all schedules of the runs"
 MEMORY = 6 << 30  # bytes of address space beyond what the process has
@@ -45,7 +45,7 @@ class Judgement:
     """
 
     drawn: Drawn
-    verdict: Verdict
+    outcome: MutantOutcome
     by: str = ""
     kind: str = ""
     stage: str = ""
@@ -80,8 +80,8 @@ def judge_one(base: Original, drawn: Drawn, digest: str) -> Judgement:
     """The judgement in this process; `digest` is the original's machine code."""
     began = time.monotonic()
 
-    def done(verdict: Verdict, **more: Any) -> Judgement:
-        return Judgement(drawn, verdict, seconds=round(time.monotonic() - began, 2), **more)
+    def done(outcome: MutantOutcome, **more: Any) -> Judgement:
+        return Judgement(drawn, outcome, seconds=round(time.monotonic() - began, 2), **more)
 
     try:
         ptx = mutated(base, drawn)
@@ -174,7 +174,7 @@ def judged_in_children(
             for n, result in children.ended(LOOK_S):
                 ready[n] = _collected(mutants[n], result)
             for n, took in children.end(longer_than=2 * seconds):
-                still = f"no verdict, and no processor time used for {2 * seconds:g} s"
+                still = f"no answer, and no processor time used for {2 * seconds:g} s"
                 ready[n] = _stopped(mutants[n], "time limit", still, took)
             while told in ready:
                 yield ready.pop(told)
@@ -194,8 +194,8 @@ def _collected(drawn: Drawn, result: ChildResult[Judgement]) -> Judgement:
 
 def _stopped(drawn: Drawn, by: str, message: str, took: float) -> Judgement:
     # A crash is seen by whoever checks; what was still being judged, no check had found.
-    verdict: Verdict = "survived" if by == "time limit" else "killed"
-    return Judgement(drawn, verdict, by=by, kind="stopped", message=message, seconds=round(took, 2))
+    outcome: MutantOutcome = "survived" if by == "time limit" else "killed"
+    return Judgement(drawn, outcome, by=by, kind="stopped", message=message, seconds=round(took, 2))
 
 
 def _limited(base: Original, drawn: Drawn, digest: str, seconds: float) -> Judgement:
@@ -224,9 +224,9 @@ def settled(judgement: Judgement, proved: Callable[[Drawn], str]) -> Judgement:
     """The judgement of a survivor: equivalent if a rule proves it from the code (`proved`: the proof, or ""),
     or if it is equal in all schedules of the runs; else as it was.
     """
-    if judgement.verdict != "survived":
+    if judgement.outcome != "survived":
         return judgement
     argument = proved(in_ptx(judgement))
     if not argument and judgement.same and judgement.certified:
         argument = SAME_IN_SCHEDULES
-    return replace(judgement, verdict="equivalent", argument=argument) if argument else judgement
+    return replace(judgement, outcome="equivalent", argument=argument) if argument else judgement

@@ -15,7 +15,7 @@ from tileproof.conformance.beside.mutate.draw import Drawn
 from tileproof.conformance.beside.mutate.judged import (
     SAME_CODE,
     Judgement,
-    Verdict,
+    MutantOutcome,
     judged_in_children,
     limit_process,
 )
@@ -145,8 +145,8 @@ def judge_one(base: OriginalLaunch, drawn: Drawn) -> Judgement:
     """The judgement on a mutant, in this process."""
     began = time.monotonic()
 
-    def done(verdict: Verdict, **more: Any) -> Judgement:
-        return Judgement(drawn, verdict, seconds=round(time.monotonic() - began, 2), **more)
+    def done(outcome: MutantOutcome, **more: Any) -> Judgement:
+        return Judgement(drawn, outcome, seconds=round(time.monotonic() - began, 2), **more)
 
     ptx = base.code.changed(drawn.lines)
     assembled = assemble(ptx, base.arch)

@@ -14,34 +14,34 @@ from tileproof.conformance.gate.difference import MUTATION
 from tileproof.conformance.gate.evidence import ReleaseEvidence
 from tileproof.spec.machine.errors import TileproofError
 
-VERDICTS = ("killed", "survived", "equivalent", "refused")
+OUTCOMES = ("killed", "survived", "equivalent", "refused")
 VALUES = ("value", "missing", "surplus")
 
 
 def score(judged: Sequence[Judgement]) -> dict[str, Any]:
     """The numbers of a draw. `of` counts the mutants that ptxas takes and that are not equivalent, `score`
     the killed among them."""
-    killed = [judgement for judgement in judged if judgement.verdict == "killed"]
-    counted = len(killed) + sum(judgement.verdict == "survived" for judgement in judged)
+    killed = [judgement for judgement in judged if judgement.outcome == "killed"]
+    counted = len(killed) + sum(judgement.outcome == "survived" for judgement in judged)
     sync = [
         judgement
         for judgement in judged
-        if judgement.drawn.operator == "remove-sync" and judgement.verdict in ("killed", "survived")
+        if judgement.drawn.operator == "remove-sync" and judgement.outcome in ("killed", "survived")
     ]
     values = [judgement for judgement in killed if judgement.kind in VALUES]
     machine = [judgement for judgement in killed if judgement.kind == "machine"]
     staged = [value for value in values if value.differs]
     return {
         "drawn": len(judged),
-        **{name: sum(judgement.verdict == name for judgement in judged) for name in VERDICTS},
+        **{name: sum(judgement.outcome == name for judgement in judged) for name in OUTCOMES},
         **_shown(judged),
         "survived with equal bits": sum(
-            judgement.verdict == "survived" and judgement.same for judgement in judged
+            judgement.outcome == "survived" and judgement.same for judgement in judged
         ),
         "of": counted,
         "score": _share(len(killed), counted),
         "interval": interval(len(killed), counted),
-        "synchronising": _share(sum(judgement.verdict == "killed" for judgement in sync), len(sync)),
+        "synchronising": _share(sum(judgement.outcome == "killed" for judgement in sync), len(sync)),
         "crashed or stopped": sum(judgement.kind == "stopped" for judgement in judged),
         "value findings": len(values),
         "with a cause": _share(sum(bool(value.cause) for value in values), len(values)),
@@ -53,7 +53,7 @@ def score(judged: Sequence[Judgement]) -> dict[str, Any]:
 
 def _shown(judged: Sequence[Judgement]) -> dict[str, int]:
     """Number of equivalent mutants by the kind of proof."""
-    arguments = [judgement.argument for judgement in judged if judgement.verdict == "equivalent"]
+    arguments = [judgement.argument for judgement in judged if judgement.outcome == "equivalent"]
     code, runs = arguments.count(SAME_CODE), arguments.count(SAME_IN_SCHEDULES)
     return {
         "the same machine code": code,
@@ -82,14 +82,14 @@ def by_operator(judged: Sequence[Judgement]) -> list[dict[str, Any]]:
     rows = []
     for name in dict.fromkeys(judgement.drawn.operator for judgement in judged):
         own = [judgement for judgement in judged if judgement.drawn.operator == name]
-        counts = {verdict: sum(judgement.verdict == verdict for judgement in own) for verdict in VERDICTS}
+        counts = {outcome: sum(judgement.outcome == outcome for judgement in own) for outcome in OUTCOMES}
         rows.append({"operator": name, "drawn": len(own), **counts})
     return rows
 
 
 def by_check(judged: Sequence[Judgement]) -> list[dict[str, Any]]:
     """One row a check that killed, the most frequent first."""
-    found = Counter(judgement.by for judgement in judged if judgement.verdict == "killed")
+    found = Counter(judgement.by for judgement in judged if judgement.outcome == "killed")
     return [
         {"check": name, "killed": number}
         for name, number in sorted(found.items(), key=lambda x: (-x[1], x[0]))
@@ -104,8 +104,8 @@ def as_json(judged: Sequence[Judgement], **of: Any) -> dict[str, Any]:
     --into`.
     """
     survived, equivalent = (
-        [judgement.as_dict() for judgement in judged if judgement.verdict == verdict]
-        for verdict in ("survived", "equivalent")
+        [judgement.as_dict() for judgement in judged if judgement.outcome == outcome]
+        for outcome in ("survived", "equivalent")
     )
     tables = {"by operator": by_operator(judged), "by check": by_check(judged)}
     return {**of, **score(judged), **tables, "survivors": survived, "equivalents": equivalent}

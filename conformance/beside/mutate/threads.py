@@ -17,15 +17,14 @@ import numpy.typing as npt
 from tileproof.conformance.beside.mutate.bits import EVERY, read
 from tileproof.conformance.beside.mutate.code import REGISTER, CodeLine, PtxCode
 from tileproof.conformance.beside.mutate.flow import Flow
+from tileproof.conformance.beside.mutate.integers import U64, IntegerForm, computed
 from tileproof.conformance.beside.mutate.lanes import from_lane
 
-U64 = npt.NDArray[np.uint64]
 Mask = npt.NDArray[np.bool_]
 _THREADS = re.compile(r"\.(?:max|req)ntid\s+(\d+)((?:\s*,\s*\d+)*)")
 _NUMBER = re.compile(r"-?(?:0x[0-9A-Fa-f]+|\d+)")
 _TYPE = re.compile(r"\.([busf])(16|32|64)$")
 _DEPTH = 16  # instructions back along a chain of definitions
-_COMPARED = ("eq", "ne", "lt", "le", "gt", "ge")
 
 
 @dataclass
@@ -50,7 +49,7 @@ class Threads:
 
     def made(self, at: CodeLine, depth: int = _DEPTH) -> U64 | None:
         """What each thread has in the result of an instruction that it executes."""
-        name, kind = at.opcode.split(".")[0], _TYPE.search(at.opcode)
+        kind = _TYPE.search(at.opcode)
         if at.opcode.startswith("shfl"):
             return self._shuffled(at, depth)
         if kind is None or kind[1] == "f" or any("{" in operand or "[" in operand for operand in at.operands):
@@ -59,7 +58,7 @@ class Threads:
         known = [one for one in given if one is not None]
         if len(known) != len(given):
             return None
-        return _computed(name, at.opcode, kind[1] == "s", int(kind[2]), known)
+        return computed(IntegerForm(tuple(at.opcode.split(".")), kind[1] == "s", int(kind[2])), known)
 
     def _shuffled(self, at: CodeLine, depth: int) -> U64 | None:
         from_ = from_lane(at)
@@ -93,63 +92,6 @@ class Threads:
             return [(target, mask) for target in targets]
         taken = (asked != 0) ^ ("!" in at.guard)
         return [(targets[0], mask & taken), (targets[1], mask & ~taken)]
-
-
-def _computed(name: str, opcode: str, signed: bool, width: int, of: list[U64]) -> U64 | None:
-    """The result of an integer instruction, element by element; None for an unknown instruction."""
-    whole = (1 << width) - 1
-    cut = [[int(x) & whole for x in one] for one in of]
-    parts = opcode.split(".")
-
-    def sign(x: int) -> int:
-        return x - (1 << width) if signed and x >> width - 1 else x
-
-    def each(one: tuple[int, ...]) -> int | None:
-        a, b = one[0], one[1] if len(one) > 1 else 0
-        match name, len(one):
-            case "mov", 1:
-                return a
-            case "not", 1:
-                return ~a
-            case "and", 2:
-                return a & b
-            case "or", 2:
-                return a | b
-            case "xor", 2:
-                return a ^ b
-            case "add", 2 if "cc" not in parts and "sat" not in parts:
-                return a + b
-            case "sub", 2 if "cc" not in parts and "sat" not in parts:
-                return a - b
-            case "mul", 2 if parts[1] == "lo":
-                return a * b
-            case "mad", 3 if parts[1] == "lo" and "cc" not in parts:
-                return a * b + one[2]
-            case "shl", 2:
-                return a << b if b < width else 0
-            case "shr", 2:
-                return sign(a) >> min(b, width)
-            case "bfi", 4 if not signed:
-                at, length = b_(one[2]), b_(one[3])
-                field_ = ((1 << length) - 1) << at & whole
-                return b & ~field_ | a << at & field_
-            case "setp", 2 if len(parts) == 3 and parts[1] in _COMPARED:
-                return int(_compare(parts[1], sign(a), sign(b)))
-        return None
-
-    def b_(x: int) -> int:
-        return x & 0xFF
-
-    found = [each(one) for one in zip(*cut, strict=True)]
-    if any(one is None for one in found):
-        return None
-    return np.array([one & whole for one in found if one is not None], np.uint64)
-
-
-def _compare(how: str, a: int, b: int) -> bool:
-    return {
-        "eq": a == b, "ne": a != b, "lt": a < b, "le": a <= b, "gt": a > b, "ge": a >= b,
-    }[how]  # fmt: skip
 
 
 @lru_cache(maxsize=4)

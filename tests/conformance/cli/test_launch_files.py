@@ -189,7 +189,7 @@ def test_a_campaign_of_a_launch_file_has_its_schedules_and_mutants(folder: Path)
     made = json.loads(right.stdout)
     assert (right.exit_code, made["passed"], made["work"]) == (0, 3, {"drawn mutants": 2, "schedules": 8})
     (part,) = made["mutation"]
-    assert part["launch file"] == "scale.json" and sum(part["verdicts"].values()) == 2
+    assert part["launch file"] == "scale.json" and sum(part["outcomes"].values()) == 2
     # A race that only some schedules show, and values that all schedules have wrong.
     assert run("campaign", "broken.json", *few, "--out", "broken").exit_code == 1
     (folder / "off.py").write_text("def reference(x, factor):\n    return {'out': factor * x + 1}\n")

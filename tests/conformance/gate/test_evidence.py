@@ -88,7 +88,7 @@ def test_junit_has_each_check_with_its_outcome() -> None:
         ("{", "corrupt or truncated"),
         ('{"schema": "tileproof-verdict"}', "another schema"),
         ('{"schema": "tileproof-evidence", "schema_version": 0}', "another schema version"),
-        ('{"schema": "tileproof-evidence", "schema_version": 2, "verdict": "fine"}', "violates the schema"),
+        ('{"schema": "tileproof-evidence", "schema_version": 3, "verdict": "fine"}', "violates the schema"),
         ("[" * 100_000, "is not readable JSON"),
     ],
 )

@@ -186,12 +186,23 @@ def test_a_verdict_of_version_1_is_read_with_all_that_it_says(tmp_path: Path) ->
     (tmp_path / "v.json").write_text(json.dumps(version_1()))
     made = read(tmp_path / "v.json")
     value, race = made.findings
-    assert (made.schema_version, made.verdict, made.program.kernel) == (2, "defect", "head64")
+    assert (made.schema_version, made.verdict, made.program.kernel) == (3, "defect", "head64")
     assert (value.kind, value.problem.k_block, value.problem.lane, value.count) == ("value", 1, 2, 3)
     assert place(value) == version_1()["findings"][0]["where"] and value.evidence == ("a fact",)
     assert (race.machine.source, race.machine.isa_section) == ("b.cuh:9", "9.7.9.8")
     assert race.evidence == ("before it: a.cuh:3", "missing: a barrier between both")
     validator().validate(json.loads(jsonform.text(made)))
+
+
+def test_mutants_of_a_verdict_of_version_2_have_outcomes(tmp_path: Path) -> None:
+    """Version 2 called what became of a mutant its verdict."""
+    rows = [{"number": 1, "verdict": "survived"}]
+    part = {"killed": 3, "survivors": rows, "equivalents": []}
+    data = json.loads(jsonform.text(replace(record(), sections={"mutation": part, "other": rows})))
+    (tmp_path / "v.json").write_text(json.dumps(data | {"schema_version": 2}))
+    made = read(tmp_path / "v.json")
+    assert made.schema_version == 3 and made.sections["other"] == rows
+    assert made.sections["mutation"]["survivors"] == [{"number": 1, "outcome": "survived"}]
 
 
 @pytest.mark.parametrize("change", [{"surprise": 1}, {"count": "3"}])

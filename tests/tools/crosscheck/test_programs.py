@@ -93,7 +93,7 @@ NAMES = [program.id for program in PROGRAMS]
 
 def said(opinion: Opinion) -> str:
     """`result`, or `no opinion: code`."""
-    return f"no opinion: {opinion.kinds[1]}" if opinion.verdict == "no opinion" else opinion.kinds[0]
+    return f"no opinion: {opinion.kinds[1]}" if opinion.outcome == "no opinion" else opinion.kinds[0]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -102,13 +102,13 @@ def test_the_emulator(name: str) -> None:
     opinion = first_opinion(launch_of(program), None, table.RANDOM)
     expected = OURS[name] if program.wrong else ""
     if not expected or expected.startswith(("note: ", "warning: ")):
-        assert opinion.verdict == "fine", opinion.lines
+        assert opinion.outcome == "fine", opinion.lines
         remarks = opinion.remarks[1:]
         assert all(remark.startswith(expected or "-") for remark in remarks) and bool(remarks) == bool(
             expected
         )
     else:
-        assert opinion.verdict == "error" and expected in opinion.kinds
+        assert opinion.outcome == "error" and expected in opinion.kinds
 
 
 @needs_sentryward
@@ -116,7 +116,7 @@ def test_the_emulator(name: str) -> None:
 def test_sentryward(name: str) -> None:
     opinion = second_opinion(launch_of(programs()[name]))
     assert said(opinion) == THEIRS.get(name, "race_free")
-    assert (opinion.verdict == "fine") == (opinion.kinds[0] == "race_free")
+    assert (opinion.outcome == "fine") == (opinion.kinds[0] == "race_free")
 
 
 def test_every_wrong_program_has_an_answer_of_both() -> None:
@@ -145,7 +145,7 @@ def test_an_instruction_that_the_emulator_refuses_is_no_opinion() -> None:
     made.launch("k", grid=(1, 1, 1), block=(64, 1, 1), arguments=[])
     launch = made.file()
     opinion = first_opinion(launch, None, 0)
-    assert opinion.verdict == "no opinion" and opinion.kinds == ("refused",)
+    assert opinion.outcome == "no opinion" and opinion.kinds == ("refused",)
 
 
 @needs_sentryward

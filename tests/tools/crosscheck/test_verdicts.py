@@ -56,7 +56,7 @@ def report(result: str, checks: dict[str, str] | None = None, **rest: Any) -> st
 )  # fmt: skip
 def test_every_end_has_its_verdict(stdout: str, code: int | None, expected: str) -> None:
     opinion = judged("tool", Ended(code, stdout, "", 1.0), Budget())
-    assert opinion.verdict == expected
+    assert opinion.outcome == expected
     assert opinion.kinds and (opinion.lines or expected == "fine")
 
 
@@ -65,7 +65,7 @@ def test_warnings_and_used_assumptions_are_said() -> None:
     opinion = judged(
         "tool", Ended(0, report("race_free", assumptions=used, warning_count=3), "", 1.0), Budget()
     )
-    assert opinion.verdict == "fine"
+    assert opinion.outcome == "fine"
     assert opinion.remarks == ("it assumes: Duplicate TMA stores", "3 warnings of its own")
 
 
@@ -126,7 +126,7 @@ class TestWithSentryward:
             found.launch(one_token(576, 4, 64).inputs(), built),
             Budget(seconds=0.3),
         )
-        assert opinion.verdict == "no opinion" and opinion.kinds[0] == "timeout"
+        assert opinion.outcome == "no opinion" and opinion.kinds[0] == "timeout"
         assert "0.3 seconds" in opinion.lines[0] or "ended after" in opinion.lines[0]
 
     @pytest.mark.parametrize("memory", [24, 160])
@@ -137,13 +137,13 @@ class TestWithSentryward:
             found.launch(one_token(576, 4, 64).inputs(), built),
             Budget(memory=memory),
         )
-        assert opinion.verdict == "no opinion" and opinion.kinds[0] != "unsupported"
+        assert opinion.outcome == "no opinion" and opinion.kinds[0] != "unsupported"
 
     def test_our_kernels_get_no_opinion_for_the_instructions_it_lacks(self) -> None:
         found = kernel("head128-part0")
         built = found.build(found.variant(d_qk=576))
         opinion = second_opinion(found.launch(one_token(576, 1).inputs(), built))
-        assert opinion.verdict == "no opinion" and opinion.kinds[0] == "unsupported"
+        assert opinion.outcome == "no opinion" and opinion.kinds[0] == "unsupported"
         assert any("tile::gather4" in line for line in opinion.lines)
         assert opinion.remarks[0].startswith("8 wait loops")
 

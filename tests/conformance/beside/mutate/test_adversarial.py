@@ -96,11 +96,11 @@ SAME_MASK = "{{ .reg .b32 %same; not.b32 %same, {0}; not.b32 {0}, %same; }}"
 
 def test_a_mask_that_ends_at_the_first_hole_is_killed(base: Original) -> None:
     judgement = judge_one(base, mutant(base, "vote.sync.ballot", FIRST_HOLE), "")
-    assert judgement.verdict == "killed" and re.match("value|surplus|missing", judgement.by)
+    assert judgement.outcome == "killed" and re.match("value|surplus|missing", judgement.by)
 
 
 def test_the_same_mask_by_another_way_is_equal_in_all_schedules_of_the_runs(base: Original) -> None:
     judgement = judge_one(base, mutant(base, "vote.sync.ballot", SAME_MASK), "")
-    assert judgement.verdict == "survived" and judgement.same and judgement.certified
+    assert judgement.outcome == "survived" and judgement.same and judgement.certified
     assert settled(judgement, lambda drawn: "").argument == SAME_IN_SCHEDULES
     assert settled(judgement, lambda drawn: "rule x: y").argument == "rule x: y"

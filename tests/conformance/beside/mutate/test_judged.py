@@ -1,4 +1,4 @@
-"""Mutants of a kernel, each judged in a process of its own: verdicts, places, and processes that go wrong."""
+"""Mutants of a kernel, each judged in a process of its own: outcomes, places, and processes that go wrong."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def changed(base: Original, part: str, replacement: str, operator: str = "immedi
     return Drawn(0, operator, part, one.frames, one.opcode, {one.number: text})
 
 
-def verdict(base: Original, drawn: Drawn, digest: str, seconds: float = 60) -> Judgement:
+def outcome(base: Original, drawn: Drawn, digest: str, seconds: float = 60) -> Judgement:
     """What becomes of one mutant."""
     (result,) = judge_all(base, [drawn], digest, 1, seconds)
     return result
@@ -54,30 +54,30 @@ def test_a_removed_wait_is_killed_at_its_place(base, digest):
     code = PtxCode(base.built.ptx, base.built.entry)
     wait = next(at for at in code.code if at.opcode.startswith("mbarrier.try_wait") and len(at.frames) > 3)
     done = f"setp.eq.u32 {wait.operands[0]}, 0, 0;"
-    one = verdict(
+    one = outcome(
         base, Drawn(0, "remove-sync", "wait", wait.frames, wait.opcode, {wait.number: done}), digest
     )
-    assert one.verdict == "killed" and one.kind == "machine" and one.place
+    assert one.outcome == "killed" and one.kind == "machine" and one.place
 
 
 def test_a_wrong_value_is_killed_in_its_stage(base, digest):
-    one = verdict(base, changed(base, "shfl.sync.bfly", "", "remove-effect"), digest)
-    assert one.verdict == "killed" and one.stage == one.differs == "delta"
+    one = outcome(base, changed(base, "shfl.sync.bfly", "", "remove-effect"), digest)
+    assert one.outcome == "killed" and one.stage == one.differs == "delta"
 
 
 def test_what_ptxas_refuses_is_refused(base, digest):
-    one = verdict(base, changed(base, "fma.rn.f32", "fma.nothing.f32"), digest)
-    assert one.verdict == "refused" and one.by == "ptxas" and "nothing" in one.message
+    one = outcome(base, changed(base, "fma.rn.f32", "fma.nothing.f32"), digest)
+    assert one.outcome == "refused" and one.by == "ptxas" and "nothing" in one.message
 
 
 def test_the_same_machine_code_is_equivalent(base, digest):
-    one = verdict(base, changed(base, "prefetch.tensormap", "prefetch.tensormap "), digest)
-    assert one.verdict == "equivalent" and "machine code" in one.argument
+    one = outcome(base, changed(base, "prefetch.tensormap", "prefetch.tensormap "), digest)
+    assert one.outcome == "equivalent" and "machine code" in one.argument
 
 
 def test_a_survivor_tells_whether_its_bits_are_equal(base, digest):
-    one = verdict(base, changed(base, "prefetch.tensormap", "", "remove-effect"), digest)
-    assert one.verdict == "survived" and one.same
+    one = outcome(base, changed(base, "prefetch.tensormap", "", "remove-effect"), digest)
+    assert one.outcome == "survived" and one.same
 
 
 def test_a_loop_without_end_is_killed(base, digest):
@@ -86,8 +86,8 @@ def test_a_loop_without_end_is_killed(base, digest):
     endless = Drawn(
         0, "predicate", "loops", ret.frames, "ret", {ret.number: "$forever:\n\tbra $forever;\n\tret;"}
     )
-    one = verdict(base, endless, digest)
-    assert one.verdict == "killed" and one.by in ("livelock", "instruction-limit", "hang")
+    one = outcome(base, endless, digest)
+    assert one.outcome == "killed" and one.by in ("livelock", "instruction-limit", "hang")
 
 
 @pytest.mark.parametrize(
@@ -95,15 +95,15 @@ def test_a_loop_without_end_is_killed(base, digest):
     [
         (lambda *_: os.abort(), "crash", "SIGABRT", "killed"),
         (lambda *_: os._exit(7), "crash", "exit code 7", "killed"),
-        (lambda *_: time.sleep(60), "time limit", "no verdict", "survived"),
+        (lambda *_: time.sleep(60), "time limit", "no answer", "survived"),
         (lambda *_: [None for _ in itertools.count()], "time limit", "processor time", "survived"),
     ],
 )
 def test_whatever_its_process_does_the_tool_goes_on(base, digest, monkeypatch, does, by, says, told):
     """A crash is seen by whoever checks; of what was stopped nothing had been found."""
     monkeypatch.setattr(judged, "judge_one", does)
-    one = verdict(base, changed(base, "fma.rn.f32", "fma.rz.f32"), digest, seconds=1)
-    assert one.verdict == told and one.by == by and says in one.message
+    one = outcome(base, changed(base, "fma.rn.f32", "fma.rz.f32"), digest, seconds=1)
+    assert one.outcome == told and one.by == by and says in one.message
     assert score([one])["crashed or stopped"] == 1 and score([one])["survived"] == (told == "survived")
     assert by_check([one]) == ([{"check": by, "killed": 1}] if told == "killed" else [])
 
@@ -121,7 +121,7 @@ def test_a_busy_machine_stops_no_mutant(base, digest, monkeypatch):
 
     monkeypatch.setattr(judged, "judge_one", slow)
     monkeypatch.setattr(judged, "_limited", lambda base, drawn, digest, _: slow(base, drawn, digest))
-    one = verdict(base, changed(base, "fma.rn.f32", "fma.rz.f32"), digest, seconds=0.2)
+    one = outcome(base, changed(base, "fma.rn.f32", "fma.rz.f32"), digest, seconds=0.2)
     assert one.by == "late"
 
 
@@ -144,7 +144,7 @@ def test_the_command_scores_a_small_draw(tmp_path):
     result = json.loads(done.stdout)
     assert result["score"]["drawn"] == 10 and result["score"]["crashed or stopped"] == 0
     assert [load["number"] for load in result["mutants"]] == list(range(10))
-    survived = [load for load in result["mutants"] if load["verdict"] == "survived"]
+    survived = [load for load in result["mutants"] if load["outcome"] == "survived"]
     assert not survived and result["verdict"] == "clean"
     (line,) = ledger.read_text().splitlines()
     head, *rows = map(json.loads, journal.read_text().splitlines())

@@ -40,31 +40,31 @@ def changed(launch: OriginalLaunch, old: str, new: str) -> Drawn:
 def test_a_removed_wait_is_killed_as_a_race_at_its_place(folder: Path, expect: bool) -> None:
     launch = base(expect)
     found = judge_one(launch, changed(launch, WAIT.strip(), ""))
-    assert (found.verdict, found.by, found.kind) == ("killed", "race-copy-unwaited", "machine")
+    assert (found.outcome, found.by, found.kind) == ("killed", "race-copy-unwaited", "machine")
     other = judge_one(launch, changed(launch, "ld.shared.f32 %f1, [%r2]", "ld.shared.f32 %f1, [%r2+8]"))
-    assert other.verdict == "killed" and other.place
+    assert other.outcome == "killed" and other.place
 
 
 def test_a_wrong_value_is_killed_by_the_reference_or_by_the_original(folder: Path) -> None:
     mutant = ("mul.f32 %f1, %f1, %f2", "add.f32 %f1, %f1, %f2")
     by_reference = judge_one(base(True), changed(base(True), *mutant))
     by_original = judge_one(base(False), changed(base(False), *mutant))
-    assert (by_reference.verdict, by_reference.by) == ("killed", "value out")
-    assert (by_original.verdict, by_original.by) == ("killed", "value out")
+    assert (by_reference.outcome, by_reference.by) == ("killed", "value out")
+    assert (by_original.outcome, by_original.by) == ("killed", "value out")
     assert "reference" in by_reference.message and "original" in by_original.message
 
 
 def test_the_bound_of_the_reference_is_not_the_bits_of_the_original(folder: Path) -> None:
     """A last bit inside the reference's bound survives with --expect, and is killed without it."""
     mutant = ("mul.f32 %f1, %f1, %f2;", "fma.rn.f32 %f1, %f1, %f2, 0f35800000;")  # plus 2^-20
-    assert judge_one(base(False), changed(base(False), *mutant)).verdict == "killed"
-    assert judge_one(base(True), changed(base(True), *mutant)).verdict == "survived"
+    assert judge_one(base(False), changed(base(False), *mutant)).outcome == "killed"
+    assert judge_one(base(True), changed(base(True), *mutant)).outcome == "survived"
 
 
 def test_an_endless_loop_is_killed_by_the_limit_of_instructions(folder: Path) -> None:
     launch = base(True)
     found = judge_one(launch, changed(launch, "mov.u32 %r2, tile;", "L: bra L; mov.u32 %r2, tile;"))
-    assert found.verdict == "killed" and found.by in ("instruction-limit", "hang", "not read")
+    assert found.outcome == "killed" and found.by in ("instruction-limit", "hang", "not read")
 
 
 def test_a_launch_with_a_finding_has_no_mutants(folder: Path) -> None:
@@ -80,12 +80,12 @@ def mutated(*words: str) -> tuple[int, dict[str, Any]]:
 def test_the_command(folder: Path) -> None:
     words = ("scale.json", "--expect", "ref.py", "--count", "8", "--seed", "1")
     code, made = mutated(*words)
-    verdicts = [row["verdict"] for row in made["mutants"]]
-    assert code == int("survived" in verdicts) and verdicts.count("killed") >= 3
+    outcomes = [row["outcome"] for row in made["mutants"]]
+    assert code == int("survived" in outcomes) and outcomes.count("killed") >= 3
     assert len({tuple(row["at"]) for row in made["mutants"]}) > 3  # every line of the PTX is a place
     again = mutated(*words)[1]["mutants"]
-    assert [(row["what"], row["verdict"]) for row in again] == [
-        (row["what"], row["verdict"]) for row in made["mutants"]
+    assert [(row["what"], row["outcome"]) for row in again] == [
+        (row["what"], row["outcome"]) for row in made["mutants"]
     ]
     assert mutated("scale.json", "--entry", "none")[1]["error"]["expected"] == "scale"
 

@@ -74,7 +74,11 @@ def put(values: Sequence[int], at: int, value: int) -> list[int]:
 
 def one_at_a_time() -> Iterator[tuple[str, Call]]:
     """Calls that vary one argument, also past what the driver takes."""
-    base = of_rank(5, type=0, box=[64, 2, 1, 1, 1])
+    for part in (_types_and_addresses, _extents, _layouts, _images, _image_layouts):
+        yield from part()
+
+
+def _types_and_addresses() -> Iterator[tuple[str, Call]]:
     for kind in range(18):
         for fill in (0, 1):
             yield "type", tiled(type=kind, box=[128, 2, 1], dims=[1024, 300, 77], fill=fill)
@@ -86,6 +90,10 @@ def one_at_a_time() -> Iterator[tuple[str, Call]]:
     for bit in range(4, 57):
         yield "address", tiled(address=ADDRESS ^ 1 << bit)
     yield "address", tiled(address=0)
+
+
+def _extents() -> Iterator[tuple[str, Call]]:
+    base = of_rank(5, type=0, box=[64, 2, 1, 1, 1])
     for at in range(5):
         for extent in sorted({(1 << n) + d for n in range(34) for d in (-1, 0, 1)}):
             if extent >= 0:
@@ -103,6 +111,9 @@ def one_at_a_time() -> Iterator[tuple[str, Call]]:
     for at in range(5):
         for step in range(10):
             yield "steps", of_rank(5, steps=put([1] * 5, at, step))
+
+
+def _layouts() -> Iterator[tuple[str, Call]]:
     for rank in range(1, 6):
         for interleave in range(4):
             for swizzle in range(8):
@@ -118,22 +129,32 @@ def one_at_a_time() -> Iterator[tuple[str, Call]]:
     for fill in range(3):
         yield "fill", tiled(fill=fill)
         yield "fill", im2col(fill=fill)
+
+
+def _images() -> Iterator[tuple[str, Call]]:
     for rank in (3, 4, 5):
         yield "rank im2col", image_of_rank(rank)
-        most = {3: 1 << 15, 4: 1 << 7, 5: 1 << 4}[rank]
-        plain = {"lower": [0] * (rank - 2), "upper": [0] * (rank - 2)}
-        for name in ("lower", "upper"):
-            for at in range(rank - 2):
-                for corner in sorted({s * (1 << n) + d for n in range(17) for s in (-1, 1) for d in (-1, 0)}):
-                    if -most - 2 <= corner <= most + 2:
-                        wide = 1 << (17 if rank == 3 else 8)
-                        dims = [64, *[wide] * (rank - 2), 6]
-                        strides = [128 * wide**n for n in range(rank - 1)]
-                        call = image_of_rank(rank, dims=dims, strides=strides) | plain
-                        yield f"{name} im2col", call | {name: put(plain[name], at, corner)}
+        yield from _corners(rank)
         for at in range(rank):
             for step in range(10):
                 yield "steps im2col", image_of_rank(rank, steps=put([1] * rank, at, step))
+
+
+def _corners(rank: int) -> Iterator[tuple[str, Call]]:
+    largest = {3: 1 << 15, 4: 1 << 7, 5: 1 << 4}[rank]
+    plain = {"lower": [0] * (rank - 2), "upper": [0] * (rank - 2)}
+    wide = 1 << (17 if rank == 3 else 8)
+    strides = [128 * wide**n for n in range(rank - 1)]
+    call = image_of_rank(rank, dims=[64, *[wide] * (rank - 2), 6], strides=strides) | plain
+    values = sorted({s * (1 << n) + d for n in range(17) for s in (-1, 1) for d in (-1, 0)})
+    for name in ("lower", "upper"):
+        for at in range(rank - 2):
+            for corner in values:
+                if -largest - 2 <= corner <= largest + 2:
+                    yield f"{name} im2col", call | {name: put(plain[name], at, corner)}
+
+
+def _image_layouts() -> Iterator[tuple[str, Call]]:
     for channels in range(260):
         yield "channels im2col", im2col(type=0, channels=channels, dims=[512, 32, 28, 6])
     for pixels in sorted({(1 << n) + d for n in range(12) for d in (-1, 0, 1)}):

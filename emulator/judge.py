@@ -13,10 +13,11 @@ from tileproof.spec.machine.finding import Finding, ProblemPlace
 from tileproof.spec.machine.finding_causes import key
 from tileproof.spec.machine.finding_text import source_or_line
 from tileproof.spec.machine.schedule import Schedule
+from tileproof.spec.machine.types import Array
 
-Outputs = Mapping[str, npt.NDArray[Any]]
+Outputs = Mapping[str, Array]
 # (name, array of the first run, array of another run) -> bool array, True for elements that differ too much.
-Compare = Callable[[str, npt.NDArray[Any], npt.NDArray[Any]], npt.NDArray[np.bool_]]
+Compare = Callable[[str, Array, Array], npt.NDArray[np.bool_]]
 OUTPUT = "schedule-dependent-output"
 ALLOWED = "allowed"  # the severity of a finding that the caller accepts
 
@@ -81,7 +82,7 @@ class Outcome:
     executed: bytes = field(default=b"", repr=False)
 
 
-def differing_bits(name: str, first: npt.NDArray[Any], second: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+def differing_bits(name: str, first: Array, second: Array) -> npt.NDArray[np.bool_]:
     """Return the elements whose bytes differ: bool, in the shape of the arrays."""
     del name
     size = first.dtype.itemsize

@@ -16,6 +16,7 @@ from tileproof.emulator.errors import LaunchError
 from tileproof.emulator.misuse import instance, whole
 from tileproof.emulator.program import PARAM_WINDOW, SHARED_WINDOW
 from tileproof.spec.machine.lazy import LAZY_BYTES, TooLarge, lazy_filled, lazy_zeros
+from tileproof.spec.machine.types import DType
 
 _BASE = 0x1000_0000_0000
 _GUARD = 1 << 20
@@ -25,7 +26,7 @@ MAX_ADDRESS = 1 << 57
 _WINDOWS = SHARED_WINDOW, PARAM_WINDOW + (1 << 40)
 
 
-def _check_kind(kind: np.dtype[Any]) -> None:
+def _check_kind(kind: DType) -> None:
     """Raise LaunchError for elements that are no plain bytes: a kernel could write addresses of the host."""
     if kind.hasobject:
         raise LaunchError("a buffer holds numbers, not Python objects", found=f"dtype {kind}")

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 from tileproof.emulator import _engine
+from tileproof.spec.machine.types import Array
 
 STEP = 16  # products of one instruction
 F32 = npt.NDArray[np.float32]
 
 
-def products(
-    total: F32, a: npt.NDArray[Any], b: npt.NDArray[Any], *, exact: bool = False, f16: bool = False
-) -> F32:
+def products(total: F32, a: Array, b: Array, *, exact: bool = False, f16: bool = False) -> F32:
     """Return ``total [m, n] + a [m, k] b [k, n]`` in f32, 16 products at a time in order of k.
 
     `exact`: by the published block arithmetic (`spec.machine.tensor_core`), else one fused multiply-add a

@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-import numpy.typing as npt
 from tileproof.kernels.compile import Built
 from tileproof.kernels.edit import Edit
 from tileproof.kernels.launch.contents import ArrayContent, name_of
 from tileproof.kernels.launch.model import HostCall, LaunchBuffer, LaunchFile
 from tileproof.kernels.variant import Variant
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.types import Array
 from tileproof.spec.plan import KernelPlan
 
 HOST = "host"  # the architecture of such a kernel
-Outputs = Mapping[str, npt.NDArray[Any]]
+Outputs = Mapping[str, Array]
 
 
 def need_torch() -> None:
@@ -59,7 +58,7 @@ class HostFunction:
 
 def call(
     built: Built,
-    inputs: Mapping[str, npt.NDArray[Any] | None],
+    inputs: Mapping[str, Array | None],
     outputs: Iterable[LaunchBuffer],
     function: Callable[[Outputs], None],
     *,

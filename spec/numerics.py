@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.types import Array
 
-Array = npt.NDArray[Any]
 F64 = npt.NDArray[np.float64]
 
 U_F64 = 2.0**-53

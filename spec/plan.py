@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import numpy.typing as npt
+from tileproof.spec.machine.types import Array
 
 if TYPE_CHECKING:
     from tileproof.spec.problems.base import ProblemType
@@ -204,9 +205,7 @@ class FinishedObservation:
 
 # ``total + a b`` in f32, bit for bit as a driver's tensor cores add 16 products at a time in order of k.
 # The last argument: the operands are f16.
-Products = Callable[
-    [npt.NDArray[np.float32], npt.NDArray[Any], npt.NDArray[Any], bool], npt.NDArray[np.float32]
-]
+Products = Callable[[npt.NDArray[np.float32], Array, Array, bool], npt.NDArray[np.float32]]
 
 
 @dataclass(frozen=True)

@@ -20,11 +20,10 @@ each of 17 terms).
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from tileproof.spec.arithmetic.terms import Bounded, Sum
+from tileproof.spec.machine.types import Array
 from tileproof.spec.numerics import F32_TINY, U_F32, U_F64
 
 FALSE_ALARM = 1e-12  # of a tile
@@ -34,7 +33,7 @@ TRUNCATED = 2.0**-23 * (1 + (BLOCK + 1) / 4)  # of a block's partial sum
 SLACK = 1 + 2.0**-6  # the partial sums are those of rounded numbers
 
 
-def collective(value: npt.NDArray[Any], term: Bounded | None, at: tuple[slice, ...]) -> str:
+def collective(value: Array, term: Bounded | None, at: tuple[slice, ...]) -> str:
     """Why the elements of a tile are wrong together, "" where they are not; `at`: its place in the term."""
     if not isinstance(term, Sum) or term.partial is None:
         return ""

@@ -14,6 +14,7 @@ from tileproof.conformance.compare.collective import collective
 from tileproof.conformance.compare.held import ORDERED, ROUNDED, Ordered, in_order, part
 from tileproof.conformance.observe.tiles import F64, Chain, Key, Reference, StageTile, columns
 from tileproof.spec.arithmetic.terms import Bounded
+from tileproof.spec.machine.types import Array
 from tileproof.spec.problems.base import TileCoord
 
 
@@ -178,14 +179,14 @@ def wrong_elements(tile: StageTile, reference: Reference) -> npt.NDArray[np.bool
 
 
 def within_bound(
-    value: npt.NDArray[Any], expected: F64, bound: F64, may_be_nan: npt.NDArray[np.bool_] | bool = False
+    value: Array, expected: F64, bound: F64, may_be_nan: npt.NDArray[np.bool_] | bool = False
 ) -> npt.NDArray[np.bool_]:
     """Elementwise: `value` is within `bound` of `expected`, by the rules of `wrong_elements`."""
     found, apart = _apart(value, expected)
     return _within(found, apart, expected, bound, may_be_nan)
 
 
-def _apart(value: npt.NDArray[Any], expected: F64) -> tuple[F64, F64]:
+def _apart(value: Array, expected: F64) -> tuple[F64, F64]:
     """The values in float64, and how far they are from what is expected."""
     with np.errstate(invalid="ignore"):  # signalling NaNs
         found = value.astype(np.float64)
@@ -207,7 +208,7 @@ def _within(
     return np.where(may_be_nan, close | unbounded, strict)
 
 
-def score(value: npt.NDArray[Any], written: npt.NDArray[np.bool_], expected: F64, bounds: F64) -> StageScore:
+def score(value: Array, written: npt.NDArray[np.bool_], expected: F64, bounds: F64) -> StageScore:
     """The score of one tile of any shape."""
     size = int(written.size)
     if not written.all():

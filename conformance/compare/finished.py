@@ -10,6 +10,7 @@ import numpy.typing as npt
 from tileproof.conformance.compare.patterns import arrangement
 from tileproof.spec.machine.finding import Finding, ProblemPlace
 from tileproof.spec.machine.run_result import RunResult
+from tileproof.spec.machine.types import Array
 from tileproof.spec.plan import FinishedObservation, KernelPlan
 from tileproof.spec.problems.base import TileCoord, tiling_of
 
@@ -31,9 +32,7 @@ def finished_findings(
             yield _finding(plan, at, output.values, expected, wrong, build)
 
 
-def _expected(
-    plan: KernelPlan, inputs: Any, at: FinishedObservation, run_result: RunResult
-) -> npt.NDArray[Any]:
+def _expected(plan: KernelPlan, inputs: Any, at: FinishedObservation, run_result: RunResult) -> Array:
     """The output as the rows that were observed make it: the rows of each group, at the group's place."""
     problem, cut = plan.problem, tiling_of(plan)
     output = run_result.outputs[at.parameter].values
@@ -54,8 +53,8 @@ def _expected(
 def _finding(
     plan: KernelPlan,
     at: FinishedObservation,
-    found: npt.NDArray[Any],
-    expected: npt.NDArray[Any],
+    found: Array,
+    expected: Array,
     wrong: npt.NDArray[np.bool_],
     build: str,
 ) -> Finding:

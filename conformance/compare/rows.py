@@ -20,6 +20,7 @@ from tileproof.spec.arithmetic.sums import RowSums
 from tileproof.spec.machine.finding import Finding, ProblemPlace
 from tileproof.spec.machine.lazy import LAZY_BYTES
 from tileproof.spec.machine.run_result import PAGE_BYTES, Output, RunResult, rows_in_pages
+from tileproof.spec.machine.types import Array
 from tileproof.spec.plan import KernelPlan, OutputObservation
 from tileproof.spec.problems.base import ProblemType, TileCoord, added_rows, tiling_of
 
@@ -165,7 +166,7 @@ def row_sums(
 
 def _rows_of(
     chain: Chain, stage: str, coord: TileCoord, behind: int = 0
-) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
+) -> tuple[Array, npt.NDArray[np.bool_]]:
     """The rows of the output that a tile is added to, and which of its rows are added at all; `behind`: of
     the tile so many k-blocks before (the first k-block's at least).
     """
@@ -230,7 +231,7 @@ def _row_place(
 def _wrong(
     problem: ProblemType,
     at: OutputObservation,
-    found: npt.NDArray[Any],
+    found: Array,
     sums: RowSums,
     bound: F64,
     wrong: npt.NDArray[np.bool_],
@@ -264,7 +265,7 @@ def _wrong(
 def _cause(
     chain: Chain,
     stage: str,
-    values: npt.NDArray[Any],
+    values: Array,
     sums: RowSums,
     wrong: npt.NDArray[np.bool_],
 ) -> str:

@@ -6,13 +6,13 @@ Nothing here knows a stage or a problem.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from tileproof.conformance.compare.patterns import permutation_words
 from tileproof.conformance.observe.words import plural
 from tileproof.spec import numerics
+from tileproof.spec.machine.types import Array
 
 F64 = npt.NDArray[np.float64]
 # What explains little: whatever else is known of the launch says more.
@@ -105,7 +105,7 @@ def zeros(found: F64, wrong: npt.NDArray[np.bool_]) -> str:
     return ""
 
 
-def coarse(value: npt.NDArray[Any], wrong: npt.NDArray[np.bool_]) -> str:
+def coarse(value: Array, wrong: npt.NDArray[np.bool_]) -> str:
     """Of how few significant bits all elements of a tile are, where f32 would have more."""
     seen = np.abs(value[wrong & np.isfinite(value)].astype(np.float64))
     seen = seen[seen > 0]

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from tileproof.conformance.observe.tiles import StageTile
+from tileproof.spec.machine.types import Array
 from tileproof.spec.problems.faults import F64, Mask
 
 VECTORS = (8, 4)  # elements of one store, the widest first
@@ -46,12 +47,12 @@ def explain_stores(tile: StageTile, inputs: Any, found: F64, expected: F64, wron
     return ""
 
 
-def data_of(inputs: Any) -> Mapping[str, np.ndarray[Any, Any]]:
+def data_of(inputs: Any) -> Mapping[str, Array]:
     """The arrays of a launch's inputs that have rows."""
     return {name: one for name, one in vars(inputs).items() if isinstance(one, np.ndarray) and one.ndim > 1}
 
 
-def _source(vectors: F64, data: Mapping[str, np.ndarray[Any, Any]], dtype: Any) -> str:
+def _source(vectors: F64, data: Mapping[str, Array], dtype: Any) -> str:
     """The array of the inputs in which every vector stands, at a multiple of its own width."""
     for name, array in data.items():
         if array.dtype == dtype and array.shape[-1] % vectors.shape[1] == 0:

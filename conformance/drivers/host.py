@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,11 +14,12 @@ from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.finding import Finding
 from tileproof.spec.machine.run_result import Output, RunResult
 from tileproof.spec.machine.schedule import Schedule
+from tileproof.spec.machine.types import Array
 from tileproof.spec.plan import KernelPlan, Products
 
 FILLS = (0x00, 0xC3)  # of an output before a call: no byte is alike in both
 
-Filled = Mapping[str, npt.NDArray[Any]]
+Filled = Mapping[str, Array]
 
 
 class HostDriver:
@@ -39,7 +39,7 @@ class HostDriver:
                 "the host driver calls Python functions", where=launch.name, found="a launch of PTX",
                 do="use --driver emulator or cuda",
             )  # fmt: skip
-        runs: list[dict[str, npt.NDArray[Any]]] = []
+        runs: list[dict[str, Array]] = []
         for fill in FILLS[: 1 if launch.call.whole else 2]:
             filled = {
                 outcome.name: np.full(outcome.bytes, fill, np.uint8)
@@ -60,7 +60,7 @@ class HostDriver:
         return RunResult({name: Output(x, _alike(x, last[name])) for name, x in first.items()})
 
 
-def _alike(one: npt.NDArray[Any], two: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+def _alike(one: Array, two: Array) -> npt.NDArray[np.bool_]:
     """Where two arrays of one shape hold the same bits."""
     bits = np.dtype(f"u{one.dtype.itemsize}")
     return np.asarray(one.view(bits) == two.view(bits))

@@ -13,6 +13,7 @@ from tileproof.emulator.hang import Names
 from tileproof.emulator.judge import Outputs
 from tileproof.emulator.trace import Trace, TraceNames
 from tileproof.spec.machine.finding import Finding
+from tileproof.spec.machine.types import Array
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class ExploredCase(Protocol):
     def __call__(self, **how: Any) -> tuple[RunResult, Outputs]:
         """The result of one run, and the outputs, which must not depend on the schedule."""
 
-    def compare(self, name: str, one: npt.NDArray[Any], two: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    def compare(self, name: str, one: Array, two: Array) -> npt.NDArray[np.bool_]:
         """The elements of an output that differ between two schedules by more than its bound allows."""
 
     def wrong(self, schedule: Schedule) -> list[Finding]:

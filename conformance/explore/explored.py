@@ -23,6 +23,7 @@ from tileproof.kernels.kernel import Kernel
 from tileproof.kernels.launch.model import LaunchFile
 from tileproof.spec.machine.finding import Finding
 from tileproof.spec.machine.schedule import Schedule
+from tileproof.spec.machine.types import Array
 from tileproof.spec.plan import KernelPlan, OutputObservation
 from tileproof.spec.problems.base import tiling_of
 from tileproof.spec.problems.cases import AnyCase
@@ -94,7 +95,7 @@ class Explored:
             ),
         )
 
-    def compare(self, name: str, one: npt.NDArray[Any], two: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    def compare(self, name: str, one: Array, two: Array) -> npt.NDArray[np.bool_]:
         """Elements that differ; of rows that several tiles are added to, those further apart than two orders
         of the same f32 sum can be.
         """

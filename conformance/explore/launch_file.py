@@ -26,6 +26,7 @@ from tileproof.emulator.trace import Trace
 from tileproof.kernels.launch.model import KernelLaunch, LaunchFile
 from tileproof.spec.machine.certificate import merged_certificate
 from tileproof.spec.machine.finding import Finding
+from tileproof.spec.machine.types import Array
 
 NO_REFERENCE = "values: no reference was given (--expect); outputs are compared between schedules only"
 NO_STAGES = "stages: the launch file names no captures"
@@ -121,7 +122,7 @@ class ExploredLaunch:
         """The module of a launch."""
         return self.modules[self.file.module_of(step).name]
 
-    def compare(self, name: str, first: npt.NDArray[Any], second: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    def compare(self, name: str, first: Array, second: Array) -> npt.NDArray[np.bool_]:
         """Elements that differ: bit by bit, or where the reference has a bound by more than twice that."""
         differ = differing_bits(name, first, second)
         expected = self.expected.get(name)

@@ -13,7 +13,6 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-import numpy.typing as npt
 from tileproof.conformance.compare.patterns import permutation_words
 from tileproof.conformance.judging.reference import (
     ExpectedOutput,
@@ -28,6 +27,7 @@ from tileproof.emulator import Schedule
 from tileproof.kernels.launch.contents import Coordinates, Unwritten, dtype_of
 from tileproof.kernels.launch.model import LaunchBuffer, LaunchFile
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.types import Array
 
 MAX_CODE = 4096
 MAX_AXES = 3
@@ -68,7 +68,7 @@ def coded(launch: LaunchFile) -> list[CodedInput]:
     ]
 
 
-def contents(launch: LaunchFile, probe: CodedInput) -> dict[str, npt.NDArray[Any]]:
+def contents(launch: LaunchFile, probe: CodedInput) -> dict[str, Array]:
     """What the inputs hold for a probe."""
     made = {}
     for buffer in floating(launch):

@@ -9,9 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
-import numpy.typing as npt
 from tileproof.conformance.launches.modules import LoadedModule
 from tileproof.kernels.launch.contents import (
     ArrayContent,
@@ -23,6 +21,7 @@ from tileproof.kernels.launch.contents import (
     dtype_of,
 )
 from tileproof.kernels.launch.model import LaunchBuffer, LaunchFile
+from tileproof.spec.machine.types import Array
 
 SEED_BITS = 64
 
@@ -39,7 +38,7 @@ def drawn(launch: LaunchFile) -> list[str]:
     ]
 
 
-def _array(buffer: LaunchBuffer, more: int) -> npt.NDArray[Any]:
+def _array(buffer: LaunchBuffer, more: int) -> Array:
     """The contents of a buffer that is a draw, with that much added to its seed."""
     content = buffer.content
     assert isinstance(content, NormalDraw | UniformDraw | IntegerDraw)
@@ -53,7 +52,7 @@ def fixed(launch: LaunchFile) -> list[str]:
     return [b.name for b in launch.buffers if not isinstance(b.content, Unwritten) and b.name not in others]
 
 
-def redrawn(launch: LaunchFile, modules: Mapping[str, LoadedModule]) -> dict[str, npt.NDArray[Any]]:
+def redrawn(launch: LaunchFile, modules: Mapping[str, LoadedModule]) -> dict[str, Array]:
     """The contents of every buffer that is a draw, from another seed."""
     new = _seed(launch, modules)
     return {

@@ -21,6 +21,7 @@ from tileproof.kernels.launch.arguments import ScalarArgument, items_of
 from tileproof.kernels.launch.contents import FileBytes, InlineBytes, Unwritten, dtype_of
 from tileproof.kernels.launch.model import LaunchBuffer, LaunchFile
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.types import Array, DType
 
 F64 = npt.NDArray[np.float64]
 # Of an output without a bound: units in its last place, and the part of the largest expected value, that an
@@ -136,7 +137,7 @@ def inputs_of(launch: LaunchFile, instead: Arrays | None = None) -> dict[str, An
     return given
 
 
-def as_float64(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def as_float64(array: Array) -> Array:
     """Floating elements in float64; whole numbers as they are."""
     if array.dtype.kind in EXACT_KINDS:
         return array.copy()
@@ -199,7 +200,7 @@ def _output(
     name: str,
     returned: Any,
     shape: tuple[int, ...],
-    dtype: np.dtype[Any],
+    dtype: DType,
     *,
     stage: bool,
 ) -> ExpectedOutput:
@@ -233,7 +234,7 @@ def _output(
     return ExpectedOutput(value, bound, True)
 
 
-def default_bound(value: F64, dtype: np.dtype[Any]) -> F64:
+def default_bound(value: F64, dtype: DType) -> F64:
     """The bound of an output whose reference states none: 0 for whole numbers."""
     if dtype.kind in EXACT_KINDS:
         return np.zeros(value.shape)

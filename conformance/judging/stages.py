@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +18,7 @@ from tileproof.kernels.launch.model import (
 )
 from tileproof.spec.machine.run_result import CapturedStage, RunResult, StageMoment
 from tileproof.spec.machine.swizzle import swizzle, width
+from tileproof.spec.machine.types import Array
 
 
 def captured(
@@ -63,8 +63,8 @@ def shape_of(capture: StageCapture) -> tuple[int, int]:
 
 
 def elements_of(
-    capture: StageCapture, data: npt.NDArray[Any], valid: npt.NDArray[np.bool_], decoded: Decoded
-) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
+    capture: StageCapture, data: Array, valid: npt.NDArray[np.bool_], decoded: Decoded
+) -> tuple[Array, npt.NDArray[np.bool_]]:
     """(values, which of them were written) of one capture, ``[rows, columns]``."""
     region, dtype = capture.region, dtype_of(capture.region.dtype)
     if isinstance(region, TmemStage):

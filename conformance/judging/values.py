@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +17,7 @@ from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.finding import Finding, ProblemPlace
 from tileproof.spec.machine.run_result import CapturedStage, Output, RunResult
 from tileproof.spec.machine.schedule import Schedule
+from tileproof.spec.machine.types import Array
 
 F64 = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
@@ -62,7 +62,7 @@ class WrongArray:
         return tuple(int(i) for i in np.unravel_index(flat, self.shape)) if self.shape else ()
 
 
-def matrix(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def matrix(array: Array) -> Array:
     """The array with two axes: the last one makes the columns, of a vector the rows."""
     if array.ndim < 2:
         return array.reshape(-1, 1)
@@ -71,7 +71,7 @@ def matrix(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 def compared(
     name: str,
-    found: npt.NDArray[Any],
+    found: Array,
     written: Mask,
     expected: ExpectedOutput,
     *,

@@ -63,8 +63,9 @@ from tileproof.kernels.launch.model import (
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.limits import RESERVED_SHARED_BYTES
 from tileproof.spec.machine.run_result import Output
+from tileproof.spec.machine.types import Array
 
-Arrays = Mapping[str, npt.NDArray[Any]]
+Arrays = Mapping[str, Array]
 
 
 def _lazy(content: BufferContent) -> bool:
@@ -107,7 +108,7 @@ class PlacedLaunch:
         for buffer in launch.buffers:
             self.buffers[buffer.name].writable = buffer.role != "input"
 
-    def _placed(self, buffer: LaunchBuffer, values: npt.NDArray[Any] | None) -> Buffer:
+    def _placed(self, buffer: LaunchBuffer, values: Array | None) -> Buffer:
         own = (
             buffer.content.data
             if isinstance(buffer.content, ArrayContent) and buffer.role == "input"

@@ -17,13 +17,13 @@ from tileproof.kernels.launch.arguments import MAP_BYTES, PTX_TYPES
 from tileproof.kernels.launch.jsonform import BLANK
 from tileproof.kernels.launch.model import SCHEMA, SCHEMA_VERSION
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.types import JsonObject
 
-Json = dict[str, Any]
 _FLOATS = {"f32": "float32", "f64": "float64", "f16": "float16", "bf16": "bfloat16"}
 _SEED = 1  # of the first input's drawn values
 
 
-def skeleton(ptx: Path, entry: str | None = None, beside: Path | None = None) -> Json:
+def skeleton(ptx: Path, entry: str | None = None, beside: Path | None = None) -> JsonObject:
     """The launch file of one entry of `ptx` as plain data, blanks marked; it names the PTX relative to the
     folder `beside` (by default the PTX's own).
 
@@ -68,10 +68,10 @@ class _Skeleton:
 
     def __init__(self, info: EntryInfo, use: EntryUse) -> None:
         self.info, self.use = info, use
-        self.buffers: list[Json] = []
+        self.buffers: list[JsonObject] = []
         self.arguments = [self._argument(parameter) for parameter in info.parameters]
 
-    def shape(self) -> Json:
+    def shape(self) -> JsonObject:
         """Grid, block, cluster and dynamic shared memory."""
         stated = self.info.directives
         most = stated.get("maxntid")
@@ -79,7 +79,7 @@ class _Skeleton:
         block = (
             list(stated["reqntid"]) if "reqntid" in stated else [_blank(f"threads of a CTA: x, y, z{hint}")]
         )
-        out: Json = {"grid": [_blank("CTAs of the launch: x, y, z")], "block": block}
+        out: JsonObject = {"grid": [_blank("CTAs of the launch: x, y, z")], "block": block}
         if cluster := stated.get("reqnctapercluster"):
             out["cluster"] = list(cluster)
             out["grid"] = [_blank(f"CTAs of the launch: x, y, z, a multiple of the cluster {_by(cluster)}")]
@@ -89,11 +89,11 @@ class _Skeleton:
             out["shared_bytes"] = _blank("bytes of dynamic shared memory")
         return out
 
-    def barriers(self) -> list[Json]:
+    def barriers(self) -> list[JsonObject]:
         """The mbarriers that shared variables are."""
         return [{"name": _word(symbol), "place": {"symbol": symbol}} for symbol in self.use.barriers]
 
-    def _argument(self, parameter: ParameterInfo) -> Json:
+    def _argument(self, parameter: ParameterInfo) -> JsonObject:
         if parameter.name in self.use.maps or (
             parameter.bytes == MAP_BYTES and parameter.address_taken and not parameter.read
         ):
@@ -117,7 +117,7 @@ class _Skeleton:
             )
         return {"kind": "struct", "size": parameter.bytes, "items": items}
 
-    def _item(self, name: str, piece: ParameterUse | None, size: int) -> Json:
+    def _item(self, name: str, piece: ParameterUse | None, size: int) -> JsonObject:
         if piece is not None and piece.is_pointer:
             return {"kind": "pointer", "buffer": self._buffer(name, piece)}
         if piece is not None and size == 8 and not piece.type.startswith("f"):
@@ -144,7 +144,7 @@ class _Skeleton:
         self._add(made, dtype, role, f"the shape of the buffer that {name} points to")
         return made
 
-    def _map(self, parameter: ParameterInfo) -> Json:
+    def _map(self, parameter: ParameterInfo) -> JsonObject:
         use = self.use.maps.get(parameter.name)
         ranks = sorted(use.ranks) if use else []
         rank = f"; the copies are {' and '.join(f'{n}d' for n in ranks)}" if ranks else ""
@@ -165,7 +165,7 @@ class _Skeleton:
         }  # fmt: skip
 
     def _add(self, name: str, dtype: str, role: str, shape: str) -> None:
-        content: Json = {}
+        content: JsonObject = {}
         if role != "output":
             drawn = {"kind": "normal", "seed": _SEED + len(self.buffers)}
             floats = dtype in _FLOATS.values()

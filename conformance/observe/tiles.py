@@ -14,6 +14,7 @@ from tileproof.reference.evaluate import Evaluation, Shared
 from tileproof.spec.arithmetic import F32, Form
 from tileproof.spec.arithmetic.bound import BOUND
 from tileproof.spec.arithmetic.terms import Bounded, Sum
+from tileproof.spec.machine.types import Array
 from tileproof.spec.problems.base import ProblemType, TileCoord, Tiling
 
 F64 = npt.NDArray[np.float64]
@@ -37,7 +38,7 @@ class StageTile:
     coord: TileCoord
     rows: slice
     cols: slice
-    value: npt.NDArray[Any]
+    value: Array
     written: npt.NDArray[np.bool_]
     lane: npt.NDArray[np.int64] | None = None
     tmem_column: npt.NDArray[np.int64] | None = None
@@ -188,7 +189,7 @@ class Chain(Evaluation):
             self.shared.setdefault(("seen", name, group, form), []).append((value, unknown, known))
         return known
 
-    def _same(self, key: Any, value: npt.NDArray[Any], unknown: npt.NDArray[np.bool_]) -> Any:
+    def _same(self, key: Any, value: Array, unknown: npt.NDArray[np.bool_]) -> Any:
         """The term of the same bits, if a launch on these inputs showed them before."""
         bits = value.view(f"u{value.itemsize}")
         for other, hidden, term in self.shared.get(key, ()):
@@ -236,6 +237,6 @@ class Chain(Evaluation):
         return value
 
 
-def columns(value: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def columns(value: Array) -> Array:
     """A [rows] result as [rows, 1], so that every tile is two-dimensional."""
     return value if value.ndim == 2 else value.reshape(value.shape[0], -1 if value.size else 1)

@@ -5,14 +5,12 @@ from __future__ import annotations
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import ml_dtypes
 import numpy as np
-import numpy.typing as npt
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.types import Array
 
-Array = npt.NDArray[Any]
 FORMATS = "a .safetensors, .npz or .pt file, or a folder of .npy files"
 
 

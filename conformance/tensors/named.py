@@ -8,13 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from tileproof.conformance.tensors.parts import TensorPart, part_of, split_name
 from tileproof.spec.machine.errors import TileproofError, did_you_mean
+from tileproof.spec.machine.types import Array
 from tileproof.spec.problems.base import ProblemType
 from tileproof.spec.problems.tensors import Convention, TensorForm, TensorForms
-
-Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)

@@ -9,17 +9,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from tileproof.conformance.observe.tiles import Chain, StageTile
 from tileproof.reference.evaluate import Evaluation, Shared
 from tileproof.spec.arithmetic import F32, Form
 from tileproof.spec.arithmetic.forms import round_in
 from tileproof.spec.arithmetic.terms import Bounded
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.types import Array
 from tileproof.spec.problems.base import ProblemType, TileCoord, Tiling, coordinates, region
 from tileproof.spec.problems.tensors import K_BLOCKS, TensorForm
 
-Array = npt.NDArray[Any]
 Index = tuple[slice, ...]
 _NAME = re.compile(r"^\s*([^\[\]]+?)\s*\[([^\[\]]*)\]\s*$")
 _ITEM = re.compile(r"^(?:(\d+)|(\d*):(\d*))$")

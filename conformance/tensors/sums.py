@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +12,7 @@ from tileproof.conformance.observe.tiles import F64, Chain
 from tileproof.spec.arithmetic import BF16, F16, F32
 from tileproof.spec.arithmetic.sums import RowSums, stored
 from tileproof.spec.machine.finding import Finding, ProblemPlace
+from tileproof.spec.machine.types import Array
 from tileproof.spec.problems.base import ProblemType
 from tileproof.spec.problems.tensors import TensorForm
 
@@ -49,7 +49,7 @@ class SummedOutput:
         if self._added % SETTLE == 0:
             _ = self.sums.value
 
-    def compare(self, found: npt.NDArray[Any]) -> tuple[StageScore, list[Finding], int]:
+    def compare(self, found: Array) -> tuple[StageScore, list[Finding], int]:
         """Score and findings of rows that only compared groups add to, and how many rows were left out."""
         closed = np.flatnonzero(~self.open_rows)
         here = np.asarray(found[self.rows[closed]])
@@ -78,7 +78,7 @@ class SummedOutput:
         found: npt.NDArray[np.bool_] = self._wrong[np.searchsorted(self.wrong_rows, rows)]
         return found
 
-    def _untouched(self, found: npt.NDArray[Any]) -> list[Finding]:
+    def _untouched(self, found: Array) -> list[Finding]:
         """A finding where a row that no group adds to is not 0."""
         rest = np.ones(len(found), bool)
         rest[self.rows] = False
@@ -113,7 +113,7 @@ class SummedOutput:
 
     def _finding(
         self,
-        found: npt.NDArray[Any],
+        found: Array,
         value: F64,
         bound: F64,
         wrong: npt.NDArray[np.bool_],

@@ -18,10 +18,11 @@ from tileproof.reference.evaluate import Evaluation
 from tileproof.spec import numerics
 from tileproof.spec.arithmetic.bound import BOUND
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.types import Array
 from tileproof.spec.problems import problem_type
 from tileproof.spec.problems.base import ProblemType, TileCoord, Tiling
 from tileproof.spec.problems.cases import VectorCase
-from tileproof.spec.problems.tensors import K_BLOCKS, Array, TensorForm, TensorForms
+from tileproof.spec.problems.tensors import K_BLOCKS, TensorForm, TensorForms
 
 VERSION = 1
 SIDE = 48  # elements of each axis that a case of production shape keeps of a stage

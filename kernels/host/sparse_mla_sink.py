@@ -6,17 +6,16 @@ and dQ that the backward kernel moves for it, so it needs no kernel of its own. 
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
+from tileproof.spec.machine.types import Array
 from tileproof.spec.numerics import F32_MIN_NORMAL, LOG2_E
 from tileproof.spec.problems.sparse_mla_bwd import sink as contract
 
 F32 = npt.NDArray[np.float32]
 
 
-def d_sink(lse: npt.NDArray[Any], delta: npt.NDArray[Any], sink: npt.NDArray[Any]) -> F32:
+def d_sink(lse: Array, delta: Array, sink: Array) -> F32:
     """``[h_q]`` f32 from lse, delta ``[s_q, h_q]`` f32 and sink ``[h_q]`` f32 (natural logits).
 
     TileproofError on other shapes or dtypes, NaN, or an lse without the sink in it (the problem's `sink`).

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from tileproof.kernels.launch.contents import dtype_of
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.types import DType
 
 POINTER_BYTES = 8
 MAP_BYTES = 128  # CUtensorMap
@@ -37,7 +38,7 @@ class ScalarArgument:
     name: str = ""
 
     @property
-    def dtype(self) -> np.dtype[Any]:
+    def dtype(self) -> DType:
         """As numpy has the type."""
         return dtype_of(PTX_TYPES.get(self.type, self.type), f"scalar {self.name or self.type}")
 

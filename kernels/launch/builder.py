@@ -9,7 +9,7 @@ return made.file()
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import numpy.typing as npt
 from tileproof.kernels.launch.arguments import (
@@ -34,6 +34,7 @@ from tileproof.kernels.launch.model import (
 )
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.tma import TensorMapFields, check_tensor_map
+from tileproof.spec.machine.types import Array
 from tileproof.spec.plan import KernelPlan
 
 MAP_ALIGNMENT = 64  # cuTensorMapEncodeTiled
@@ -51,7 +52,7 @@ class LaunchBuilder:
         self._buffers: list[LaunchBuffer] = []
         self._steps: list[LaunchStep] = []
 
-    def input(self, name: str, array: npt.NDArray[Any]) -> LaunchBuffer:
+    def input(self, name: str, array: Array) -> LaunchBuffer:
         """A buffer that holds `array`, which must be C-contiguous and is not copied."""
         return self.add(LaunchBuffer(name, name_of(array.dtype), array.shape, "input", ArrayContent(array)))
 

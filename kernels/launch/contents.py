@@ -8,18 +8,17 @@ import stat
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.lazy import lazy_zeros
+from tileproof.spec.machine.types import Array, DType
 
-Array = npt.NDArray[Any]
 
-
-def dtype_of(name: str, where: str = "dtype") -> np.dtype[Any]:
+def dtype_of(name: str, where: str = "dtype") -> DType:
     """The numpy dtype of a name, those of ml_dtypes ("bfloat16", "float8_e4m3fn") among them."""
     made = _dtype(name)
     if made.hasobject or made.itemsize == 0 or made.names is not None:
@@ -33,7 +32,7 @@ def dtype_of(name: str, where: str = "dtype") -> np.dtype[Any]:
 
 
 @lru_cache(maxsize=64)
-def _dtype(name: str) -> np.dtype[Any]:
+def _dtype(name: str) -> DType:
     found = getattr(ml_dtypes, name, None)
     try:
         return np.dtype(name if found is None else found)
@@ -60,7 +59,7 @@ class Filled:
     kind: ClassVar[str] = "fill"
     value: float = 0.0
 
-    def array(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    def array(self, shape: tuple[int, ...], dtype: DType) -> Array:
         """The elements; zeros take memory only where they are written."""
         if self.value == 0 and math.copysign(1, self.value) > 0:
             return lazy_zeros(shape, dtype)
@@ -76,7 +75,7 @@ class NormalDraw:
     mean: float = 0.0
     deviation: float = 1.0
 
-    def array(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    def array(self, shape: tuple[int, ...], dtype: DType) -> Array:
         """The elements."""
         return np.random.default_rng(self.seed).normal(self.mean, self.deviation, shape).astype(dtype)
 
@@ -90,7 +89,7 @@ class UniformDraw:
     low: float = 0.0
     high: float = 1.0
 
-    def array(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    def array(self, shape: tuple[int, ...], dtype: DType) -> Array:
         """The elements."""
         return np.random.default_rng(self.seed).uniform(self.low, self.high, shape).astype(dtype)
 
@@ -104,7 +103,7 @@ class IntegerDraw:
     low: int = -4
     high: int = 5
 
-    def array(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    def array(self, shape: tuple[int, ...], dtype: DType) -> Array:
         """The elements."""
         return np.random.default_rng(self.seed).integers(self.low, self.high, shape).astype(dtype)
 
@@ -117,7 +116,7 @@ class Counting:
     start: float = 0.0
     step: float = 1.0
 
-    def array(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    def array(self, shape: tuple[int, ...], dtype: DType) -> Array:
         """The elements."""
         return (self.start + self.step * np.arange(math.prod(shape))).reshape(shape).astype(dtype)
 
@@ -133,7 +132,7 @@ class Coordinates:
     modulus: int = 0
     first: int = 0
 
-    def array(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    def array(self, shape: tuple[int, ...], dtype: DType) -> Array:
         """The elements."""
         chosen = self.axes or tuple(range(len(shape)))
         if any(not -len(shape) <= axis < len(shape) for axis in chosen):
@@ -155,7 +154,7 @@ class ListedValues:
     kind: ClassVar[str] = "values"
     values: tuple[int | float, ...]
 
-    def array(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    def array(self, shape: tuple[int, ...], dtype: DType) -> Array:
         """The elements; TileproofError unless there are as many as the shape asks for."""
         if len(self.values) != math.prod(shape):
             raise TileproofError(
@@ -180,7 +179,7 @@ class PatternRows:
     rows: tuple[int, ...]
     pattern: bytes
 
-    def array(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    def array(self, shape: tuple[int, ...], dtype: DType) -> Array:
         """The elements; TileproofError for a row outside the shape, or a pattern of no whole element."""
         period, rest = divmod(len(self.pattern), dtype.itemsize)
         if rest or not period or not shape or any(not 0 <= row < shape[0] for row in self.rows):
@@ -253,7 +252,7 @@ BufferContent = (
 
 
 def elements(
-    content: BufferContent, shape: tuple[int, ...], dtype: np.dtype[Any], folder: Path, where: str
+    content: BufferContent, shape: tuple[int, ...], dtype: DType, folder: Path, where: str
 ) -> Array | None:
     """A new array of what the content is; None of `Unwritten`. TileproofError for data that do not fit."""
     if isinstance(content, Unwritten):
@@ -268,7 +267,7 @@ def elements(
         return np.ascontiguousarray(content.array(shape, dtype))
 
 
-def require_array(data: Array, shape: tuple[int, ...], dtype: np.dtype[Any], where: str) -> None:
+def require_array(data: Array, shape: tuple[int, ...], dtype: DType, where: str) -> None:
     """TileproofError unless an array has the shape and dtype of its buffer."""
     if (data.shape, data.dtype) != (shape, dtype):
         raise TileproofError(
@@ -279,7 +278,7 @@ def require_array(data: Array, shape: tuple[int, ...], dtype: np.dtype[Any], whe
         )
 
 
-def _of_bytes(data: bytes, shape: tuple[int, ...], dtype: np.dtype[Any], where: str) -> Array:
+def _of_bytes(data: bytes, shape: tuple[int, ...], dtype: DType, where: str) -> Array:
     wanted = math.prod(shape) * dtype.itemsize
     if len(data) != wanted:
         raise TileproofError(
@@ -298,9 +297,7 @@ def regular_file(path: Path) -> Path:
     return path
 
 
-def _of_file(
-    content: FileBytes, shape: tuple[int, ...], dtype: np.dtype[Any], folder: Path, where: str
-) -> Array:
+def _of_file(content: FileBytes, shape: tuple[int, ...], dtype: DType, folder: Path, where: str) -> Array:
     path = folder / content.path
     try:
         if regular_file(path).suffix == ".npy":

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -36,6 +36,7 @@ from tileproof.kernels.launch.contents import (
 )
 from tileproof.kernels.launch.events import BufferRead, EventRecord, EventWait, HostWait
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.types import Array
 
 SCHEMA = "tileproof-launch"
 SCHEMA_VERSION = 1
@@ -117,7 +118,7 @@ class LaunchBuffer:
             )
 
     @staticmethod
-    def of(name: str, array: npt.NDArray[Any], role: BufferRole = "input") -> LaunchBuffer:
+    def of(name: str, array: Array, role: BufferRole = "input") -> LaunchBuffer:
         """A buffer that holds the elements of an array; of an output only its shape and dtype are taken."""
         content: BufferContent = Unwritten()
         if role != "output":
@@ -139,7 +140,7 @@ class LaunchBuffer:
         """Whether its values are an outcome of the launches."""
         return self.role in ("output", "inout")
 
-    def elements(self, folder: Path) -> npt.NDArray[Any] | None:
+    def elements(self, folder: Path) -> Array | None:
         """A new array of its content; None where that is unwritten. Files are looked for in `folder`."""
         return elements(self.content, self.shape, dtype_of(self.dtype), folder, f"buffer {self.name}")
 
@@ -234,7 +235,7 @@ class HostCall:
 
     kind: ClassVar[str] = "call"
     in_memory: ClassVar[bool] = True
-    function: Callable[[Mapping[str, npt.NDArray[Any]]], None]
+    function: Callable[[Mapping[str, Array]], None]
     whole: bool = False
 
 
@@ -402,7 +403,7 @@ class LaunchFile:
         changed = replace(own, code=PtxText(text))
         return replace(self, modules=tuple(changed if module is own else module for module in self.modules))
 
-    def with_array(self, name: str, array: npt.NDArray[Any]) -> LaunchFile:
+    def with_array(self, name: str, array: Array) -> LaunchFile:
         """The same launches with these elements in a buffer."""
         return self.with_content(name, ArrayContent(array))
 

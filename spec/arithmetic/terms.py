@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from tileproof.spec.arithmetic.forms import BF16, F16, Form, round_in
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.types import Array
 from tileproof.spec.numerics import (
     BF16_MAX,
     BF16_TINY,
@@ -146,7 +147,7 @@ class TermView(Bounded):
 class Bf16Data(Bounded):
     """Exact bf16 data: everything about an element is looked up by its bits."""
 
-    def __init__(self, array: npt.NDArray[Any]) -> None:
+    def __init__(self, array: Array) -> None:
         self._bits = array.view(np.uint16)
         super().__init__(_BF16_VALUE[self._bits])
 

@@ -11,10 +11,10 @@ import math
 import mmap
 import os
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from tileproof.spec.machine.types import Array
 
 LAZY_BYTES = 4 << 20
 MAX_BYTES = 1 << 46  # of a process's address space of 47 bits
@@ -27,7 +27,7 @@ class TooLarge(MemoryError):
     """An array that does not fit the address space."""
 
 
-def lazy_zeros(shape: int | tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+def lazy_zeros(shape: int | tuple[int, ...], dtype: npt.DTypeLike) -> Array:
     """Zeros of this shape; TooLarge where the address space has no room for them."""
     kind = np.dtype(dtype)
     size = math.prod((shape,) if isinstance(shape, int) else shape) * kind.itemsize
@@ -36,7 +36,7 @@ def lazy_zeros(shape: int | tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArra
     return np.frombuffer(_mapped(size), np.uint8)[:size].view(kind).reshape(shape)
 
 
-def lazy_filled(shape: int | tuple[int, ...], dtype: npt.DTypeLike, byte: int) -> npt.NDArray[Any]:
+def lazy_filled(shape: int | tuple[int, ...], dtype: npt.DTypeLike, byte: int) -> Array:
     """An array of which every byte is `byte`; TooLarge as `lazy_zeros`."""
     kind = np.dtype(dtype)
     size = math.prod((shape,) if isinstance(shape, int) else shape) * kind.itemsize

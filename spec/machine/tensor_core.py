@@ -18,11 +18,10 @@ format's smallest normal, -126 for bf16 and the accumulator, -14 for f16 (same f
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.types import Array
 
 K_BLOCK = 16
 MIN_ALIGNMENT = -133
@@ -39,7 +38,6 @@ _DROPPED = -(2**20)  # exponent of a zero term: below every real one
 
 I64 = npt.NDArray[np.int64]
 F32 = npt.NDArray[np.float32]
-Array = npt.NDArray[Any]
 
 
 def _split(x: Array, bits: int, lowest: int) -> tuple[I64, I64]:

@@ -9,11 +9,11 @@ of each SM100_TMEM_LOAD traits), PTX ISA 9.7.16.2.3. Columns count from the tile
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.types import Array
 
 LANES = 128
 COLUMNS = 512
@@ -106,7 +106,7 @@ def cells_of_cta(name: str, n_total: int, lane_offset: int = 0) -> tuple[I64, I6
     return lane, column
 
 
-def tile_of(capture: npt.NDArray[Any], name: str, n_total: int, lane_offset: int = 0) -> npt.NDArray[Any]:
+def tile_of(capture: Array, name: str, n_total: int, lane_offset: int = 0) -> Array:
     """``[rows per CTA, N]``: one CTA's part of D out of a capture ``[128, columns]`` of its cells."""
     need = columns(name, n_total)
     if capture.ndim != 2 or capture.shape[0] != LANES or capture.shape[1] < need:
@@ -118,7 +118,7 @@ def tile_of(capture: npt.NDArray[Any], name: str, n_total: int, lane_offset: int
     return capture[cells_of_cta(name, n_total, lane_offset)]
 
 
-def capture_of(tile: npt.NDArray[Any], name: str, lane_offset: int = 0) -> npt.NDArray[Any]:
+def capture_of(tile: Array, name: str, lane_offset: int = 0) -> Array:
     """``[128, columns]``: the cells that hold one CTA's part ``[rows per CTA, N]`` of D; others are 0."""
     capture = np.zeros((LANES, columns(name, tile.shape[1])), dtype=tile.dtype)
     capture[cells_of_cta(name, tile.shape[1], lane_offset)] = tile

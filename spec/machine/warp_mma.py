@@ -26,13 +26,10 @@ last bits; f32 accumulators and the 16-bit operands are equal there bit for bit.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.types import Array
 
-Array = npt.NDArray[Any]
 # By operand type: bits; products of one block; exponent of the smallest normal.
 BITS = {
     "bf16": 16, "f16": 16, "tf32": 32, "e4m3": 8, "e5m2": 8, "s8": 8, "u8": 8, "s4": 4, "u4": 4, "f64": 64,

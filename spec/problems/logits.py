@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.types import Array
 
-Array = npt.NDArray[Any]
 LARGEST_LOGIT = 2.0**40
 
 

@@ -11,10 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+from tileproof.spec.machine.types import Array
 from tileproof.spec.problems.base import ProblemType
-
-Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)

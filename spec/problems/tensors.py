@@ -13,10 +13,10 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.types import Array, DType
 from tileproof.spec.numerics import LN_2
 from tileproof.spec.problems.cases import VectorCase
 
-Array = npt.NDArray[Any]
 Role = Literal["input", "stage", "output"]
 LSE_DIFFERS = 2.0**-6  # far above the rounding of an lse of bf16 inputs, far below a change of base
 K_BLOCKS = "k_blocks"  # the axis of a tensor that holds a sum after each k-block
@@ -147,7 +147,7 @@ def base_2(lse: Array) -> Array:
     return np.asarray((lse / np.float32(LN_2)).astype(np.float32))
 
 
-def narrowed(name: str, tensor: Array, dtype: np.dtype[Any]) -> Array:
+def narrowed(name: str, tensor: Array, dtype: DType) -> Array:
     """The tensor in the dtype of the kernel's operands, of which wider values must be values already."""
     if tensor.dtype == dtype:
         return tensor

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any, Literal
+from typing import Literal
 
 import ml_dtypes
 import numpy as np
-import numpy.typing as npt
 from tileproof.kernels.compile import ROOT, Built, Unit, compile_unit
 from tileproof.kernels.launch.arguments import ScalarArgument
 from tileproof.kernels.launch.builder import LaunchBuilder, struct
 from tileproof.kernels.launch.contents import ArrayContent
 from tileproof.kernels.launch.model import LaunchBuffer, LaunchFile
+from tileproof.spec.machine.types import Array
 
 FOLDER = "sm90/mla_around"
 ARCH = "sm_90"
@@ -23,7 +23,6 @@ DELTA_BYTES = 32  # sizeof(DeltaParams), which kernel.cu asserts
 SINK_BYTES = 40  # sizeof(SinkParams)
 SINK_HEADS, SINK_TOKENS = 32, 8  # of d_sink.cuh: heads of a CTA, threads of a head
 GRID = 4  # CTAs that share the elements of dKV
-Array = npt.NDArray[Any]
 Half = Literal["bfloat16", "float16"]
 
 

@@ -27,15 +27,14 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-import numpy.typing as npt
 from tileproof.spec.arithmetic import BF16, F16, F32, Form
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.types import Array, DType
 from tileproof.spec.problems.dense_attention_bwd import philox
 from tileproof.spec.problems.dense_attention_bwd.masks import Bool, Mask
 from tileproof.spec.problems.logits import require_logits
 
-Array = npt.NDArray[Any]
-DTYPES: dict[str, np.dtype[Any]] = {
+DTYPES: dict[str, DType] = {
     BF16.name: np.dtype(ml_dtypes.bfloat16),
     F16.name: np.dtype(np.float16),
     F32.name: np.dtype(np.float32),
@@ -129,7 +128,7 @@ class DenseProblem:
             for q, k, (m, n) in zip(starts_q, starts_k, self.packed, strict=False)
         )
 
-    def shapes(self) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
+    def shapes(self) -> dict[str, tuple[tuple[int, ...], DType]]:
         """Name -> (shape, dtype) of every input array, `bias` among them."""
         own = DTYPES[self.form]
         q, k, v = ((self.b, self.m, self.h), (self.b, self.n, self.h_kv), (self.b, self.n, self.h_kv))

@@ -10,9 +10,10 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from tileproof.spec.machine.types import Array
 from tileproof.spec.problems.dense_attention_bwd.inputs import Dropout, Inputs
 from tileproof.spec.problems.dense_attention_bwd.masks import Mask
-from tileproof.spec.problems.relation import Array, Relation, same
+from tileproof.spec.problems.relation import Relation, same
 
 Outputs = Mapping[str, Array]
 OF_QUERIES, OF_KEYS = ("O", "LSE", "delta", "dQ"), ("dK", "dV")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.types import Array
 from tileproof.spec.problems.cases import VectorCase
 from tileproof.spec.problems.dense_attention_bwd.inputs import (
     DTYPES,
@@ -18,7 +19,7 @@ from tileproof.spec.problems.dense_attention_bwd.inputs import (
     validate_problem,
 )
 from tileproof.spec.problems.dense_attention_bwd.masks import Align, Mask
-from tileproof.spec.problems.tensors import Array, Convention, TensorForm, TensorForms, check_lse, narrowed
+from tileproof.spec.problems.tensors import Convention, TensorForm, TensorForms, check_lse, narrowed
 
 if TYPE_CHECKING:
     from tileproof.spec.problems.dense_attention_bwd.problem import DenseAttentionBwd

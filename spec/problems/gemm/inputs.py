@@ -7,14 +7,12 @@ bf16 = alpha A B^T + bias.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import ml_dtypes
 import numpy as np
-import numpy.typing as npt
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.types import Array, DType
 
-Array = npt.NDArray[Any]
 OPERANDS = (np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16))
 F32 = np.dtype(np.float32)
 
@@ -50,7 +48,7 @@ def validate(inputs: Inputs, tile: dict[str, int]) -> None:
 
 def validate_sizes(inputs: Inputs, tile: dict[str, int]) -> None:
     """`validate` without the values, which are not read: of large arrays most are in no memory."""
-    known: dict[str, tuple[tuple[str, ...], tuple[np.dtype[Any], ...]]] = {
+    known: dict[str, tuple[tuple[str, ...], tuple[DType, ...]]] = {
         "A": (("M", "K"), OPERANDS),
         "B": (("N", "K"), (inputs.A.dtype,)),
         "C": (("M", "N"), (F32,)),

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
+from tileproof.spec.machine.types import Array
 from tileproof.spec.problems.gemm.inputs import Inputs
-from tileproof.spec.problems.relation import Array, Relation, same
+from tileproof.spec.problems.relation import Relation, same
 
 Outputs = Mapping[str, Array]
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.types import Array
 from tileproof.spec.problems.cases import VectorCase
 from tileproof.spec.problems.gemm.inputs import Inputs
-from tileproof.spec.problems.tensors import Array, Convention, TensorForm, TensorForms
+from tileproof.spec.problems.tensors import Convention, TensorForm, TensorForms
 
 ROWS = 128  # the most rows of a group
 K_BLOCK = 64  # the most columns of K in a k-block

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.lazy import lazy_zeros
+from tileproof.spec.machine.types import Array
 from tileproof.spec.problems.cases import Spread
 from tileproof.spec.problems.sparse_mla_bwd.forward import forward
 from tileproof.spec.problems.sparse_mla_bwd.inputs import (
@@ -39,7 +40,6 @@ from tileproof.spec.problems.sparse_mla_bwd.values import (
 
 INT_MIN, INT_MAX = -(2**31), 2**31 - 1
 
-Array = npt.NDArray[Any]
 
 # "runs": of 1 to 16 neighbouring rows. "recent": the last rows. "shared": neighbouring tokens share most
 # keys. "far": rows around the ends of narrow types (`far_rows`).
@@ -160,7 +160,7 @@ class SparseCase:
             row[end:] = rng.integers(INT_MIN, INT_MAX, self.topk - end, endpoint=True)
         return row
 
-    def _arrays(self, p: Problem, rows: Array, rng: np.random.Generator) -> tuple[npt.NDArray[Any], ...]:
+    def _arrays(self, p: Problem, rows: Array, rng: np.random.Generator) -> tuple[Array, ...]:
         q, kv, o, dO = draw(self.values, self.outliers, p, rows, rng)
         if rows.size == self.s_kv:
             return q, kv, o, dO

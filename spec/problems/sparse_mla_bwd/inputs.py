@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.lazy import LAZY_BYTES
+from tileproof.spec.machine.types import Array, DType
 from tileproof.spec.problems.logits import require_logits
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
@@ -33,8 +34,6 @@ D_QK_SUPPORTED = (576, 512)
 D_V = 512
 B_TOPK = 64
 DENSE_ROWS = 8192  # kv rows that all hold values in a case; of more only those that are selected
-
-Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -54,7 +53,7 @@ class Problem:
         """Columns of q and kv past V: 64 or 0."""
         return self.d_qk - self.d_v
 
-    def shapes(self) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
+    def shapes(self) -> dict[str, tuple[tuple[int, ...], DType]]:
         """Name -> (shape, dtype) of every input array (``topk_length`` included)."""
         return {
             "q": ((self.s_q, self.h_q, self.d_qk), BF16),
@@ -173,7 +172,7 @@ def validate_problem(problem: Problem, b_topk: int = B_TOPK) -> None:
         )
 
 
-def _check_array(name: str, array: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+def _check_array(name: str, array: Any, shape: tuple[int, ...], dtype: DType) -> None:
     if not isinstance(array, np.ndarray):
         raise TileproofError(
             f"{name} is not a numpy array",

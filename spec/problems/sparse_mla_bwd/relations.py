@@ -11,7 +11,8 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from tileproof.spec.problems.relation import Array, Relation, same
+from tileproof.spec.machine.types import Array
+from tileproof.spec.problems.relation import Relation, same
 from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs
 
 Outputs = Mapping[str, Array]

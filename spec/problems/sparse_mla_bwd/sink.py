@@ -37,12 +37,12 @@ from tileproof.spec.arithmetic import Arithmetic, AsBool, AsF32
 from tileproof.spec.arithmetic.bound import BOUND
 from tileproof.spec.arithmetic.exact import EXACT
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.types import Array
 from tileproof.spec.numerics import F32_MAX, LOG2_E
 from tileproof.spec.problems import attention
 from tileproof.spec.stage import Graph, Stage
 
 F64 = npt.NDArray[np.float64]
-Array = npt.NDArray[Any]
 
 # `finite`: where x and lse are, so that the share is computed; elsewhere it is `limit`, 1 of a head that the
 # sink owns, else 0.

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from tileproof.spec.machine.types import Array
 from tileproof.spec.problems.sparse_mla_bwd import forward as plain
 from tileproof.spec.problems.sparse_mla_bwd import sink as contract
 from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs, Problem
 
 F64 = npt.NDArray[np.float64]
-Array = npt.NDArray[Any]
 
 
 def forward(inputs: Inputs, sink: Array) -> tuple[F64, F64]:

@@ -8,9 +8,10 @@ from functools import cache
 import ml_dtypes
 import numpy as np
 from tileproof.spec.arithmetic import BF16, F16, F32, Form
+from tileproof.spec.machine.types import Array
 from tileproof.spec.problems.cases import VectorCase
 from tileproof.spec.problems.sparse_mla_bwd.forward import forward
-from tileproof.spec.problems.sparse_mla_bwd.inputs import B_TOPK, Array, Inputs, Problem, key_mask
+from tileproof.spec.problems.sparse_mla_bwd.inputs import B_TOPK, Inputs, Problem, key_mask
 from tileproof.spec.problems.sparse_mla_bwd.stages import PLAIN, MlaRoundingPlan
 from tileproof.spec.problems.tensors import (
     K_BLOCKS,

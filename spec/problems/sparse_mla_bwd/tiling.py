@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.types import Array
 from tileproof.spec.problems.base import TileCoord
-from tileproof.spec.problems.sparse_mla_bwd.inputs import B_TOPK, Array, Inputs, Problem, keys_of
+from tileproof.spec.problems.sparse_mla_bwd.inputs import B_TOPK, Inputs, Problem, keys_of
 
 
 @dataclass(frozen=True)

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import ml_dtypes
 import numpy as np
-import numpy.typing as npt
+from tileproof.spec.machine.types import Array
 from tileproof.spec.problems.cases import WIDEST
 from tileproof.spec.problems.sparse_mla_bwd import coordinates
 from tileproof.spec.problems.sparse_mla_bwd.inputs import Problem
-
-Array = npt.NDArray[Any]
 
 # "integers": -3 .. 3. "wide": -255 .. 255, of which all sums of products over d_qk stay exact in f32, while a
 # sum that was rounded to 18 bits or fewer differs. "exact", "wide exact": also S, dS, dQ and dKV are exact.

@@ -1,0 +1,13 @@
+"""Types for which numpy and the standard library have no better word than `Any`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]  # of any element type: numpy's stubs have no type that covers ml_dtypes
+DType = np.dtype[Any]
+Json = Any  # what json.load returns: it is typed by checks when it is read
+JsonObject = dict[str, Any]

@@ -1,10 +1,11 @@
-"""Pytest plugin: keeps the clean launches of the emulator's tests, to be repeated on a card.
+"""Pytest plugin: keeps the launches without an error of the emulator's tests, to be repeated on a card.
 
     python -m pytest -p tools.silicon.record tests/emulator -q --silicon-out build/silicon.npz
 
-A launch is kept when it gave no finding, its arguments are buffers, tensor maps and numbers, and its PTX
-holds nothing that only SM100 has. `tools/silicon/replay.py` runs the file on a GPU and compares the buffers
-bit for bit.
+A launch is kept when it gave no error, its arguments are buffers, tensor maps and numbers, and its PTX
+holds nothing that only SM100 has. `--silicon-sm100` keeps such launches too, and runs all with the exact
+arithmetic of the tensor core. Launches that differ in their schedule alone are kept once.
+`tools/silicon/replay.py` and `tools/card` run the file on a GPU and compare the buffers bit for bit.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import hashlib
 import json
 import os
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +23,16 @@ import pytest
 from tileproof.emulator import Buffer, Memory, Module, TensorMap
 
 ONLY_SM100 = re.compile(r"tcgen05|gather4|scatter4|cta_group|f32x2|\.target (?!sm_100a)")
-MAX_RECORDS = 6000
+OTHER_TARGET = re.compile(r"\.target (?!sm_100a)")
+MAX_RECORDS = 12000
 _kept: dict[str, tuple[dict[str, Any], list[np.ndarray]]] = {}
 _ran = 0
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--silicon-out", default="build/silicon.npz", help="where the kept launches go")
+    parser.addoption("--silicon-each", default=MAX_RECORDS, type=int, help="launches of one test, at most")
+    parser.addoption("--silicon-sm100", action="store_true", help="keep what only SM100 has, in exact mode")
 
 
 def portable(text: str) -> str:
@@ -62,6 +67,10 @@ def _argument(argument: Any, memory: Memory) -> dict[str, Any] | None:
 @pytest.fixture(autouse=True, scope="session")
 def _record(request: pytest.FixtureRequest) -> Any:
     original, from_ptx = Module.launch, Module.from_ptx
+    sm100 = request.config.getoption("--silicon-sm100")
+    each: int = request.config.getoption("--silicon-each")
+    by_test: Counter[str] = Counter()
+    left_out = OTHER_TARGET if sm100 else ONLY_SM100
     texts: dict[int, str] = {}
 
     def parse(text: str) -> Module:
@@ -75,9 +84,12 @@ def _record(request: pytest.FixtureRequest) -> Any:
         _ran += 1
         memory, args = given.get("memory"), given.get("args", ())
         before = [b.numpy().reshape(-1).view(np.uint8).copy() for b in memory.buffers] if memory else []
+        test = os.environ.get("PYTEST_CURRENT_TEST", "").rsplit(" (", 1)[0]
+        if sm100:
+            given["mma"] = "exact"
         result = original(self, entry, **given)
         text = texts.get(id(self), "")
-        if not text or ONLY_SM100.search(text) or result.findings or given.get("taps") or not memory:
+        if not text or left_out.search(text) or result.errors or given.get("taps") or not memory:
             return result
         described = [_argument(argument, memory) for argument in args]
         if None in described or sum(len(b) for b in before) > 1 << 20 or len(_kept) >= MAX_RECORDS:
@@ -92,14 +104,17 @@ def _record(request: pytest.FixtureRequest) -> Any:
             "block": list(given["block"]),
             "cluster": list(given.get("cluster") or (1, 1, 1)),
             "shared": given.get("shared_bytes", 0),
-            "test": os.environ.get("PYTEST_CURRENT_TEST", "").split(" ")[0],
+            "test": test,
             "policy": getattr(given.get("schedule"), "policy", "early"),
         }
         after = [b.numpy().reshape(-1).view(np.uint8).copy() for b in memory.buffers]
+        same = {name: value for name, value in case.items() if name not in ("test", "policy")}
         key = hashlib.sha256(
-            json.dumps(case, default=str).encode() + b"".join(b.tobytes() for b in before)
+            json.dumps(same, default=str).encode() + b"".join(b.tobytes() for b in before)
         ).hexdigest()
-        _kept.setdefault(key, (case, [*before, *after]))
+        if key not in _kept and by_test[test] < each:
+            by_test[test] += 1
+            _kept[key] = (case, [*before, *after])
         return result
 
     _alive: list[Module] = []

@@ -1,0 +1,114 @@
+"""Recorded launches on a driver: every buffer afterwards, bit for bit that of the emulator in exact mode.
+
+    python -m tileproof.tools.card.launches FOLDER DRIVER PATTERN...
+
+FOLDER is written by `tools/card/record.py`. A pattern is FILE.py::EXPRESSION, a regular expression for names
+of that file's tests, whose launches are run. The driver `dry-run` runs on the card what a card without
+SM100's own instructions can run, and the rest on the emulator.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tileproof.conformance.drivers.cuda import CudaDriver
+from tileproof.conformance.drivers.emulator import launch_on, outputs_of
+from tileproof.kernels.launch.model import LaunchFile
+from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.run_result import RunResult
+from tileproof.tools.card.row import Answer
+from tileproof.tools.silicon.record import ONLY_SM100
+from tileproof.tools.silicon.replay import Verdict, replay
+
+DRIVERS = ("cuda", "emulator", "dry-run")
+HANG_SECONDS = 5.0  # of a launch of a few microseconds
+MAX_SHOWN = 20
+
+
+class Emulated:
+    """The emulator in exact mode, as `replay` asks a driver."""
+
+    def observe(self, launch: LaunchFile) -> RunResult:
+        """The launch's buffers afterwards, and its findings that are errors."""
+        result, buffers = launch_on(launch, mma="exact")
+        errors = tuple(found for found in result.findings if found.severity == "error")
+        return RunResult(outputs=outputs_of(launch, buffers), findings=errors)
+
+
+class Recorded:
+    """The launches of a recorded file."""
+
+    def __init__(self, path: Path) -> None:
+        self._data = np.load(path)
+        self.cases: list[dict[str, Any]] = json.loads(self._data["cases"].tobytes())
+
+    def buffers(self, number: int) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        """A launch's buffers before and after, as bytes."""
+        count = self.cases[number]["buffers"]
+        before, after = ([self._data[f"{number}_{i + k * count}"] for i in range(count)] for k in (0, 1))
+        return before, after
+
+    def chosen(self, expression: str) -> list[int]:
+        """The numbers of the launches whose test's name, with its parameters, holds the expression."""
+        names = [case["test"].split("::", 1)[1] for case in self.cases]
+        return [number for number, name in enumerate(names) if re.search(expression, name)]
+
+
+def answer(verdicts: list[tuple[str, str, Verdict]]) -> Answer:
+    """The answer of a row, from (test, where it ran, verdict) of each launch."""
+    counts = Counter(verdict for _, _, (verdict, _) in verdicts)
+    data: dict[str, Any] = {"launches": dict(counts), "on": dict(Counter(on for _, on, _ in verdicts))}
+    for word in ("differs", "failed", "refused"):
+        shown = [[test, on, detail] for test, on, (verdict, detail) in verdicts if verdict == word]
+        if shown:
+            data[word] = shown[:MAX_SHOWN]
+    wrong = counts["differs"] + counts["failed"]
+    if wrong:
+        return Answer("differs", f"{wrong} of {len(verdicts)} launches", data)
+    if counts["refused"] == len(verdicts):
+        detail = verdicts[0][2][1] if verdicts else "no launch was recorded for it"
+        return Answer("not run", str(detail), data)
+    if counts["refused"]:
+        return Answer("in part", f"{counts['refused']} of {len(verdicts)} launches are refused", data)
+    return Answer("as expected", data=data)
+
+
+def run(folder: Path, patterns: Sequence[str], name: str) -> Answer:
+    """Repeat the launches of these patterns on the driver `name`."""
+    verdicts = []
+    with CudaDriver(HANG_SECONDS) as card:
+        if name != "emulator":
+            try:
+                card.start()
+            except TileproofError as error:
+                return Answer("not run", str(error.found))
+        for pattern in patterns:
+            file, expression = pattern.split("::", 1)
+            path = folder / f"{file.removesuffix('.py')}.npz"
+            if not path.exists():
+                return Answer("not run", f"{file} was not recorded")
+            recorded = Recorded(path)
+            for number in recorded.chosen(expression):
+                case = recorded.cases[number]
+                on_card = name == "cuda" or (name == "dry-run" and not ONLY_SM100.search(case["text"]))
+                driver: Any = card if on_card else Emulated()
+                on = card.name if on_card else "emulator"
+                verdicts.append((case["test"], on, replay(driver, case, *recorded.buffers(number))))
+    return answer(verdicts)
+
+
+def main(arguments: list[str]) -> None:
+    """Print the answer of the row."""
+    folder, driver, *patterns = arguments
+    run(Path(folder), patterns, driver).print()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

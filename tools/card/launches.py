@@ -42,7 +42,7 @@ class Emulated:
         return RunResult(outputs=outputs_of(launch, buffers), findings=errors)
 
 
-class Recorded:
+class RecordedFile:
     """The launches of a recorded file."""
 
     def __init__(self, path: Path) -> None:
@@ -94,7 +94,7 @@ def run(folder: Path, patterns: Sequence[str], name: str) -> Answer:
             path = folder / f"{file.removesuffix('.py')}.npz"
             if not path.exists():
                 return Answer("not run", f"{file} was not recorded")
-            recorded = Recorded(path)
+            recorded = RecordedFile(path)
             for number in recorded.chosen(expression):
                 case = recorded.cases[number]
                 on_card = name == "cuda" or (name == "dry-run" and not ONLY_SM100.search(case["text"]))

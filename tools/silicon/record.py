@@ -70,7 +70,7 @@ def _record(request: pytest.FixtureRequest) -> Any:
     sm100 = request.config.getoption("--silicon-sm100")
     each: int = request.config.getoption("--silicon-each")
     by_test: Counter[str] = Counter()
-    left_out = OTHER_TARGET if sm100 else ONLY_SM100
+    unwanted = OTHER_TARGET if sm100 else ONLY_SM100
     texts: dict[int, str] = {}
 
     def parse(text: str) -> Module:
@@ -89,7 +89,7 @@ def _record(request: pytest.FixtureRequest) -> Any:
             given["mma"] = "exact"
         result = original(self, entry, **given)
         text = texts.get(id(self), "")
-        if not text or left_out.search(text) or result.errors or given.get("taps") or not memory:
+        if not text or unwanted.search(text) or result.errors or given.get("taps") or not memory:
             return result
         described = [_argument(argument, memory) for argument in args]
         if None in described or sum(len(b) for b in before) > 1 << 20 or len(_kept) >= MAX_RECORDS:

@@ -30,7 +30,7 @@ ret;
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Two recorded launches: the second one's buffer was changed afterwards."""
+    """Two recorded launches: the second launch's buffer was changed afterwards."""
     case = {
         "entry": "k", "text": PTX, "args": [{"buffer": 0}], "sizes": [8], "grid": [1, 1, 1],
         "block": [32, 1, 1], "cluster": [1, 1, 1], "shared": 0, "buffers": 1,
@@ -144,12 +144,12 @@ def test_every_reading_that_a_run_settles_has_a_program_or_a_reason() -> None:
 
 
 def test_a_reading_without_an_entry_and_an_entry_without_a_reading() -> None:
-    page = "| reading | effect | settled by |\n|---|---|---|\n| One reads so | values | run |\n"
+    page = "| reading | effect | settled by |\n|---|---|---|\n| A word reads so | values | run |\n"
     with pytest.raises(Exception, match="needs one entry"):
         readings(page, {"reading": []})
     with pytest.raises(Exception, match="begins so"):
         readings("", {"reading": [{"begins": "Two", "not_run": "x"}]})
-    assert readings(page, {"reading": [{"begins": "One", "not_run": "x"}]})[0].not_run == "x"
+    assert readings(page, {"reading": [{"begins": "A word", "not_run": "x"}]})[0].not_run == "x"
     assert PAGE.exists() and TABLE.exists()
 
 

@@ -1,0 +1,77 @@
+"""The fields and events of a line template, with their spellings."""
+
+from __future__ import annotations
+
+import difflib
+
+from tileproof.conformance.beside.logs.hangs.words import FIELDS as SPELLINGS
+from tileproof.spec.machine.errors import TileproofError
+
+NAMES = {"role": "the role", "barrier": "the barrier"}  # fields with text; the others hold a number
+NUMBERS = {
+    "cta": "the CTA of the line's thread: its rank in the cluster, or its block",
+    "group": "the cluster",
+    "warp": "the warp",
+    "wg": "the warpgroup",
+    "thread": "the thread",
+    "stage": "the stage of the barrier",
+    "phase": "the parity of a wait",
+    "k": "the round of the role's loop",
+    "owner": "the CTA whose barrier it is",
+    "mask": "a mask of the CTAs that an arrival reaches",
+    "bytes": "bytes that an arrival announces, or of a copy",
+    "count": "threads that arrive; with init: arrivals of a phase",
+    "id": "a number or address that stands for a barrier (explained by a name or init line)",
+    "roleid": "a number that stands for a role (explained by a name line)",
+    "completed": "state: phases that the barrier completed",
+    "pending": "state: arrivals that the current phase lacks",
+    "txleft": "state: bytes that the current phase lacks",
+    "passed": "state: waits of the role on the barrier that ended",
+    "arrived": "state: arrivals of the role on the barrier",
+}
+TEXTS = {"event": "a word for the event (--event wait=WORD)", **NAMES}
+FIELDS = {**TEXTS, **NUMBERS}
+EVENTS = {
+    "wait": "a wait begins",
+    "done": "a wait ended",
+    "arrive": "an arrival or a commit",
+    "expect": "an arrival that announces bytes",
+    "copy": "a copy whose bytes complete on the barrier",
+    "end": "the role is done",
+    "init": "a barrier and the arrivals of a phase",
+    "name": "a number of a barrier (id) or of a role (roleid, warp, thread), and its name",
+    "actor": "the role, warp or CTA of the lines that follow",
+    "feeds": "a role that arrives on a barrier, where arrivals are not printed",
+    "columns": "a header whose columns name the roles of a table",
+    "state": "counts at the end of the run, of a barrier or of a role on a barrier",
+    "skip": "a line without an event",
+}
+_ALSO = {
+    **{"parity": "phase", "bit": "phase", "rank": "cta", "block": "cta", "cluster": "group"},
+    **{"iteration": "k", "tile": "k", "loop": "k", "round": "k", "slot": "stage", "tx": "bytes"},
+    **{"name": "barrier", "bar": "barrier", "mbar": "barrier", "mbarrier": "barrier"},
+    **{"target": "owner", "to": "owner", "threads": "count", "arrivals": "count", "n": "count", "id": "id"},
+    **{"address": "id", "addr": "id", "missing": "pending", "flips": "completed", "phases": "completed"},
+}
+
+
+def field(name: str, template: str) -> str:
+    """The field that `name` spells; TileproofError with the nearest spellings if there is none."""
+    low = name.lower().replace("_", "").replace("-", "")
+    if low in FIELDS:
+        return low
+    found = _ALSO.get(low) or SPELLINGS.get(low, "")
+    found = _ALSO.get(found, found)
+    if found in FIELDS:
+        return found
+    known = {*FIELDS, *_ALSO, *SPELLINGS}
+    near = [item for item in difflib.get_close_matches(low, sorted(known), 8, 0.6) if item.isascii()]
+    near = list(dict.fromkeys(_ALSO.get(SPELLINGS.get(item, item), item) for item in near))
+    near = [item for item in near if item in FIELDS][:3]
+    raise TileproofError(
+        f"unknown field {{{name}}} in a line template",
+        where=template,
+        expected=", ".join(FIELDS),
+        found=name,
+        do=f"did you mean {' or '.join('{' + item + '}' for item in near)}?" if near else "use one of these",
+    )

@@ -1,0 +1,208 @@
+"""Accounts of a trace: arrivals, phases and bytes of each barrier, and what each blocked wait lacks."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from tileproof.conformance.beside.logs.hangs.log import Actor
+from tileproof.conformance.beside.logs.hangs.template.trace import Copy, Step, Trace
+
+Family = tuple[int, str, int]  # cluster, barrier without its stage, CTA
+_STAGE = re.compile(r"(?<=.)[_.+#]?\d+$")
+
+
+@dataclass(eq=False)
+class Blocked:
+    """A wait that did not end. `need`: phases that must have completed for it to pass."""
+
+    actor: Actor
+    step: Step
+    passed: int
+    need: int
+
+    @property
+    def copy(self) -> Copy:
+        return self.step.to[0]
+
+
+@dataclass
+class Ledger:
+    """The accounts of `trace`."""
+
+    trace: Trace
+    made: dict[tuple[Actor, Copy], int] = field(default_factory=dict)  # arrivals, each of some threads
+    threads: Counter[Copy] = field(default_factory=Counter)
+    waits: dict[tuple[Actor, Copy], list[Step]] = field(default_factory=dict)
+    announced: Counter[Copy] = field(default_factory=Counter)
+    copied: Counter[Copy] = field(default_factory=Counter)
+    each: dict[tuple[Actor, Family], int] = field(default_factory=dict)  # threads of one arrival
+
+    def __post_init__(self) -> None:
+        trace = self.trace
+        for actor, steps in trace.steps.items():
+            for step in steps:
+                for copy in step.to:
+                    if step.kind == "wait":
+                        self.waits.setdefault((actor, copy), []).append(step)
+                    elif step.kind == "arrive" and not trace.dump:
+                        self.made[actor, copy] = self.made.get((actor, copy), 0) + 1
+                        self.threads[copy] += step.count
+                        self.announced[copy] += step.bytes
+                        key = actor, self.family(copy)
+                        self.each[key] = max(step.count, self.each.get(key, 1))
+                    elif step.kind == "copy":
+                        self.copied[copy] += step.bytes
+        for (actor, copy), count in trace.arrived.items():
+            if count:
+                self.threads[copy] += count
+        for (actor, copy), count in trace.arrived.items():
+            if count:
+                width = self._width(actor, copy)
+                self.each[actor, self.family(copy)] = width
+                self.made[actor, copy] = count // width
+
+    def _width(self, actor: Actor, copy: Copy) -> int:
+        """Threads of one arrival, of a dump's count: the most that divides all of its family's counts and
+        the barrier's.
+        """
+        init = self.init(copy)
+        counts = [
+            n
+            for (who, other), n in self.trace.arrived.items()
+            if self.family(other) == self.family(copy) and n and who == actor
+        ]
+        for width in (256, 128, 64, 32):
+            if init % width == 0 and init and all(n % width == 0 for n in counts):
+                return width
+        return 1
+
+    @cached_property
+    def _stems(self) -> Counter[str]:
+        names = {copy.barrier for copy in self.copies}
+        return Counter(_STAGE.sub("", name) for name in names)
+
+    def stem(self, name: str) -> str:
+        """A barrier's name without a stage in it, where other stages exist."""
+        short = _STAGE.sub("", name)
+        return short if short != name and self._stems[short] > 1 else name
+
+    def family(self, copy: Copy) -> Family:
+        return copy.group, self.stem(copy.barrier), copy.owner
+
+    @cached_property
+    def copies(self) -> set[Copy]:
+        trace = self.trace
+        found = {copy for steps in trace.steps.values() for step in steps for copy in step.to}
+        found |= {copy for _, copy in (*trace.passed, *trace.arrived)}
+        return found | {*trace.states} | {*trace.feeds}
+
+    def init(self, copy: Copy) -> int:
+        """Arrivals of a phase; 0: not printed."""
+        inits = self.trace.inits
+        for one in (copy, copy._replace(group=0), copy._replace(group=0, owner=-1)):
+            if one in inits:
+                return inits[one]
+        return 0
+
+    def siblings(self, copy: Copy) -> list[Copy]:
+        """The stages of a barrier, in one CTA."""
+        mine = self.family(copy)
+        return sorted(one for one in self.copies if self.family(one) == mine)
+
+    def twins(self, copy: Copy) -> list[Copy]:
+        """The same barrier and stage in the cluster's other CTAs."""
+        return [copy_ for copy_ in self.copies if copy_ != copy and copy_[:3] == copy[:3]]
+
+    @cached_property
+    def _producers(self) -> dict[Family, set[Actor]]:
+        found: dict[Family, set[Actor]] = {}
+        for actor, copy in self.made:
+            found.setdefault(self.family(copy), set()).add(actor)
+        for copy, roles in self.trace.feeds.items():
+            for actor in self.trace.steps:
+                plain = re.sub(r" (?:warp|thread) \d+$", "", actor.role)
+                if plain in roles:
+                    found.setdefault(self.family(copy), set()).add(actor)
+        return found
+
+    def producers(self, copy: Copy) -> set[Actor]:
+        """The actors that arrive on any stage of a barrier; those of its other CTAs if none does."""
+        found = self._producers.get(self.family(copy), set())
+        if not found:
+            for twin in self.twins(copy):
+                found = found | self._producers.get(self.family(twin), set())
+        return found
+
+    def waiters(self, copy: Copy) -> set[Actor]:
+        mine = self.family(copy)
+        found = {actor for actor, other in self.waits if self.family(other) == mine}
+        return found | {actor for actor, other in self.trace.passed if self.family(other) == mine}
+
+    def passes(self, actor: Actor, copy: Copy) -> int:
+        """Waits of an actor on a barrier that ended."""
+        if (actor, copy) in self.trace.passed:
+            return self.trace.passed[actor, copy]
+        return sum(step.passed for step in self.waits.get((actor, copy), ()))
+
+    def total(self, actor: Actor, copy: Copy) -> int:
+        """Arrivals of an actor on all stages of a barrier."""
+        return sum(self.made.get((actor, one), 0) for one in self.siblings(copy))
+
+    def completed(self, copy: Copy) -> int | None:
+        """Phases that a barrier completed, by a dump or by its arrivals; None: not known."""
+        state = self.trace.states.get(copy)
+        if state is not None and state.completed is not None:
+            return state.completed
+        init = self.init(copy)
+        return self.threads[copy] // init if init else None
+
+    @cached_property
+    def _free(self) -> dict[tuple[int, str], bool]:
+        """Whether the first wait on a barrier needs no arrival, by most of its first waits."""
+        votes: dict[tuple[int, str], Counter[bool]] = {}
+        for (_, copy), steps in self.waits.items():
+            if steps[0].phase is not None and not self.trace.dump:
+                key = copy.group, self.stem(copy.barrier)
+                votes.setdefault(key, Counter())[steps[0].phase == 1] += 1
+        for (_, copy), count in self.trace.passed.items():
+            key = copy.group, self.stem(copy.barrier)
+            done = self.completed(copy)
+            if count and done is not None:
+                # a dump: a role that passed more often than phases completed began free
+                votes.setdefault(key, Counter())[count > done] += 1 + 4 * (count > done)
+        if self.trace.dump:
+            for (actor, copy), steps in self.waits.items():
+                key = copy.group, self.stem(copy.barrier)
+                step = steps[-1]
+                if step.phase is not None and not step.passed and key not in votes:
+                    count = self.trace.passed.get((actor, copy), 0)
+                    votes.setdefault(key, Counter())[bool((step.phase + count) & 1)] += 1
+        return {key: count[True] > count[False] for key, count in votes.items()}
+
+    def free(self, copy: Copy) -> bool:
+        return self._free.get((copy.group, self.stem(copy.barrier)), False)
+
+    @cached_property
+    def blocked(self) -> list[Blocked]:
+        """The waits at the end, by line."""
+        found = []
+        for actor in self.trace.steps:
+            step = self.trace.blocked(actor)
+            if step is not None:
+                copy = step.to[0]
+                count = self.passes(actor, copy)
+                found.append(Blocked(actor, step, count, count + 1 - self.free(copy)))
+        return sorted(found, key=lambda one: one.step.line)
+
+    def lacks(self, wait: Blocked) -> list[Actor]:
+        """The producers that made fewer arrivals than the wait needs phases."""
+        if self.trace.feeds and not self.made:
+            return sorted(self.producers(wait.copy) - {wait.actor})
+        return sorted(
+            actor
+            for actor in self.producers(wait.copy)
+            if self.made.get((actor, wait.copy), 0) < wait.need
+        )

@@ -1,0 +1,503 @@
+"""The cause of a hang by the accounts of a trace.
+
+A cause is a code of the explainer (docs/explain.md), the wait to look at, and the actor at fault.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from itertools import pairwise
+
+from tileproof.conformance.beside.logs.hangs.log import Actor
+from tileproof.conformance.beside.logs.hangs.template.ledger import Blocked, Ledger
+from tileproof.conformance.beside.logs.hangs.template.trace import Copy, Step
+
+Token = tuple[str, str, int]  # kind, barrier without stage, CTA
+
+
+@dataclass(eq=False)
+class Reason:
+    """`copy`: the barrier at fault; `waiter`: who waits on it; `lines`: what shows it; `sure`: the accounts
+    leave no other reading.
+    """
+
+    code: str
+    copy: Copy
+    waiter: Actor
+    what: str
+    fix: str
+    lines: list[int]
+    weight: int
+    culprit: Actor | None = None
+    sure: bool = False
+
+
+class Reasoner:
+    """Finds the causes of the blocked waits of a ledger."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.ledger = ledger
+        self.trace = ledger.trace
+        self.blocked = ledger.blocked
+        self.waits = {wait.actor: wait for wait in self.blocked}
+
+    def reasons(self) -> list[Reason]:
+        """All causes found, the best first."""
+        found = self._parities()
+        for wait in self.blocked:
+            found += self._of(wait)
+        if not found or max(reason.weight for reason in found) < 60:
+            found += self._cycles()
+        if not found:
+            found += self._unknown()
+        return sorted(found, key=lambda reason: (-reason.weight, reason.lines[0]))
+
+    # --- a wait for the wrong phase
+
+    def _parities(self) -> list[Reason]:
+        found = []
+        ledger = self.ledger
+        for (actor, copy), steps in ledger.waits.items():
+            if self.trace.dump:
+                continue
+            first = int(ledger.free(copy)) if not self.trace.headless else None
+            for at, step in enumerate(steps):
+                if step.phase is None:
+                    continue
+                if first is None or (at == 0 and steps[0].line and self._begins_late(actor, copy)):
+                    first = step.phase
+                right = (first + at) & 1
+                if step.phase not in (right, right + 2):
+                    found.append(self._parity(actor, copy, step, right))
+                    break
+        for wait in self.blocked:
+            if not self.trace.dump:
+                continue
+            done = ledger.completed(wait.copy)
+            if done is not None and done == wait.need and wait.step.phase == done & 1 and not self._odd(wait):
+                right = 1 - int(wait.step.phase or 0)
+                found.append(self._parity(wait.actor, wait.copy, wait.step, right))
+        return found
+
+    def _begins_late(self, actor: Actor, copy: Copy) -> bool:
+        """Whether the first lines of an actor are missing: its first step is the end of a wait."""
+        steps = self.trace.steps[actor]
+        return self.trace.headless and bool(steps)
+
+    def _parity(self, actor: Actor, copy: Copy, step: Step, right: int) -> Reason:
+        what = f"wrong parity: {actor} waits for phase {step.phase} of {copy}, where its turn is phase {right}"
+        fix = f"{actor}: wait for phase {right} of {copy}; flip the phase bit once a turn of the ring"
+        return Reason("wrong-parity", copy, actor, what, fix, [step.line], 96, actor, True)
+
+    # --- what a blocked wait lacks
+
+    def _of(self, wait: Blocked) -> list[Reason]:
+        copy, ledger = wait.copy, self.ledger
+        late = ledger.lacks(wait)
+        found = self._bytes(wait, late)
+        if found:
+            return found
+        for actor in late:
+            reason = self._multicast(wait, actor) or self._omitted(wait, actor) or self._ended(wait, actor)
+            if reason is not None:
+                found.append(reason)
+        if not late or (not found and all(actor not in self.waits for actor in late)):
+            found += self._counts(wait, late)
+        if not ledger.producers(copy):
+            found += self._nobody(wait)
+        return found
+
+    def _bytes(self, wait: Blocked, late: list[Actor]) -> list[Reason]:
+        copy, ledger = wait.copy, self.ledger
+        state = self.trace.states.get(copy)
+        if state is not None and state.tx_left is not None:
+            lack = state.tx_left
+            if not lack or state.pending not in (0, None):
+                return []
+        else:
+            lack = ledger.announced[copy] - ledger.copied[copy]
+            if lack == 0 or not ledger.copied or not ledger.announced[copy] or late:
+                return []
+        told: Counter[Actor] = Counter()
+        for actor, steps in self.trace.steps.items():
+            for step in steps:
+                if copy in step.to and step.kind in ("arrive", "copy"):
+                    told[actor] += step.bytes if step.kind == "arrive" else -step.bytes
+        who = next((actor for actor, less in told.items() if less), None)
+        who = who or next(iter(sorted(ledger.producers(copy))), None)
+        last = [s.line for a in ledger.producers(copy) for s in self.trace.steps[a] if copy in s.to]
+        what = f"bytes differ on {copy}: {abs(lack)} bytes that were announced were not copied"
+        if lack < 0:
+            what = f"bytes differ on {copy}: {-lack} bytes more were copied than announced"
+        fix = f"{who}: announce on {copy} exactly the bytes that its copies write"
+        lines = [*last[-2:], wait.step.line]
+        return [Reason("bytes-missing", copy, wait.actor, what, fix, lines, 97, who, True)]
+
+    def _multicast(self, wait: Blocked, actor: Actor) -> Reason | None:
+        copy, ledger = wait.copy, self.ledger
+        mine = ledger.made.get((actor, copy), 0)
+        for twin in ledger.twins(copy):
+            other = ledger.made.get((actor, twin), 0)
+            both = mine > 0 or any(
+                ledger.made.get((actor, one), 0)
+                and any(ledger.made.get((actor, pair), 0) for pair in ledger.twins(one))
+                for one in ledger.copies
+            )
+            waited = any(ledger.family(one) == ledger.family(twin) for _, one in ledger.waits)
+            if other < wait.need or other <= mine:
+                continue
+            line = self._last(actor, twin) or self.trace.lines_of[actor]
+            what = (
+                f"an arrival reached only CTA {twin.owner}: {actor} arrived {other} times on {twin} and "
+                f"{mine} times on {copy}"
+            )
+            fix = f"{actor}: arrive on {copy} too (a commit with the multicast mask of both CTAs)"
+            weight = 95 if both and waited else 90
+            return Reason(
+                "one-cta", copy, wait.actor, what, fix, [line, wait.step.line], weight, actor, waited
+            )
+        return None
+
+    def _last(self, actor: Actor, copy: Copy) -> int:
+        lines = [s.line for s in self.trace.steps[actor] if copy in s.to and s.kind == "arrive"]
+        return lines[-1] if lines else 0
+
+    # --- an arrival that was left out
+
+    def _tokens(self, actor: Actor) -> list[tuple[Token, Step]]:
+        ledger, found = self.ledger, []
+        for step in self.trace.steps[actor]:
+            if step.kind == "copy":
+                continue
+            if step.kind == "end":
+                found.append((("end", "", 0), step))
+                continue
+            for copy in step.to:
+                found.append(((step.kind, ledger.stem(copy.barrier), self._seen(actor, copy)), step))
+        return found
+
+    def _seen(self, actor: Actor, copy: Copy) -> int:
+        """A barrier's CTA as the actor sees it: 0 its own, 1 the other, 2 where it has none."""
+        return 2 if copy.owner < 0 or actor.cta < 0 else int(copy.owner != actor.cta)
+
+    def _peers(self, actor: Actor) -> list[Actor]:
+        """Actors with the same program: the role in other CTAs, other warps of the role."""
+        stem = _role(actor)
+        return [one for one in self.trace.steps if one != actor and _role(one) == stem]
+
+    def _omitted(self, wait: Blocked, actor: Actor) -> Reason | None:
+        if self.trace.dump:
+            return self._omitted_by_count(wait, actor)
+        copy, ledger = wait.copy, self.ledger
+        want: Token = ("arrive", ledger.stem(copy.barrier), self._seen(actor, copy))
+        mine = self._tokens(actor)
+        around = Counter[tuple[Token, Token]]()
+        follows: dict[Token, Counter[bool]] = {}
+        leads: dict[Token, Counter[bool]] = {}
+        pairs = Counter[tuple[Token, Token]]()
+        peers = self._peers(actor)
+        for one in [actor, *peers]:
+            tokens = self._tokens(one)
+            plain = [token for token, _ in tokens]
+            for at, (before, after) in enumerate(pairwise(plain)):
+                follows.setdefault(before, Counter())[after == want] += 1
+                leads.setdefault(after, Counter())[before == want] += 1
+                pairs[before, after] += 1
+                if after == want and at + 2 < len(plain):
+                    around[before, plain[at + 2]] += 1
+        befores = {token for token, count in follows.items() if count[True]}
+        made = [at for at, (token, step) in enumerate(mine) if token == want]
+        last = made[-1] if made else -1
+        for at in range(max(last + 1, 1), len(mine)):
+            before, after = mine[at - 1], mine[at]
+            if before[0] not in befores or after[0] == want:
+                continue
+            if before[1].kind == "wait" and not before[1].passed:
+                continue
+            always = follows[before[0]][True] >= 1 and follows[before[0]][False] <= 1
+            led = leads.get(after[0], Counter())
+            natural = (before[0], after[0]) in around
+            tied = natural and pairs[before[0], after[0]] == 1
+            if not (always or tied or (led[True] and led[False] <= 1 and natural)):
+                continue
+            if not self._stage_fits(before[1], after[1], copy, mine[:last + 1], want):
+                continue
+            return self._gap(wait, actor, before[1], after, at, mine, around)
+        return self._first_round(wait, actor, want, mine, peers)
+
+    def _stage_fits(
+        self, before: Step, after: Step, copy: Copy, made: list[tuple[Token, Step]], want: Token
+    ) -> bool:
+        """Whether a gap is in the round of the missing arrival, by the stage of the step before."""
+        if not before.to or copy.stage < 0 or before.to[0].stage < 0:
+            return True
+        shifts = {
+            (one.to[0].stage - prior.to[0].stage)
+            for (_, prior), (token, one) in pairwise(made)
+            if token == want and prior.to and one.to and prior.to[0].stage >= 0
+        }
+        return not shifts or len(shifts) > 1 or copy.stage - before.to[0].stage in shifts
+
+    def _gap(
+        self,
+        wait: Blocked,
+        actor: Actor,
+        before: Step,
+        after: tuple[Token, Step],
+        at: int,
+        mine: list[tuple[Token, Step]],
+        around: Counter[tuple[Token, Token]],
+    ) -> Reason:
+        copy, ledger = wait.copy, self.ledger
+        token, step = after
+        done = before.end or before.line
+        place = before.to[0] if before.to else "its start"
+        if token[0] == "arrive" and not self._usual(actor, mine[at - 1][0], token, at):
+            odd = step.to[-1]
+            what = f"an arrival went to another barrier: {actor} arrived on {odd} where it arrives on {copy}"
+            fix = f"{actor}: arrive on {copy}, not on {odd}"
+            lines = [step.line, wait.step.line]
+            return Reason("wrong-barrier", copy, wait.actor, what, fix, lines, 95, actor, True)
+        blocked = self.waits.get(actor)
+        if blocked is not None and step is blocked.step and self._depends(blocked, wait):
+            natural = (mine[at - 1][0], token) in around
+            if not natural or self._skips_round(mine, at):
+                what = (
+                    f"they wait for each other: {actor} waits on {blocked.copy} before its arrival on {copy}, "
+                    f"which {wait.actor} waits for"
+                )
+                fix = f"{actor}: arrive on {copy} before the wait on {blocked.copy}"
+                lines = [done, step.line, wait.step.line]
+                return Reason("cycle", copy, wait.actor, what, fix, lines, 94, actor, False)
+        what = (
+            f"an arrival was left out: {actor} passed {place} and continued (line {step.line}) without the "
+            f"arrival on {copy} that it makes there in other rounds"
+        )
+        fix = f"{actor}: arrive on {copy} after {place}"
+        lines = [done, step.line, wait.step.line]
+        return Reason("skipped-arrive", copy, wait.actor, what, fix, lines, 93, actor, True)
+
+    def _skips_round(self, mine: list[tuple[Token, Step]], at: int) -> bool:
+        """Whether the step at a place is a wait of a later round than comes next."""
+        token, step = mine[at]
+        before = [one for other, one in mine[:at] if other == token]
+        if step.k is not None and before and before[-1].k is not None:
+            steps = [b.k - a.k for a, b in pairwise(before) if a.k is not None and b.k is not None]
+            usual = max(steps, default=1)
+            return step.k - before[-1].k > usual
+        stages = [one.to[0].stage for one in before]
+        if len(stages) > 1 and step.to[0].stage >= 0:
+            size = max(stages) + 1
+            return size > 1 and (stages[-1] + 1) % size != step.to[0].stage
+        return False
+
+    def _usual(self, actor: Actor, before: Token, token: Token, at: int) -> bool:
+        """Whether the pair of steps is also seen elsewhere."""
+        count = 0
+        for one in [actor, *self._peers(actor)]:
+            plain = [item for item, _ in self._tokens(one)]
+            count += sum(pair == (before, token) for pair in pairwise(plain))
+        return count > 1
+
+    def _first_round(
+        self, wait: Blocked, actor: Actor, want: Token, mine: list[tuple[Token, Step]], peers: list[Actor]
+    ) -> Reason | None:
+        """An arrival that a peer makes and the actor never made, though it went further."""
+        if any(token == want for token, _ in mine):
+            return None
+        for peer in peers:
+            theirs = self._tokens(peer)
+            at = next((at for at, (token, _) in enumerate(theirs) if token == want), None)
+            if at is None or len(mine) <= at:
+                continue
+            same = all(a[0] == b[0] for a, b in zip(mine[:at], theirs[:at], strict=True))
+            if same and at and (mine[at - 1][1].passed or mine[at - 1][1].kind != "wait"):
+                return self._gap(wait, actor, mine[at - 1][1], mine[at], at, mine, Counter())
+        return None
+
+    def _omitted_by_count(self, wait: Blocked, actor: Actor) -> Reason | None:
+        """By the counts of a dump: fewer arrivals than the actor's other steps."""
+        copy, ledger = wait.copy, self.ledger
+        total = ledger.total(actor, copy)
+        ended = actor in self.trace.ended
+        blocked = self.waits.get(actor)
+        stage = ledger.siblings(copy)
+        odd = self._odd_arrival(actor, copy)
+        if odd is not None:
+            what = f"an arrival went to another barrier: {actor} arrived on {odd}, and not on {copy}"
+            fix = f"{actor}: arrive on {copy}, not on {odd}"
+            return Reason(
+                "wrong-barrier", copy, wait.actor, what, fix, [wait.step.line], 92, actor, False
+            )
+        rounds = self._rounds(actor, copy)
+        if rounds is None or total >= rounds:
+            return None
+        lines = [self.trace.lines_of[actor], wait.step.line]
+        if blocked is not None and not ended and self._depends(blocked, wait) and len(stage) <= 1:
+            pass
+        what = (
+            f"an arrival was left out: {actor} arrived {total} times on {copy.barrier}, and passed its other "
+            f"barriers {rounds} times"
+        )
+        fix = f"{actor}: arrive on {copy} in every round"
+        return Reason("skipped-arrive", copy, wait.actor, what, fix, lines, 85, actor, False)
+
+    def _rounds(self, actor: Actor, copy: Copy) -> int | None:
+        """How often an actor should have arrived on a barrier, by its steps on other barriers."""
+        ledger = self.ledger
+        families: dict[tuple[int, str, int], int] = {}
+        for (who, one), count in self.trace.passed.items():
+            if who == actor:
+                key = ledger.family(one)
+                families[key] = families.get(key, 0) + count
+        blocked = self.waits.get(actor)
+        least = list(families.values())
+        for (who, one), count in ledger.made.items():
+            if who == actor and ledger.family(one) != ledger.family(copy):
+                least.append(ledger.total(actor, one))
+        if not least:
+            return None
+        total = ledger.total(actor, copy)
+        if blocked is not None:
+            at = families.get(ledger.family(blocked.copy), 0)
+            return at if at - total == 1 else None
+        near = [count for count in least if count - total == 1]
+        return total + 1 if near and len(near) == len([c for c in least if c > 1 or c >= total]) else None
+
+    def _odd_arrival(self, actor: Actor, copy: Copy) -> Copy | None:
+        """A barrier on which a dump counts an arrival of the actor that no phase needs."""
+        ledger = self.ledger
+        for (who, other), count in ledger.made.items():
+            if who != actor or other == copy:
+                continue
+            if ledger.family(other) == ledger.family(copy):
+                ring = ledger.siblings(copy)
+                counts = [ledger.made.get((actor, one), 0) for one in ring]
+                if max(counts) - min(counts) > 1:
+                    return other
+                continue
+            rest = [one for one in ledger.producers(other) if one != actor]
+            if rest and all(_role(one) != _role(actor) for one in rest):
+                return other
+            peers = self._peers(actor)
+            if peers and not any(ledger.total(peer, other) for peer in peers):
+                if any(ledger.total(peer, copy) > ledger.total(actor, copy) for peer in peers):
+                    return other
+        return None
+
+    def _depends(self, wait: Blocked, on: Blocked) -> bool:
+        """Whether a blocked wait depends, through other blocked actors, on the actor of another one."""
+        seen: set[Actor] = set()
+        todo = [wait]
+        while todo:
+            for actor in self.ledger.lacks(todo.pop()):
+                if actor == on.actor:
+                    return True
+                if actor not in seen and actor in self.waits:
+                    seen.add(actor)
+                    todo.append(self.waits[actor])
+        return False
+
+    # --- roles that ended, counts, cycles
+
+    def _ended(self, wait: Blocked, actor: Actor) -> Reason | None:
+        if actor in self.waits:
+            return None
+        copy = wait.copy
+        made = self.ledger.made.get((actor, copy), 0)
+        ended = actor in self.trace.ended
+        line = self.trace.ended.get(actor, self.trace.lines_of[actor])
+        told = "ended" if ended else "printed nothing more"
+        what = (
+            f"{actor} {told} (line {line}) after {made} arrivals on {copy}, and {wait.actor} waits for "
+            f"arrival {wait.need}"
+        )
+        fix = f"give {actor} and {wait.actor} the same number of rounds"
+        code = "k-count" if ended else "producer-stopped"
+        return Reason(code, copy, wait.actor, what, fix, [line, wait.step.line], 88, actor, ended)
+
+    def _odd(self, wait: Blocked) -> bool:
+        return False
+
+    def _counts(self, wait: Blocked, late: list[Actor]) -> list[Reason]:
+        copy, ledger = wait.copy, self.ledger
+        init = ledger.init(copy)
+        threads = ledger.threads[copy]
+        if not ledger.producers(copy) or late:
+            return []
+        lines = [
+            *(line for actor in sorted(ledger.producers(copy)) if (line := self._last(actor, copy))),
+            wait.step.line,
+        ]
+        if init and threads < init * wait.need:
+            what = (
+                f"too few arrivals on {copy}: a phase needs {init}, and {threads} were made for "
+                f"{wait.need} phase{'s' if wait.need > 1 else ''} by all its producers"
+            )
+            fix = f"initialise {copy} with the arrivals of a phase ({max(1, threads // max(1, wait.need))})"
+            return [Reason("too-few-arrivals", copy, wait.actor, what, fix, lines, 94, None, True)]
+        if init and threads > init * wait.need:
+            odd = self._intruder(copy)
+            if odd is not None:
+                what = f"an arrival went to another barrier: {odd} arrived on {copy}, whose phases run ahead"
+                fix = f"{odd}: do not arrive on {copy}"
+                return [Reason("wrong-barrier", copy, wait.actor, what, fix, lines, 80, odd, False)]
+        what = f"every known producer arrived on {copy}; the phase did not complete"
+        fix = f"initialise {copy} with the number of arrivals of a phase"
+        return [Reason("too-few-arrivals", copy, wait.actor, what, fix, lines, 60, None, False)]
+
+    def _intruder(self, copy: Copy) -> Actor | None:
+        made = {actor: self.ledger.made.get((actor, copy), 0) for actor in self.ledger.producers(copy)}
+        few = [actor for actor, count in made.items() if count == 1]
+        return few[0] if len(few) == 1 and len(made) > 1 else None
+
+    def _nobody(self, wait: Blocked) -> list[Reason]:
+        copy = wait.copy
+        what = f"no role ever arrives on {copy}"
+        fix = f"have its producer arrive on {copy}, or print that arrival"
+        return [Reason("never-arrived", copy, wait.actor, what, fix, [wait.step.line], 70)]
+
+    def _cycles(self) -> list[Reason]:
+        """Blocked actors that depend on each other."""
+        edges = {
+            wait.actor: [actor for actor in self.ledger.lacks(wait) if actor in self.waits]
+            for wait in self.blocked
+        }
+        for start in edges:
+            path, seen = [start], {start}
+            while edges[path[-1]]:
+                then = edges[path[-1]][0]
+                if then in seen:
+                    ring = path[path.index(then) :]
+                    return [self._cycle(ring)]
+                seen.add(then)
+                path.append(then)
+        return []
+
+    def _cycle(self, ring: list[Actor]) -> Reason:
+        waits = [self.waits[actor] for actor in ring]
+        told = "; ".join(
+            f"{wait.actor} waits on {wait.copy} for {then.actor}"
+            for wait, then in zip(waits, [*waits[1:], waits[0]], strict=True)
+        )
+        first = waits[0]
+        lines = [wait.step.line for wait in waits]
+        fix = f"{ring[1 % len(ring)]}: arrive on {first.copy} before its wait"
+        return Reason(
+            "cycle", first.copy, first.actor, f"they wait for each other: {told}", fix, lines, 75,
+            ring[1 % len(ring)],
+        )  # fmt: skip
+
+    def _unknown(self) -> list[Reason]:
+        if not self.blocked:
+            return []
+        wait = self.blocked[0]
+        what = f"{wait.actor} waits on {wait.copy}; the lines do not show which arrival is missing"
+        fix = "print every arrival with its barrier, and its count (tileproof_log.cuh)"
+        return [Reason("lost-lines", wait.copy, wait.actor, what, fix, [wait.step.line], 10)]
+
+
+def _role(actor: Actor) -> str:
+    words = actor.role.rsplit(" ", 2)
+    return words[0] if len(words) == 3 and words[1] in ("warp", "thread") else actor.role

@@ -1,0 +1,77 @@
+"""What the lines of a log say by a user's templates: the steps of each role, and counts of a dump."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+from tileproof.conformance.beside.logs.hangs.log import Actor
+
+StepKind = Literal["wait", "arrive", "copy", "end"]
+
+
+class Copy(NamedTuple):
+    """A barrier: its name, stage (-1: none), and the CTA and cluster in which it lies (-1: not printed)."""
+
+    group: int
+    barrier: str
+    stage: int
+    owner: int
+
+    def __str__(self) -> str:
+        stage = f"[{self.stage}]" if self.stage >= 0 else ""
+        return self.barrier + stage + (f" in CTA {self.owner}" if self.owner >= 0 else "")
+
+
+@dataclass(eq=False)
+class Step:
+    """A wait, an arrival of `count` threads, a copy, or the end of a role. `to`: the barriers it concerns,
+    several for a multicast. `passed`: the wait ended.
+    """
+
+    line: int
+    kind: StepKind
+    to: tuple[Copy, ...] = ()
+    phase: int | None = None
+    k: int | None = None
+    count: int = 1
+    bytes: int = 0
+    passed: bool = False
+    end: int = 0
+
+
+@dataclass
+class CopyState:
+    """Of a dump: phases completed, arrivals and bytes that the current phase lacks; None: not printed."""
+
+    line: int
+    completed: int | None = None
+    pending: int | None = None
+    tx_left: int | None = None
+
+
+@dataclass
+class Trace:
+    """`inits`: arrivals of a phase. `passed`, `arrived`: a dump's counts. `ended`: the lines of roles' ends.
+
+    `dump`: the counts are of a dump, and the steps are only the waits at the end. `headless`: the first
+    lines of a role are missing.
+    """
+
+    steps: dict[Actor, list[Step]] = field(default_factory=dict)
+    inits: dict[Copy, int] = field(default_factory=dict)
+    states: dict[Copy, CopyState] = field(default_factory=dict)
+    passed: dict[tuple[Actor, Copy], int] = field(default_factory=dict)
+    arrived: dict[tuple[Actor, Copy], int] = field(default_factory=dict)
+    feeds: dict[Copy, set[str]] = field(default_factory=dict)
+    ended: dict[Actor, int] = field(default_factory=dict)
+    rounds: dict[Actor, int] = field(default_factory=dict)
+    lines_of: dict[Actor, int] = field(default_factory=dict)
+    dump: bool = False
+    headless: bool = False
+    prints_ends: bool = False
+
+    def blocked(self, actor: Actor) -> Step | None:
+        """The wait in which a role is at the end."""
+        some = [step for step in self.steps[actor] if step.kind in ("wait", "arrive", "end")]
+        return some[-1] if some and some[-1].kind == "wait" and not some[-1].passed else None

@@ -14,6 +14,21 @@ Family = tuple[int, str, int]  # cluster, barrier without its stage, CTA
 _STAGE = re.compile(r"(?<=.)[_.+#]?\d+$")
 
 
+# Names of a free and of a filled buffer decide where a role's first waits alone would be wrong.
+_FREES = re.compile(
+    r"empty|free|avail|drain|consum|releas|finish|frei|leer|vide|libre|vac[ií]o|vuoto|liber|空", re.IGNORECASE
+)
+_FILLS = re.compile(
+    r"full|fill|ready|rdy|arriv|post|scaled|rescaled|voll|bereit|skaliert|plein|pret|llen|listo|pieno|pront|满",
+    re.IGNORECASE,
+)
+
+
+def role_of(actor: Actor) -> str:
+    """The role of an actor, without its warp."""
+    return re.sub(r" (?:warp|thread) \d+$", "", actor.role)
+
+
 @dataclass(eq=False)
 class Blocked:
     """A wait that did not end. `need`: phases that must have completed for it to pass."""
@@ -55,6 +70,8 @@ class Ledger:
                         self.each[key] = max(step.count, self.each.get(key, 1))
                     elif step.kind == "copy":
                         self.copied[copy] += step.bytes
+        for (actor, copy), count in self.made.items():
+            self.made[actor, copy] = -(-count // trace.merged.get(actor, 1))
         for (actor, copy), count in trace.arrived.items():
             if count:
                 self.threads[copy] += count
@@ -90,7 +107,10 @@ class Ledger:
         return short if short != name and self._stems[short] > 1 else name
 
     def family(self, copy: Copy) -> Family:
-        return copy.group, self.stem(copy.barrier), copy.owner
+        """The barrier of which a copy is a stage."""
+        stem = self.stem(copy.barrier)
+        stage = f"[{self.stage(copy)}]" if stem in self._split else ""
+        return copy.group, stem + stage, copy.owner
 
     @cached_property
     def copies(self) -> set[Copy]:
@@ -123,8 +143,7 @@ class Ledger:
             found.setdefault(self.family(copy), set()).add(actor)
         for copy, roles in self.trace.feeds.items():
             for actor in self.trace.steps:
-                plain = re.sub(r" (?:warp|thread) \d+$", "", actor.role)
-                if plain in roles:
+                if role_of(actor) in roles:
                     found.setdefault(self.family(copy), set()).add(actor)
         return found
 
@@ -134,7 +153,47 @@ class Ledger:
         if not found:
             for twin in self.twins(copy):
                 found = found | self._producers.get(self.family(twin), set())
+        return found | {
+            peer for actor in found for peer in self.peers(actor) if self._serves(actor, peer, copy)
+        }
+
+    def _serves(self, actor: Actor, peer: Actor, copy: Copy) -> bool:
+        """Whether a role's twin in another CTA arrives on the same barrier: only one CTA waits on it."""
+        if copy.owner < 0 or peer.cta == actor.cta:
+            return copy.owner < 0 and peer.cta == actor.cta
+        return not any(self.waiters(twin) for twin in self.twins(copy))
+
+    def peers(self, actor: Actor) -> list[Actor]:
+        """Actors with the same program: the role in other CTAs, other warps of the role."""
+        plain = role_of(actor)
+        return [one for one in self.trace.steps if one != actor and role_of(one) == plain]
+
+    def stage(self, copy: Copy) -> int:
+        """The stage of a barrier, also one in its name; -1: none."""
+        if copy.stage >= 0 or self.stem(copy.barrier) == copy.barrier:
+            return copy.stage
+        return int(re.findall(r"\d+$", copy.barrier)[0])
+
+    @cached_property
+    def _split(self) -> set[str]:
+        """Barriers whose stages are different things, not a ring: an actor uses all of them in a round."""
+        stages: dict[str, set[int]] = {}
+        for copy in self.copies | {*self.trace.inits}:
+            stages.setdefault(self.stem(copy.barrier), set()).add(self.stage(copy))
+        found: set[str] = set()
+        for steps in self.trace.steps.values():
+            seen: dict[tuple[str, str, int], set[int]] = {}
+            for step in steps:
+                for copy in step.to:
+                    if step.kind != "copy" and step.k is not None and step.k >= 0:
+                        key = step.kind, self.stem(copy.barrier), step.k
+                        seen.setdefault(key, set()).add(self.stage(copy))
+            found |= {stem for (_, stem, _), some in seen.items() if 1 < len(some) == len(stages[stem])}
         return found
+
+    def is_ring(self, copy: Copy) -> bool:
+        """Whether a barrier's stages are used in turn."""
+        return self.stem(copy.barrier) not in self._split
 
     def waiters(self, copy: Copy) -> set[Actor]:
         mine = self.family(copy)
@@ -183,7 +242,13 @@ class Ledger:
         return {key: count[True] > count[False] for key, count in votes.items()}
 
     def free(self, copy: Copy) -> bool:
-        return self._free.get((copy.group, self.stem(copy.barrier)), False)
+        """Whether the first wait on a barrier needs no arrival: never, where bytes are announced on it."""
+        if any(self.announced[one] or self.copied[one] for one in self.siblings(copy)):
+            return False
+        stem = self.stem(copy.barrier)
+        if _FILLS.search(stem) and not _FREES.search(stem):
+            return False
+        return self._free.get((copy.group, stem), False) or bool(_FREES.search(stem))
 
     @cached_property
     def blocked(self) -> list[Blocked]:

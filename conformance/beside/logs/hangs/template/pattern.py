@@ -26,7 +26,8 @@ Values = dict[str, str | int]
 _TOKEN = re.compile(r"\{\{|\}\}|\{[*?()\[\]]\}|\{(\w+)(\??)(?::(\d*)(x?))?\}|\s+")
 _PREFIX = re.compile(r"\s*(also\s+)?(\w+):(?!:)")
 _INT = r"-?0[xX][0-9a-fA-F]+|0b[01]+|-?\d+"
-_IN_LIST = r"[^\s,;|&{}]+?"
+_QUOTED = r"[^,;|&+{}<>\"'`«»]+?"
+_IN_LIST = r"[^\s,;|&+{}]+?"
 
 
 @dataclass(frozen=True)
@@ -171,14 +172,14 @@ class _Builder:
         for found in _TOKEN.finditer(body):
             if found.start() > at:
                 yield self._literal(body[at : found.start()])
-                name_last = False
+                name_last &= opened > 0
             at = found.end()
             token = found[0]
             if token.isspace():
                 yield r"\s+" if found.start() else r"\s*"
             elif token in ("{{", "}}"):
                 yield re.escape(token[0])
-                name_last = False
+                name_last &= opened > 0
             elif token == "{*}":
                 yield (r"(?![\w.])" if name_last else "") + (".*?" if listed or at < len(body) else ".*")
                 name_last = False
@@ -193,10 +194,10 @@ class _Builder:
             elif found[1] is None:
                 raise self._error(f"{token} cannot stand here")
             else:
-                name_last = yield_name = False
-                piece, yield_name = self._hole(found, listed)
+                quoted = body[: found.start()][-1:] in ("<", '"', "'", "`", "«")
+                piece, named = self._hole(found, listed, quoted)
                 yield piece
-                name_last = yield_name
+                name_last = named or (name_last and opened > 0)
         if at < len(body):
             yield self._literal(body[at:])
             name_last = False
@@ -211,12 +212,12 @@ class _Builder:
         self.words += re.findall(r"\w[\w.]*", text)
         return re.escape(text)
 
-    def _hole(self, found: re.Match[str], listed: bool) -> tuple[str, bool]:
+    def _hole(self, found: re.Match[str], listed: bool, quoted: bool) -> tuple[str, bool]:
         name = field_of(found[1], self.text)
         group = f"f{len(self.groups)}"
         self.groups[group] = name, bool(found[4])
         if name in TEXTS and not found[3]:
-            made = _IN_LIST if listed else r"\S.*?"
+            made = (_QUOTED if quoted else _IN_LIST) if listed else r"\S.*?"
         elif found[3]:
             made = ("[0-9a-fA-F]" if found[4] else r"\w" if name in TEXTS else r"\d") + f"{{{found[3]}}}"
         else:

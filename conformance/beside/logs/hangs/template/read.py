@@ -247,7 +247,7 @@ class _Maker:
             return
         copies = self._copies(values, actor)
         if event == "done":
-            self._done(line, steps, copies, values, k)
+            self._done(line, actor, copies, values, k)
             return
         size = int(values.get("bytes", 0))
         if event == "expect":
@@ -257,7 +257,7 @@ class _Maker:
         phase = int(values["phase"]) if "phase" in values else None
         if event == "wait" and last is not None and last.kind == "wait" and not last.passed:
             if last.to == copies and last.phase == phase:
-                return  # a spinning wait prints again
+                return  # a spinning wait prints again, or another thread of the role
             last.passed = True
         if event == "arrive":
             if last is not None and last.kind == "wait" and not last.passed:
@@ -270,13 +270,20 @@ class _Maker:
             Step(line, _KINDS.get(event, "arrive"), copies, phase, k, int(values.get("count", 1)), size)
         )
 
-    @staticmethod
-    def _done(line: int, steps: list[Step], copies: tuple[Copy, ...], values: Values, k: int | None) -> None:
+    def _done(self, line: int, actor: Actor, copies: tuple[Copy, ...], values: Values, k: int | None) -> None:
+        steps = self.trace.steps[actor]
         last = next((step for step in reversed(steps) if step.kind == "wait"), None)
         if last is not None and last.to == copies and not last.passed:
             last.passed, last.end = True, line
+            last.ends = 1
             return
         phase = int(values["phase"]) if "phase" in values else None
+        for step in reversed(steps[-40:]):
+            if step.kind == "wait" and step.to == copies and step.ends and "k" in values and step.k == k:
+                step.ends += 1  # several threads print under one name
+                merged = self.trace.merged
+                merged[actor] = max(merged.get(actor, 1), step.ends)
+                return
         steps.append(Step(line, "wait", copies, phase, k, passed=True, end=line))
 
 

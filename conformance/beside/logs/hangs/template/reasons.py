@@ -6,11 +6,12 @@ A cause is a code of the explainer (docs/explain.md), the wait to look at, and t
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
 from tileproof.conformance.beside.logs.hangs.log import Actor
-from tileproof.conformance.beside.logs.hangs.template.ledger import Blocked, Ledger
+from tileproof.conformance.beside.logs.hangs.template.ledger import Blocked, Ledger, role_of
 from tileproof.conformance.beside.logs.hangs.template.trace import Copy, Step
 
 Token = tuple[str, str, int]  # kind, barrier without stage, CTA
@@ -40,11 +41,12 @@ class Reasoner:
         self.ledger = ledger
         self.trace = ledger.trace
         self.blocked = ledger.blocked
+        self._cache: dict[Actor, list[tuple[Token, Step]]] = {}
         self.waits = {wait.actor: wait for wait in self.blocked}
 
     def reasons(self) -> list[Reason]:
         """All causes found, the best first."""
-        found = self._parities()
+        found = self._parities() + self._astray()
         for wait in self.blocked:
             found += self._of(wait)
         if not found or max(reason.weight for reason in found) < 60:
@@ -99,7 +101,12 @@ class Reasoner:
         if found:
             return found
         for actor in late:
-            reason = self._multicast(wait, actor) or self._omitted(wait, actor) or self._ended(wait, actor)
+            reason = (
+                self._multicast(wait, actor)
+                or self._wrong_stage(wait, actor)
+                or self._omitted(wait, actor)
+                or self._ended(wait, actor)
+            )
             if reason is not None:
                 found.append(reason)
         if not late or (not found and all(actor not in self.waits for actor in late)):
@@ -117,7 +124,7 @@ class Reasoner:
                 return []
         else:
             lack = ledger.announced[copy] - ledger.copied[copy]
-            if lack == 0 or not ledger.copied or not ledger.announced[copy] or late:
+            if lack == 0 or not ledger.copied or not ledger.announced[copy] or (late and lack > 0):
                 return []
         told: Counter[Actor] = Counter()
         for actor, steps in self.trace.steps.items():
@@ -125,6 +132,12 @@ class Reasoner:
                 if copy in step.to and step.kind in ("arrive", "copy"):
                     told[actor] += step.bytes if step.kind == "arrive" else -step.bytes
         who = next((actor for actor, less in told.items() if less), None)
+        if who is not None and lack < 0 and told[who] < 0:
+            line = self.trace.lines_of[who]
+            what = f"an arrival was left out: {who} copied {-lack} bytes to {copy} and did not announce them"
+            fix = f"{who}: arrive on {copy} with the bytes of its copies"
+            lines = [line, wait.step.line]
+            return [Reason("skipped-arrive", copy, wait.actor, what, fix, lines, 97, who, True)]
         who = who or next(iter(sorted(ledger.producers(copy))), None)
         last = [s.line for a in ledger.producers(copy) for s in self.trace.steps[a] if copy in s.to]
         what = f"bytes differ on {copy}: {abs(lack)} bytes that were announced were not copied"
@@ -154,8 +167,9 @@ class Reasoner:
             )
             fix = f"{actor}: arrive on {copy} too (a commit with the multicast mask of both CTAs)"
             weight = 95 if both and waited else 90
+            code = "one-cta" if self.ledger.waiters(twin) else "wrong-copy"
             return Reason(
-                "one-cta", copy, wait.actor, what, fix, [line, wait.step.line], weight, actor, waited
+                code, copy, wait.actor, what, fix, [line, wait.step.line], weight, actor, waited
             )
         return None
 
@@ -165,111 +179,147 @@ class Reasoner:
 
     # --- an arrival that was left out
 
+    def _token(self, actor: Actor, kind: str, copy: Copy) -> Token:
+        return kind, self.ledger.family(copy)[1], copy.owner if actor.cta >= 0 else -1
+
     def _tokens(self, actor: Actor) -> list[tuple[Token, Step]]:
-        ledger, found = self.ledger, []
-        for step in self.trace.steps[actor]:
-            if step.kind == "copy":
-                continue
-            if step.kind == "end":
-                found.append((("end", "", 0), step))
-                continue
-            for copy in step.to:
-                found.append(((step.kind, ledger.stem(copy.barrier), self._seen(actor, copy)), step))
-        return found
+        if actor not in self._cache:
+            found: list[tuple[Token, Step]] = []
+            for step in self.trace.steps[actor]:
+                if step.kind == "end":
+                    found.append((("end", "", 0), step))
+                elif step.kind != "copy":
+                    found += [(self._token(actor, step.kind, copy), step) for copy in step.to]
+            self._cache[actor] = found
+        return self._cache[actor]
 
-    def _seen(self, actor: Actor, copy: Copy) -> int:
-        """A barrier's CTA as the actor sees it: 0 its own, 1 the other, 2 where it has none."""
-        return 2 if copy.owner < 0 or actor.cta < 0 else int(copy.owner != actor.cta)
+    def _wrong_stage(self, wait: Blocked, actor: Actor) -> Reason | None:
+        """An arrival on a stage out of the ring's order."""
+        copy, ledger = wait.copy, self.ledger
+        ring = ledger.siblings(copy)
+        if self.trace.dump or len(ring) < 2 or not ledger.is_ring(copy):
+            return None
+        mine = [
+            (one, step)
+            for step in self.trace.steps[actor]
+            if step.kind == "arrive"
+            for one in step.to
+            if one in ring
+        ]
+        for at, ((before, prior), (odd, step)) in enumerate(pairwise(mine)):
+            turn = (ledger.stage(before) + 1) % len(ring)
+            if ledger.stage(odd) == turn:
+                continue
+            then = ledger.stage(mine[at + 2][0]) if at + 2 < len(mine) else -1
+            late = None not in (step.k, prior.k) and at > 0 and mine[at - 1][1].k is not None
+            jump = late and step.k - prior.k > prior.k - mine[at - 1][1].k  # type: ignore[operator]
+            left_out = then == (ledger.stage(odd) + 1) % len(ring) and then != (turn + 1) % len(ring)
+            paired = self._pairing(actor, prior, before), self._pairing(actor, step, odd)
+            if None not in paired:
+                left_out = paired[0] == paired[1]
+            if turn != ledger.stage(copy) or left_out or jump:
+                return None
+            what = f"wrong stage: {actor} arrived on {odd}, where the turn is {copy}"
+            fix = f"{actor}: arrive on {copy}, not on {odd}"
+            lines = [step.line, wait.step.line]
+            return Reason("wrong-stage", copy, wait.actor, what, fix, lines, 96, actor, True)
+        return None
 
-    def _peers(self, actor: Actor) -> list[Actor]:
-        """Actors with the same program: the role in other CTAs, other warps of the role."""
-        stem = _role(actor)
-        return [one for one in self.trace.steps if one != actor and _role(one) == stem]
+    def _pairing(self, actor: Actor, step: Step, copy: Copy) -> int | None:
+        """The stage of an arrival less that of the wait before it on a ring of the same size."""
+        ledger = self.ledger
+        size = len(ledger.siblings(copy))
+        steps = self.trace.steps[actor]
+        for one in reversed(steps[: steps.index(step)]):
+            if one.kind == "wait" and len(ledger.siblings(one.to[0])) == size:
+                return (ledger.stage(copy) - ledger.stage(one.to[0])) % size
+        return None
 
     def _omitted(self, wait: Blocked, actor: Actor) -> Reason | None:
         if self.trace.dump:
             return self._omitted_by_count(wait, actor)
-        copy, ledger = wait.copy, self.ledger
-        want: Token = ("arrive", ledger.stem(copy.barrier), self._seen(actor, copy))
+        copy = wait.copy
+        want = self._token(actor, "arrive", copy)
         mine = self._tokens(actor)
-        around = Counter[tuple[Token, Token]]()
+        late = self.ledger.lacks(wait)
+        peers = [peer for peer in self.ledger.peers(actor) if peer not in late]
+        made = [at for at, (token, step) in enumerate(mine) if token == want and copy in step.to]
+        last = made[-1] if made else 0
+        own = [token for token, _ in mine[: last + 2]]
+        others = [[self._as_mine(actor, peer, token) for token, _ in self._tokens(peer)] for peer in peers]
         follows: dict[Token, Counter[bool]] = {}
-        leads: dict[Token, Counter[bool]] = {}
-        pairs = Counter[tuple[Token, Token]]()
-        peers = self._peers(actor)
-        for one in [actor, *peers]:
-            tokens = self._tokens(one)
-            plain = [token for token, _ in tokens]
-            for at, (before, after) in enumerate(pairwise(plain)):
-                follows.setdefault(before, Counter())[after == want] += 1
-                leads.setdefault(after, Counter())[before == want] += 1
-                pairs[before, after] += 1
-                if after == want and at + 2 < len(plain):
-                    around[before, plain[at + 2]] += 1
-        befores = {token for token, count in follows.items() if count[True]}
-        made = [at for at, (token, step) in enumerate(mine) if token == want]
-        last = made[-1] if made else -1
-        for at in range(max(last + 1, 1), len(mine)):
+        pairs: Counter[tuple[Token, Token]] = Counter()
+        around: set[tuple[Token, Token]] = set()
+        if self.ledger.is_ring(copy) and not made:  # another stage may show where the arrival stands
+            first = next((at for at, (token, _) in enumerate(mine) if token == want), None)
+            own = [token for token, _ in mine[: first + 2]] if first is not None else []
+            last = first or 0
+        for plain in [own, *others] if own else others:
+            for at, pair in enumerate(pairwise(plain)):
+                if pair[1] == want and at + 2 < len(plain):
+                    around.add((pair[0], plain[at + 2]))
+                if plain is own and at >= last:
+                    continue
+                follows.setdefault(pair[0], Counter())[pair[1] == want] += 1
+                pairs[pair] += 1
+        for at in range(last + 1, len(mine)):
             before, after = mine[at - 1], mine[at]
-            if before[0] not in befores or after[0] == want:
+            if after[0] == want or (before[1].kind == "wait" and not before[1].passed):
                 continue
-            if before[1].kind == "wait" and not before[1].passed:
+            count = follows.get(before[0], Counter())
+            always = count[True] > 0 and count[False] == 0
+            tied = count[True] > 0 and (before[0], after[0]) in around and not pairs[before[0], after[0]]
+            if not (always or tied) or not self._stage_fits(before[1], copy, mine[: last + 1], want):
                 continue
-            always = follows[before[0]][True] >= 1 and follows[before[0]][False] <= 1
-            led = leads.get(after[0], Counter())
-            natural = (before[0], after[0]) in around
-            tied = natural and pairs[before[0], after[0]] == 1
-            if not (always or tied or (led[True] and led[False] <= 1 and natural)):
-                continue
-            if not self._stage_fits(before[1], after[1], copy, mine[:last + 1], want):
-                continue
-            return self._gap(wait, actor, before[1], after, at, mine, around)
-        return self._first_round(wait, actor, want, mine, peers)
+            return self._gap(wait, actor, at, mine, pairs, around)
+        return None
 
-    def _stage_fits(
-        self, before: Step, after: Step, copy: Copy, made: list[tuple[Token, Step]], want: Token
-    ) -> bool:
+    def _as_mine(self, actor: Actor, peer: Actor, token: Token) -> Token:
+        """A peer's step as the actor would make it: on its own CTA's barrier."""
+        kind, name, cta = token
+        return (kind, name, actor.cta) if cta == peer.cta and kind == "wait" else token
+
+    def _stage_fits(self, before: Step, copy: Copy, made: list[tuple[Token, Step]], want: Token) -> bool:
         """Whether a gap is in the round of the missing arrival, by the stage of the step before."""
-        if not before.to or copy.stage < 0 or before.to[0].stage < 0:
+        stage = self.ledger.stage
+        if not before.to or stage(copy) < 0 or stage(before.to[0]) < 0:
             return True
         shifts = {
-            (one.to[0].stage - prior.to[0].stage)
+            stage(one.to[0]) - stage(prior.to[0])
             for (_, prior), (token, one) in pairwise(made)
-            if token == want and prior.to and one.to and prior.to[0].stage >= 0
+            if token == want and prior.to and one.to and stage(prior.to[0]) >= 0
         }
-        return not shifts or len(shifts) > 1 or copy.stage - before.to[0].stage in shifts
+        return len(shifts) != 1 or stage(copy) - stage(before.to[0]) in shifts
 
     def _gap(
         self,
         wait: Blocked,
         actor: Actor,
-        before: Step,
-        after: tuple[Token, Step],
         at: int,
         mine: list[tuple[Token, Step]],
-        around: Counter[tuple[Token, Token]],
+        pairs: Counter[tuple[Token, Token]],
+        around: set[tuple[Token, Token]],
     ) -> Reason:
-        copy, ledger = wait.copy, self.ledger
-        token, step = after
+        copy = wait.copy
+        (first, before), (token, step) = mine[at - 1], mine[at]
         done = before.end or before.line
         place = before.to[0] if before.to else "its start"
-        if token[0] == "arrive" and not self._usual(actor, mine[at - 1][0], token, at):
+        if token[0] == "arrive" and not pairs[first, token] and (first, token) not in around:
             odd = step.to[-1]
             what = f"an arrival went to another barrier: {actor} arrived on {odd} where it arrives on {copy}"
             fix = f"{actor}: arrive on {copy}, not on {odd}"
             lines = [step.line, wait.step.line]
             return Reason("wrong-barrier", copy, wait.actor, what, fix, lines, 95, actor, True)
         blocked = self.waits.get(actor)
-        if blocked is not None and step is blocked.step and self._depends(blocked, wait):
-            natural = (mine[at - 1][0], token) in around
-            if not natural or self._skips_round(mine, at):
-                what = (
-                    f"they wait for each other: {actor} waits on {blocked.copy} before its arrival on {copy}, "
-                    f"which {wait.actor} waits for"
-                )
-                fix = f"{actor}: arrive on {copy} before the wait on {blocked.copy}"
-                lines = [done, step.line, wait.step.line]
-                return Reason("cycle", copy, wait.actor, what, fix, lines, 94, actor, False)
+        open_ = blocked is not None and not self.ledger.producers(blocked.copy)
+        if blocked is not None and step is blocked.step and (open_ or self._depends(blocked, wait)):
+            what = (
+                f"they wait for each other: {actor} waits on {blocked.copy} before its arrival on {copy}, "
+                f"which {wait.actor} waits for"
+            )
+            fix = f"{actor}: arrive on {copy} before the wait on {blocked.copy}"
+            lines = [done, step.line, wait.step.line]
+            return Reason("cycle", copy, wait.actor, what, fix, lines, 94, actor)
         what = (
             f"an arrival was left out: {actor} passed {place} and continued (line {step.line}) without the "
             f"arrival on {copy} that it makes there in other rounds"
@@ -291,30 +341,6 @@ class Reasoner:
             size = max(stages) + 1
             return size > 1 and (stages[-1] + 1) % size != step.to[0].stage
         return False
-
-    def _usual(self, actor: Actor, before: Token, token: Token, at: int) -> bool:
-        """Whether the pair of steps is also seen elsewhere."""
-        count = 0
-        for one in [actor, *self._peers(actor)]:
-            plain = [item for item, _ in self._tokens(one)]
-            count += sum(pair == (before, token) for pair in pairwise(plain))
-        return count > 1
-
-    def _first_round(
-        self, wait: Blocked, actor: Actor, want: Token, mine: list[tuple[Token, Step]], peers: list[Actor]
-    ) -> Reason | None:
-        """An arrival that a peer makes and the actor never made, though it went further."""
-        if any(token == want for token, _ in mine):
-            return None
-        for peer in peers:
-            theirs = self._tokens(peer)
-            at = next((at for at, (token, _) in enumerate(theirs) if token == want), None)
-            if at is None or len(mine) <= at:
-                continue
-            same = all(a[0] == b[0] for a, b in zip(mine[:at], theirs[:at], strict=True))
-            if same and at and (mine[at - 1][1].passed or mine[at - 1][1].kind != "wait"):
-                return self._gap(wait, actor, mine[at - 1][1], mine[at], at, mine, Counter())
-        return None
 
     def _omitted_by_count(self, wait: Blocked, actor: Actor) -> Reason | None:
         """By the counts of a dump: fewer arrivals than the actor's other steps."""
@@ -378,9 +404,9 @@ class Reasoner:
                     return other
                 continue
             rest = [one for one in ledger.producers(other) if one != actor]
-            if rest and all(_role(one) != _role(actor) for one in rest):
+            if rest and all(role_of(one) != role_of(actor) for one in rest):
                 return other
-            peers = self._peers(actor)
+            peers = self.ledger.peers(actor)
             if peers and not any(ledger.total(peer, other) for peer in peers):
                 if any(ledger.total(peer, copy) > ledger.total(actor, copy) for peer in peers):
                     return other
@@ -398,6 +424,83 @@ class Reasoner:
                     seen.add(actor)
                     todo.append(self.waits[actor])
         return False
+
+    # --- an arrival on a barrier that is not the actor's
+
+    def _astray(self) -> list[Reason]:
+        """Arrivals on a barrier on which the actor itself waits, twice in a row, or with another role's
+        barrier, where a blocked wait has no arrival.
+        """
+        found = []
+        for actor in self.trace.steps if not self.trace.dump else ():
+            for step, odd, why in self._strange(actor):
+                wait = self._victim(actor, odd, step.count)
+                if wait is None:
+                    continue
+                what = (
+                    f"an arrival went to another barrier: {actor} arrived on {odd}, {why}, and its arrival on "
+                    f"{wait.copy} is missing"
+                )
+                fix = f"{actor}: arrive on {wait.copy}, not on {odd}"
+                lines = [step.line, wait.step.line]
+                found.append(
+                    Reason("wrong-barrier", wait.copy, wait.actor, what, fix, lines, 94, actor, False)
+                )
+                break
+        return found
+
+    def _strange(self, actor: Actor) -> Iterator[tuple[Step, Copy, str]]:
+        ledger = self.ledger
+        since: dict[Copy, Step] = {}
+        for step in self.trace.steps[actor]:
+            if step.kind == "wait":
+                since.clear()
+            if step.kind != "arrive":
+                continue
+            for copy in step.to:
+                others = [one for one in ledger.producers(copy) if role_of(one) != role_of(actor)]
+                waits = {role_of(one) for one in ledger.waiters(copy)}
+                init = ledger.init(copy)
+                if role_of(actor) in waits:
+                    yield step, copy, "on which it waits itself"
+                elif copy in since and not ledger.is_ring(copy):
+                    yield step, copy, "a second time in the round"
+                elif copy in since and len(ledger.siblings(copy)) == 1 and step.count == 1 and init < 2:
+                    yield step, copy, "a second time in the round"
+                elif others and init and any(ledger.each.get((o, ledger.family(copy)), 0) == init for o in others):
+                    if ledger.made.get((actor, copy), 0) <= 2:
+                        yield step, copy, f"on which {others[0]} arrives"
+                elif init and step.count > init:
+                    yield step, copy, f"whose phase needs {init} arrivals, not {step.count}"
+                since[copy] = step
+
+    def _victim(self, actor: Actor, odd: Copy, width: int) -> Blocked | None:
+        """The blocked wait that lacks the arrival: no role arrives on its barrier."""
+        ledger = self.ledger
+        bare = [
+            wait
+            for wait in self.blocked
+            if wait.actor != actor
+            and wait.copy != odd
+            and role_of(actor) not in {role_of(one) for one in ledger.waiters(wait.copy)}
+            and not ledger.threads[wait.copy]
+            and wait.need > 0
+        ]
+        if not bare:
+            bare = [
+                wait
+                for wait in self.blocked
+                if actor in ledger.lacks(wait) and wait.copy != odd and wait.actor != actor
+            ]
+        fits = [
+            wait for wait in bare
+            if not ledger.init(wait.copy) or (ledger.init(wait.copy) >= width and (width > 1 or ledger.init(wait.copy) < 32))
+        ]  # fmt: skip
+        same = [wait for wait in fits if ledger.family(wait.copy)[:2] == ledger.family(odd)[:2]]
+        mine = self.waits.get(actor)
+        near = [wait for wait in fits if mine is not None and wait.actor in ledger.lacks(mine)]
+        some = same or near or fits
+        return some[0] if some else None
 
     # --- roles that ended, counts, cycles
 
@@ -453,10 +556,44 @@ class Reasoner:
         return few[0] if len(few) == 1 and len(made) > 1 else None
 
     def _nobody(self, wait: Blocked) -> list[Reason]:
-        copy = wait.copy
+        """A barrier without any arrival: its producer is perhaps the role that the waiter serves."""
+        copy, ledger = wait.copy, self.ledger
         what = f"no role ever arrives on {copy}"
         fix = f"have its producer arrive on {copy}, or print that arrival"
-        return [Reason("never-arrived", copy, wait.actor, what, fix, [wait.step.line], 70)]
+        weight = 40 if not wait.passed else 30
+        for actor in sorted(self.trace.steps):
+            served = [
+                one
+                for one in ledger.copies
+                if actor in ledger.waiters(one)
+                and wait.actor in ledger.producers(one)
+                and ledger.passes(actor, one) >= max(1, wait.need)
+            ]
+            repaid = any(
+                actor in ledger.producers(one) for one in ledger.copies if wait.actor in ledger.waiters(one)
+            )
+            if actor == wait.actor or not served or repaid:
+                continue
+            line = self.trace.lines_of[actor]
+            blocked = self.waits.get(actor)
+            lines = [line, wait.step.line]
+            if blocked is not None and self._directly(actor, served[0], wait.need, blocked):
+                told = (
+                    f"they wait for each other: {actor} passed {served[0]} and waits on {blocked.copy}, and no "
+                    f"arrival on {copy}, which {wait.actor} waits for, was made"
+                )
+                return [Reason("cycle", copy, wait.actor, told, fix, lines, 72, actor)]
+            told = f"{what}; {actor} passed {served[0]}, on which {wait.actor} arrives, and may be its producer"
+            return [Reason("never-arrived", copy, wait.actor, told, fix, lines, 70, actor)]
+        return [Reason("never-arrived", copy, wait.actor, what, fix, [wait.step.line], weight)]
+
+    def _directly(self, actor: Actor, served: Copy, need: int, blocked: Blocked) -> bool:
+        """Whether an actor's blocked wait is its first after the one in which it was served."""
+        waits = [step for step in self.trace.steps[actor] if step.kind == "wait"]
+        on = [at for at, step in enumerate(waits) if step.to[0] == served and step.passed]
+        if self.trace.dump or len(on) < max(1, need):
+            return self.trace.dump
+        return waits[on[max(1, need) - 1] + 1 :][:1] == [blocked.step]
 
     def _cycles(self) -> list[Reason]:
         """Blocked actors that depend on each other."""
@@ -497,7 +634,3 @@ class Reasoner:
         fix = "print every arrival with its barrier, and its count (tileproof_log.cuh)"
         return [Reason("lost-lines", wait.copy, wait.actor, what, fix, [wait.step.line], 10)]
 
-
-def _role(actor: Actor) -> str:
-    words = actor.role.rsplit(" ", 2)
-    return words[0] if len(words) == 3 and words[1] in ("warp", "thread") else actor.role

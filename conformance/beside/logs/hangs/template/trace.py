@@ -38,6 +38,7 @@ class Step:
     bytes: int = 0
     passed: bool = False
     end: int = 0
+    ends: int = 0  # lines that end it: of several threads
 
 
 @dataclass
@@ -64,6 +65,7 @@ class Trace:
     passed: dict[tuple[Actor, Copy], int] = field(default_factory=dict)
     arrived: dict[tuple[Actor, Copy], int] = field(default_factory=dict)
     feeds: dict[Copy, set[str]] = field(default_factory=dict)
+    merged: dict[Actor, int] = field(default_factory=dict)  # threads that print under one name
     ended: dict[Actor, int] = field(default_factory=dict)
     rounds: dict[Actor, int] = field(default_factory=dict)
     lines_of: dict[Actor, int] = field(default_factory=dict)

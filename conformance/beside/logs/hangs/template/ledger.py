@@ -134,7 +134,7 @@ class Ledger:
 
     def twins(self, copy: Copy) -> list[Copy]:
         """The same barrier and stage in the cluster's other CTAs."""
-        return [copy_ for copy_ in self.copies if copy_ != copy and copy_[:3] == copy[:3]]
+        return [one for one in sorted(self.copies) if one != copy and one[:3] == copy[:3]]
 
     @cached_property
     def _producers(self) -> dict[Family, set[Actor]]:
@@ -189,6 +189,16 @@ class Ledger:
                         key = step.kind, self.stem(copy.barrier), step.k
                         seen.setdefault(key, set()).add(self.stage(copy))
             found |= {stem for (_, stem, _), some in seen.items() if 1 < len(some) == len(stages[stem])}
+        used: dict[tuple[str, str], dict[str, set[int]]] = {}
+        for actor, steps in self.trace.steps.items():
+            for step in steps:
+                for copy in step.to:
+                    key = step.kind, self.stem(copy.barrier)
+                    used.setdefault(key, {}).setdefault(role_of(actor), set()).add(self.stage(copy))
+        for (kind, stem), roles in used.items():  # each role has a stage of its own
+            one = [min(some) for some in roles.values() if len(some) == 1]
+            if kind != "copy" and len(one) == len(roles) > 1 and len({*one}) == len(one):
+                found.add(stem)
         return found
 
     def is_ring(self, copy: Copy) -> bool:

@@ -204,7 +204,7 @@ class _Builder:
         if opened:
             raise self._error("{[} and {]} do not match")
         if listed and name_last:
-            yield r"(?=[\s,;|&)\]}]|$)"
+            yield r"(?=[\s,;|&+)\]}]|$)"
 
     def _literal(self, text: str) -> str:
         if re.search(r"\{\w*|\w*\}", text) and ("{" in text or "}" in text):

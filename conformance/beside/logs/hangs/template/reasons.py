@@ -90,7 +90,9 @@ class Reasoner:
     def _parity(self, actor: Actor, copy: Copy, step: Step, right: int) -> Reason:
         what = f"wrong parity: {actor} waits for phase {step.phase} of {copy}, where its turn is phase {right}"
         fix = f"{actor}: wait for phase {right} of {copy}; flip the phase bit once a turn of the ring"
-        return Reason("wrong-parity", copy, actor, what, fix, [step.line], 96, actor, True)
+        blocked = self.waits.get(actor)
+        here = blocked is not None and self.ledger.family(blocked.copy) == self.ledger.family(copy)
+        return Reason("wrong-parity", copy, actor, what, fix, [step.line], 96 if here else 86, actor, here)
 
     # --- what a blocked wait lacks
 
@@ -217,8 +219,16 @@ class Reasoner:
             paired = self._pairing(actor, prior, before), self._pairing(actor, step, odd)
             if None not in paired:
                 left_out = paired[0] == paired[1]
-            if turn != ledger.stage(copy) or left_out or jump:
+            if turn != ledger.stage(copy):
                 return None
+            if left_out or jump:
+                what = (
+                    f"an arrival was left out: {actor} arrived on {before} and then on {odd}, without {copy} "
+                    "between them"
+                )
+                fix = f"{actor}: arrive on {copy} between them"
+                lines = [prior.line, step.line, wait.step.line]
+                return Reason("skipped-arrive", copy, wait.actor, what, fix, lines, 95, actor, True)
             what = f"wrong stage: {actor} arrived on {odd}, where the turn is {copy}"
             fix = f"{actor}: arrive on {copy}, not on {odd}"
             lines = [step.line, wait.step.line]
@@ -269,7 +279,10 @@ class Reasoner:
             count = follows.get(before[0], Counter())
             always = count[True] > 0 and count[False] == 0
             tied = count[True] > 0 and (before[0], after[0]) in around and not pairs[before[0], after[0]]
-            if not (always or tied) or not self._stage_fits(before[1], copy, mine[: last + 1], want):
+            mine_ = self.waits.get(actor)
+            last_ = mine_ is not None and after[1] is mine_.step and not pairs[before[0], after[0]]
+            odd = count[True] > 0 and last_ and self._depends(mine_, wait)  # type: ignore[arg-type]
+            if not (always or tied or odd) or not self._stage_fits(before[1], copy, mine[: last + 1], want):
                 continue
             return self._gap(wait, actor, at, mine, pairs, around)
         return None
@@ -561,13 +574,18 @@ class Reasoner:
         what = f"no role ever arrives on {copy}"
         fix = f"have its producer arrive on {copy}, or print that arrival"
         weight = 40 if not wait.passed else 30
+        for one in sorted(ledger.copies):
+            if ledger.stem(one.barrier) == ledger.stem(copy.barrier) and one.owner == copy.owner:
+                for actor in ledger.producers(one) & self.waits.keys():
+                    stages = {ledger.stage(c) for s in self.trace.steps[actor] for c in s.to}
+                    weight -= 5 * (ledger.stage(copy) in stages and actor != wait.actor)
         for actor in sorted(self.trace.steps):
             served = [
                 one
-                for one in ledger.copies
+                for one in sorted(ledger.copies)
                 if actor in ledger.waiters(one)
-                and wait.actor in ledger.producers(one)
-                and ledger.passes(actor, one) >= max(1, wait.need)
+                and ledger.made.get((wait.actor, one), 0)
+                and ledger.passes(actor, one) - ledger.free(one) >= max(1, wait.need)
             ]
             repaid = any(
                 actor in ledger.producers(one) for one in ledger.copies if wait.actor in ledger.waiters(one)

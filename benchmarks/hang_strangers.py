@@ -1,7 +1,7 @@
 """How often `explain` names the cause of hangs that strangers print.
 
     python benchmarks/hang_strangers.py [--rounds 1] [--seed 0] [--set mixed] [--show 20] [--blank]
-    python benchmarks/hang_strangers.py --folder DIR [--show 20]
+    python benchmarks/hang_strangers.py --folder DIR [--show 20] [--templates]
 
 The kernels, the machine that runs them and the wordings are in benchmarks/strangers, apart from the tests'
 generator (tests/kit/hang_logs). `--print NAME` prints the logs whose name contains NAME, and their answers.
@@ -21,6 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from tileproof.conformance.beside.logs.hangs import text
 from tileproof.conformance.beside.logs.hangs.reader import read_text
 from tileproof.conformance.beside.logs.hangs.render import diagnosis
+from tileproof.conformance.beside.logs.hangs.template.explain import explained, user_lines
 from tileproof.spec.machine.errors import TileproofError
 
 from benchmarks.strangers import folder
@@ -49,6 +50,9 @@ def main() -> int:
     )
     parser.add_argument("--blank", action="store_true", help="replace the words of a log by made-up words")
     parser.add_argument("--folder", type=Path, help="logs with a truth.jsonl (strangers/folder.py)")
+    parser.add_argument(
+        "--templates", action="store_true", help="read a folder's logs by strangers/templates/STYLE.txt"
+    )
     chosen = parser.parse_args()
     if chosen.folder is not None:
         return _folder(chosen)
@@ -78,10 +82,21 @@ def main() -> int:
     return _report(score, chosen.show)
 
 
+def by_template(log: folder.FolderLog) -> dict[str, Any] | None:
+    """The diagnosis of a log by its style's templates; None where it is refused."""
+    file = Path(__file__).parent / "strangers" / "templates" / f"{log.style}.txt"
+    user = user_lines(file=file)
+    assert user is not None
+    try:
+        return explained(log.text, log.name, user)
+    except TileproofError:
+        return None
+
+
 def _folder(chosen: argparse.Namespace) -> int:
     score = folder.FolderScore()
     for log in folder.read(chosen.folder):
-        found = explain(log.text)
+        found = by_template(log) if chosen.templates else explain(log.text)
         good = score.add(log, found)
         if chosen.print and chosen.print in log.name:
             print(f"--- {log.truth}: {'right' if good else 'WRONG'}\n{log.text}")

@@ -9,7 +9,7 @@ and, where the cause names a culprit, that culprit or the waiting role is the tr
 | wrong-parity | wrong-parity |
 | count | too-few-arrivals |
 | bytes | bytes-missing |
-| wrong-barrier | wrong-barrier, wrong-stage |
+| wrong-barrier | wrong-barrier, wrong-stage, wrong-copy (another CTA's barrier) |
 | not-multicast | one-cta, wrong-copy |
 | early-exit | producer-stopped, k-count |
 | circular | cycle |
@@ -33,7 +33,7 @@ CODES = {
     "wrong-parity": {"wrong-parity"},
     "count": {"too-few-arrivals"},
     "bytes": {"bytes-missing"},
-    "wrong-barrier": {"wrong-barrier", "wrong-stage"},
+    "wrong-barrier": {"wrong-barrier", "wrong-stage", "wrong-copy"},
     "not-multicast": {"one-cta", "wrong-copy"},
     "early-exit": {"producer-stopped", "k-count"},
     "circular": {"cycle"},
@@ -48,6 +48,11 @@ class FolderLog:
     text: str
     truth: dict[str, Any]
 
+    @property
+    def style(self) -> str:
+        """The wording: the name before the seed and the number."""
+        return str(self.truth.get("style", re.sub(r"-\d+-\d+$", "", self.name)))
+
 
 def read(folder: Path) -> Iterator[FolderLog]:
     """The logs that have a truth, in its order."""
@@ -59,20 +64,32 @@ def read(folder: Path) -> Iterator[FolderLog]:
 
 def flat(name: str) -> str:
     """A barrier without its stage, case and signs."""
-    return re.sub(r"[\W_]", "", re.sub(r"[\[(#/ .]+(?:s|slot|stage)?\s*\d+[\])]?$", "", name.lower()))
+    short = re.sub(r"(?:\.index)?[\[(#/ .{+]+(?:s|slot|stage)?\s*\d+[\])}]?$", "", name.lower())
+    return re.sub(r"[\W_]", "", short)
 
 
-def is_right(truth: dict[str, Any], found: dict[str, Any] | None) -> bool:
-    """Whether a diagnosis says what the truth says."""
+def is_right(truth: dict[str, Any], found: dict[str, Any] | None, lenient: bool = False) -> bool:
+    """Whether a diagnosis says what the truth says; `lenient`: in any of its causes."""
     if found is None or found["outcome"] != "hang" or not found["causes"] or found["root"] is None:
         return False
-    cause, root = found["causes"][0], found["root"]
+    root = found["root"]
+    told = {flat(root["barrier"]), flat(root["copy"].split(" in CTA")[0])}
+    if _says(truth, found["causes"][0], root, told):
+        return True
+    if not lenient:
+        return False
+    for cause in found["causes"][1:]:
+        words = {flat(word) for word in re.split(r"[,;:]? ", cause["what"])}
+        if _says(truth, cause, root, told | words):
+            return True
+    return False
+
+
+def _says(truth: dict[str, Any], cause: dict[str, Any], root: dict[str, Any], told: set[str]) -> bool:
     if cause["code"] not in CODES[truth["kind"]]:
         return False
     names = {flat(truth[key]) for key in ("barrier", "printed") if truth.get(key)}
-    told = {flat(root["barrier"]), flat(root["copy"].split(" in CTA")[0])}
-    bare = {re.sub(r"^m?bar(?:rier)?(?=\w)|m?bar(?:rier)?$", "", name) for name in names | told}
-    if not names & told and len(bare) == len({*names, *told}):
+    if not {_bare(name) for name in names} & {_bare(name) for name in told}:
         return False
     if cause["culprit"] is None or not truth.get("role"):
         return True
@@ -80,12 +97,29 @@ def is_right(truth: dict[str, Any], found: dict[str, Any] | None) -> bool:
     return truth["role"].lower() in roles
 
 
+def _bare(name: str) -> str:
+    return re.sub(r"^m?bar(?:rier)?(?=\w)|m?bar(?:rier)?$", "", name)
+
+
 class FolderScore(Tally):
-    """Counts of answers to logs of a folder."""
+    """Counts of answers to logs of a folder; `lenient`: answers of which some cause is right."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lenient = 0
+        self.refused = 0
 
     def add(self, log: FolderLog, found: dict[str, Any] | None) -> bool:
         """Count an answer; None: the log was refused."""
         code = f"{found['outcome']} {[c['code'] for c in found['causes'][:1]]}" if found else "refused"
         name = f"{log.name} {log.truth['kind']} {log.truth.get('style', '')}: {code}"
-        labels = {key: log.truth[key] for key in ("kind", "style") if key in log.truth}
+        labels = {"style": log.style, "kind": log.truth["kind"]}
+        self.lenient += is_right(log.truth, found, lenient=True)
+        self.refused += found is None or found["outcome"] != "hang"
         return self.count(name, found, is_right(log.truth, found), labels)
+
+    def table(self) -> str:
+        """Right answers by label."""
+        more = f"{self.lenient} right in some cause; {self.refused} without an answer"
+        first, _, rest = super().table().partition("\n")
+        return f"{first}; {more}\n{rest}"

@@ -14,6 +14,9 @@ from tileproof.conformance.beside.logs.hangs.log import Log, load
 from tileproof.conformance.beside.logs.hangs.reader import Progress, read_text
 from tileproof.conformance.beside.logs.hangs.render import diagnosis
 from tileproof.conformance.beside.logs.hangs.rewrite import NO_WORDS, Words, load_words
+from tileproof.conformance.beside.logs.hangs.template.explain import UserLines, explained, user_lines
+from tileproof.conformance.beside.logs.hangs.template.propose import proposed
+from tileproof.conformance.beside.logs.hangs.text import proposal
 from tileproof.conformance.beside.logs.hangs.text import text as hang_text
 from tileproof.conformance.cli.include import include_option
 from tileproof.kernels import paths
@@ -40,6 +43,15 @@ class HangOptions:
     words: Words = NO_WORDS
     cluster: int = 0
     progress: Progress | None = None
+    lines: UserLines | None = None
+
+
+class NotUnderstood(TileproofError):
+    """A log that no reader understands. `proposal`: line templates for the user to complete."""
+
+    def __init__(self, what: str, *, proposal: list[str], **parts: str) -> None:
+        super().__init__(what, **parts)
+        self.proposal = proposal
 
 
 def explanation(
@@ -57,6 +69,8 @@ def explanation(
     options = options or HangOptions(plan)
     plan = options.plan
     text = load(path)
+    if options.lines is not None:
+        return {"kind": "hang", **explained(text, str(path), options.lines)}
     if kind == "hang":
         return {"kind": "hang", **_hang(text, str(path), options)}
     parsed = report.parse(text)
@@ -69,10 +83,12 @@ def explanation(
     log = _hang_log(rest, str(path), options) if not parsed.is_build_log or _SPEAKS.search(rest) else None
     if not has_build:
         if log is not None:
-            return {"kind": "hang", **diagnosis(log, plan)}
+            return {"kind": "hang", **_with_proposal(diagnosis(log, plan), text)}
         if parsed.is_build_log:
-            return build
-        raise TileproofError(
+            told = proposed(text)  # a hang log behind a build, in words that are not known
+            speaks = any(not template.startswith("?") for template in told)
+            return {**build, "proposal": told if speaks else []}
+        raise NotUnderstood(
             "the log contains neither a compiler error nor a barrier",
             where=str(path),
             expected="compiler errors, or lines that name a role or warpgroup, a barrier, and wait, done or "
@@ -80,6 +96,7 @@ def explanation(
             found=_sample(text),
             do="for a hang, print a line before and after each wait and after each arrive; "
             "for a build, give all that the compiler printed",
+            proposal=proposed(text),
         )
     if log is None or len(log.events) < MIN_EVENTS:
         return build
@@ -87,7 +104,16 @@ def explanation(
 
 
 def _hang(text: str, path: str, options: HangOptions) -> dict[str, Any]:
-    return diagnosis(_read(text, path, options), options.plan)
+    try:
+        log = _read(text, path, options)
+    except TileproofError as error:
+        raise NotUnderstood(**error.as_dict(), proposal=proposed(text)) from error
+    return _with_proposal(diagnosis(log, options.plan), text)
+
+
+def _with_proposal(found: dict[str, Any], text: str) -> dict[str, Any]:
+    """The diagnosis, with templates to complete where the log is not understood."""
+    return {**found, "proposal": proposed(text) if found["outcome"] == "unclear" else []}
 
 
 def _read(text: str, path: str, options: HangOptions) -> Log:
@@ -112,7 +138,10 @@ def render(result: dict[str, Any], waits: bool = False) -> str:
     if result["kind"] == "both":
         parts = ["The build:", report.text(result["build"]), "", "The run:", hang_text(result["hang"], waits)]
         return "\n".join(parts)
-    return report.text(result) if result["kind"] == "build" else hang_text(result, waits)
+    if result["kind"] == "build":
+        told = result.get("proposal")
+        return "\n".join([report.text(result), *(("", *proposal(told)) if told else ())])
+    return hang_text(result, waits)
 
 
 def _show_progress(done: int, of: int) -> None:
@@ -139,6 +168,20 @@ def _show_progress(done: int, of: int) -> None:
     "--words", metavar="FILE", type=click.Path(path_type=Path),
     help="Your words for wait, done, arrive ...: `meaning: word, word` per line.",
 )  # fmt: skip
+@click.option(
+    "--line", "lines", multiple=True, metavar="TEMPLATE",
+    help="What a line means: `wait: {role} waiting on {barrier}[{stage}] phase {phase}` (repeatable).",
+)
+@click.option(
+    "--line-regex", "regexes", multiple=True, metavar="REGEX",
+    help="The same as a regular expression with named groups: `wait: (?P<role>...) ...`.",
+)
+@click.option(
+    "--lines", "lines_file", metavar="FILE", type=click.Path(path_type=Path),
+    help="A file of templates, one on each line, and of `event wait=WORD`, `role NAME=WORD`.",
+)
+@click.option("--event", "events", multiple=True, metavar="EVENT=WORD", help="What {event} prints: wait=enter.")
+@click.option("--role", "roles", multiple=True, metavar="NAME=WORD", help="Another name of a role.")
 @click.option("--json", "as_json", is_flag=True, help="The result as JSON on standard output.")
 @include_option("tileproof_log.cuh")
 def explain(
@@ -148,12 +191,20 @@ def explain(
     waits: bool,
     cluster: int,
     words: Path | None,
+    lines: tuple[str, ...],
+    regexes: tuple[str, ...],
+    lines_file: Path | None,
+    events: tuple[str, ...],
+    roles: tuple[str, ...],
     as_json: bool,
 ) -> int:
     """Explain FILE: the output of a failed build, or the printf log of a kernel that hung. `-` is standard
     input.
 
-    A build: what does not fit in the layouts, and what would. A hang: its root, the cause, a fix.
+    A build: what does not fit in the layouts, and what would. A hang: its root, the cause, a fix. A hang log of
+    any form is read with line templates (--line); where a log is not understood, templates to complete are
+    printed.
+
     Exit code 1: a build's log in which no error is understood, or none is. 2: what cannot be read as either.
     """
     from tileproof.conformance.cases import resolve
@@ -165,6 +216,14 @@ def explain(
         found = resolve.compiled_kernel(kernel, "a launch file has no plan whose barriers a log names")
         plan = found.plan(found.variants[0])
     own = load_words(words) if words is not None else NO_WORDS
-    result = explanation(file, plan, kind or "", HangOptions(plan, own, cluster, _show_progress))
+    if lines_file is not None:
+        paths.require_file(lines_file, "a file of line templates")
+    user = user_lines(lines, regexes, lines_file, events, roles)
+    try:
+        result = explanation(file, plan, kind or "", HangOptions(plan, own, cluster, _show_progress, user))
+    except NotUnderstood as error:
+        if error.proposal and not as_json:
+            click.echo("\n".join(proposal(error.proposal)) + "\n", err=True)
+        raise
     click.echo(json.dumps(result, indent=1) if as_json else render(result, waits))
     return NOTHING if result["kind"] == "build" and result["outcome"] != "explained" else EXPLAINED

@@ -12,6 +12,7 @@ from tileproof.spec.machine.errors import TileproofError
 
 MAX_BYTES = 64 << 20
 EXAMPLES = 5
+LONG = 4096  # characters of a line that are read; what is longer is no line of a printf
 Kind = Literal["wait", "done", "arrive", "copy"]
 # What a role waits on: an mbarrier, a barrier of a CTA's threads, the cluster barrier, or an allocation.
 Scope = Literal["mbarrier", "cta", "cluster", "tmem"]

@@ -14,7 +14,7 @@ from tileproof.conformance.beside.logs.hangs.collect import Collector
 from tileproof.conformance.beside.logs.hangs.forms import tabled
 from tileproof.conformance.beside.logs.hangs.grammar.choose import learned
 from tileproof.conformance.beside.logs.hangs.line import LineReader
-from tileproof.conformance.beside.logs.hangs.log import Log, load
+from tileproof.conformance.beside.logs.hangs.log import LONG, Log, load
 from tileproof.conformance.beside.logs.hangs.merged import unmerge
 from tileproof.conformance.beside.logs.hangs.printed import is_printed, printed_runs, read_printed
 from tileproof.conformance.beside.logs.hangs.rewrite import NO_WORDS, Words
@@ -31,7 +31,7 @@ from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.plan import KernelPlan
 
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07")
-LONG = 4096  # characters of a line that are read; what is longer is no line of a printf
+
 Progress = Callable[[int, int], None]
 
 

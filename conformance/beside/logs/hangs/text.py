@@ -31,7 +31,23 @@ def text(result: dict[str, Any], full: bool = True) -> str:
     examples = counts["examples"] if full or result["outcome"] == "unclear" else []
     out.append(f"Read {counts['lines']} lines with text: {did}" + (", such as:" if examples else "."))
     out += [f"    {quote['line']:>6} | {quote['text']}" for quote in examples]
+    if result.get("templates"):
+        out.append("Lines that each template read:")
+        out += [f"    {row['lines']:>6} | {row['template']}" for row in result["templates"]]
+    if result.get("proposal"):
+        out += ["", *proposal(result["proposal"])]
     return "\n".join(out)
+
+
+def proposal(templates: list[str]) -> list[str]:
+    """The command that states what the lines mean, for the user to complete."""
+    quoted = [item.replace("'", "'\\''") for item in templates]
+    return [
+        "To have these lines read, state what they mean: replace each {?} by a field or {*}, each ? in front by",
+        "wait, done, arrive, expect, copy, init or end, and leave out the others (docs/explain.md):",
+        "    tileproof explain FILE \\",
+        *(f"        --line '{item}'" + (" \\" if item is not quoted[-1] else "") for item in quoted),
+    ]
 
 
 def _run_line(run: dict[str, Any]) -> str:

@@ -65,7 +65,7 @@ def field(name: str, template: str) -> str:
     if found in FIELDS:
         return found
     known = {*FIELDS, *_ALSO, *SPELLINGS}
-    near = [item for item in difflib.get_close_matches(low, sorted(known), 8, 0.6) if item.isascii()]
+    near = [item for item in difflib.get_close_matches(low, sorted(known), 8, 0.72) if item.isascii()]
     near = list(dict.fromkeys(_ALSO.get(SPELLINGS.get(item, item), item) for item in near))
     near = [item for item in near if item in FIELDS][:3]
     raise TileproofError(

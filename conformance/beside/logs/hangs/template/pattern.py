@@ -103,6 +103,10 @@ def from_regex(text: str) -> Template:
 
 
 def _event(text: str) -> tuple[str, bool, str]:
+    if text.lstrip().startswith("?:"):
+        raise TileproofError(
+            "a line template whose event is a blank", where=text, expected=", ".join(EVENTS), do="wait: ..."
+        )
     found = _PREFIX.match(text)
     if found is None or found[2].lower() not in (*EVENTS, "commit"):
         return "", False, text

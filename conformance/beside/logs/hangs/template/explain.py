@@ -1,0 +1,242 @@
+"""The diagnosis of a log that a user's line templates read, in the form of the other readers' diagnosis."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tileproof.conformance.beside.logs.hangs.log import EXAMPLES, LONG, Actor
+from tileproof.conformance.beside.logs.hangs.template.fields import EVENTS
+from tileproof.conformance.beside.logs.hangs.template.ledger import Blocked, Ledger
+from tileproof.conformance.beside.logs.hangs.template.pattern import Template, from_regex, parse
+from tileproof.conformance.beside.logs.hangs.template.read import Tables, records, trace_of
+from tileproof.conformance.beside.logs.hangs.template.reasons import Reason, Reasoner
+from tileproof.spec.machine.errors import TileproofError
+
+WIDTH = 150
+_ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07")
+
+
+@dataclass
+class UserLines:
+    """A user's templates and words."""
+
+    templates: list[Template] = field(default_factory=list)
+    tables: Tables = field(default_factory=Tables)
+
+
+def user_lines(
+    lines: tuple[str, ...] = (),
+    regexes: tuple[str, ...] = (),
+    file: Path | None = None,
+    events: tuple[str, ...] = (),
+    roles: tuple[str, ...] = (),
+) -> UserLines | None:
+    """The templates and words of the command's options; None if there are none.
+
+    A file has a template on each line, or `event wait=WORD`, `role NAME=WORD`, or a comment behind `#`.
+    """
+    made = UserLines([parse(line) for line in lines] + [from_regex(line) for line in regexes])
+    rows = [("event", pair) for pair in events] + [("role", pair) for pair in roles]
+    if file is not None:
+        for line in file.read_text(encoding="utf-8").splitlines():
+            head, _, rest = line.strip().partition(" ")
+            if head in ("event", "role") and "=" in rest and ":" not in rest.split("=")[0]:
+                rows.append((head, rest))
+            elif line.strip() and not line.startswith("#"):
+                made.templates.append(parse(line))
+    for kind, pair in rows:
+        name, sign, words = pair.partition("=")
+        if not sign or not name or not words:
+            raise TileproofError(f"--{kind} needs NAME=WORD", where=pair, expected="wait=WORD, loader=WORD")
+        if kind == "event" and name not in EVENTS:
+            raise TileproofError(
+                "unknown event", where=pair, found=name, expected=", ".join(EVENTS), do=f"--event wait={words}"
+            )
+        table = made.tables.events if kind == "event" else made.tables.roles
+        table |= dict.fromkeys((word.strip().lower() for word in words.split(",")), name)
+    if not made.templates:
+        if rows:
+            raise TileproofError("--event and --role need a line template", do="--line TEMPLATE")
+        return None
+    return made
+
+
+def explained(text: str, path: str, user: UserLines) -> dict[str, Any]:
+    """The diagnosis of `text` by a user's templates.
+
+    TileproofError if no template matches a line, or none of its lines names a barrier.
+    """
+    lines = [_ANSI.sub("", line).rstrip()[:LONG] for line in text.splitlines()]
+    for template in user.templates:
+        template.lines.clear()
+    made = records(lines, user.templates, user.tables)
+    counts = [(template.text, len(template.lines)) for template in user.templates]
+    if not made.made:
+        first = next((line.strip() for line in lines if line.strip()), "")
+        raise TileproofError(
+            "no line matches a template",
+            where=path,
+            found=f"{len(lines)} lines, the first: {first[:WIDTH]}",
+            expected="; ".join(text for text, _ in counts),
+            do="compare the line with the template sign by sign; {*} stands for any text",
+        )
+    trace = trace_of(made, user.tables)
+    ledger = Ledger(trace)
+    reasons = Reasoner(ledger).reasons() if ledger.blocked else []
+    view = _View(lines, ledger)
+    first = reasons[0] if reasons else None
+    doubts = _doubts(ledger, reasons, lines, made.unread) if first is not None else []
+    root = next((wait for wait in ledger.blocked if first and wait.actor == first.waiter), None)
+    strange = made.unread
+    return {
+        "outcome": "hang" if first is not None else "no hang seen",
+        "certainty": ("likely" if doubts else "certain") if first is not None else "",
+        "why": tuple(doubts),
+        "title": "",
+        "span": [made.made[0][0], made.made[-1][0]],
+        "root": view.root(first, root) if first is not None else None,
+        "causes": [view.cause(reason) for reason in _distinct(reasons)],
+        "others": [],
+        "blocked": [view.blocked(wait) for wait in ledger.blocked],
+        "actors": [view.actor(actor) for actor in sorted(trace.steps)],
+        "barriers": [],
+        "asymmetries": [],
+        "facts": {},
+        "remarks": [],
+        "runs": [],
+        "templates": [{"template": text, "lines": count} for text, count in counts],
+        "read": {
+            "lines": sum(bool(line.strip()) for line in lines),
+            "events": len(made.made),
+            "progress": 0,
+            "host": 0,
+            "not_understood": len(strange),
+            "examples": [view.quote(line) for line in strange[:EXAMPLES]],
+        },
+    }
+
+
+def _distinct(reasons: list[Reason]) -> list[Reason]:
+    """The first reason of each cause and actor."""
+    found: dict[tuple[str, Actor | None], Reason] = {}
+    for reason in reasons:
+        found.setdefault((reason.code, reason.culprit), reason)
+    return list(found.values())[:6]
+
+
+def _doubts(ledger: Ledger, reasons: list[Reason], lines: list[str], unread: list[int]) -> list[str]:
+    """Why an answer is not certain."""
+    first, doubts = reasons[0], []
+    if not first.sure:
+        doubts.append("another reading of the lines fits, or the cause rests on counts alone")
+    rivals = [one for one in reasons[1:] if one.weight >= first.weight - 3 and one.code != first.code]
+    if rivals:
+        doubts.append(f"a second cause is equally well supported: {rivals[0].code}, {rivals[0].what}")
+    names = {copy.barrier for copy in ledger.copies if len(copy.barrier) > 2}
+    lost = [line for line in unread if any(name in lines[line - 1] for name in names)]
+    if lost:
+        doubts.append(f"{len(lost)} lines that name a barrier match no template (line {lost[0]})")
+    if ledger.trace.dump:
+        doubts.append("a dump shows counts, and not their order")
+    if ledger.trace.headless:
+        doubts.append("the first lines of a role are missing")
+    if ledger.trace.feeds:
+        doubts.append("arrivals are not printed")
+    return doubts
+
+
+class _View:
+    """Parts of a diagnosis as data."""
+
+    def __init__(self, lines: list[str], ledger: Ledger) -> None:
+        self.lines, self.ledger = lines, ledger
+
+    def quote(self, line: int) -> dict[str, Any]:
+        return {"line": line, "text": self.lines[line - 1].strip()[:WIDTH] if line else ""}
+
+    @staticmethod
+    def name(actor: Actor) -> dict[str, Any]:
+        return {
+            "role": actor.role,
+            "cta": actor.cta if actor.cta >= 0 else None,
+            "name": str(actor),
+            "cluster": actor.group,
+        }
+
+    def wait(self, wait: Blocked) -> dict[str, Any]:
+        copy = wait.copy
+        return {
+            "actor": self.name(wait.actor),
+            "barrier": copy.barrier,
+            "stage": copy.stage if copy.stage >= 0 else None,
+            "copy": str(copy),
+            "phase": wait.step.phase,
+            "k": wait.step.k,
+            "line": wait.step.line,
+        }
+
+    def root(self, reason: Reason, wait: Blocked | None) -> dict[str, Any]:
+        """The wait at fault; of a wait that ended, its barrier and line."""
+        copy = reason.copy
+        if wait is not None and wait.copy == copy:
+            whole = self.wait(wait)
+        else:
+            whole = {
+                "actor": self.name(reason.waiter),
+                "barrier": copy.barrier,
+                "stage": copy.stage if copy.stage >= 0 else None,
+                "copy": str(copy),
+                "phase": None,
+                "k": None,
+                "line": reason.lines[0],
+            }
+        init, threads = self.ledger.init(copy), self.ledger.threads[copy]
+        state = f"{init} arrivals a phase, {threads} came" if init else ""
+        return {**whole, "state": state, "stopped": False, "waits_behind_it": []}
+
+    def cause(self, reason: Reason) -> dict[str, Any]:
+        lines = sorted({line for line in reason.lines if line})
+        return {
+            "code": reason.code,
+            "what": reason.what,
+            "also": [],
+            "copies": "",
+            "fix": reason.fix,
+            "culprit": self.name(reason.culprit) if reason.culprit is not None else None,
+            "shows": [self.quote(line) for line in lines[:3]],
+            "lines": [self.quote(line) for line in lines],
+        }
+
+    def blocked(self, wait: Blocked) -> dict[str, Any]:
+        ledger = self.ledger
+        stuck = {one.actor for one in ledger.blocked}
+        lacks = ledger.lacks(wait)
+        return {
+            **self.wait(wait),
+            "waits_for": [
+                {
+                    **self.name(actor),
+                    "arrivals": ledger.made.get((actor, wait.copy), 0),
+                    "needed": wait.need,
+                    "blocked": actor in stuck,
+                }
+                for actor in lacks
+            ],
+            "root": not any(actor in stuck for actor in lacks),
+        }
+
+    def actor(self, actor: Actor) -> dict[str, Any]:
+        ledger, trace = self.ledger, self.ledger.trace
+        step = trace.blocked(actor)
+        return {
+            **self.name(actor),
+            "plan_role": "",
+            "k": trace.rounds.get(actor),
+            "waits_on": str(step.to[0]) if step is not None else None,
+            "passed": sum(one.passed for one in trace.steps[actor]),
+            "arrivals": sum(count for (who, _), count in ledger.made.items() if who == actor),
+            "last": self.quote(trace.lines_of.get(actor, 0)),
+        }

@@ -169,18 +169,29 @@ def _show_progress(done: int, of: int) -> None:
     help="Your words for wait, done, arrive ...: `meaning: word, word` per line.",
 )  # fmt: skip
 @click.option(
-    "--line", "lines", multiple=True, metavar="TEMPLATE",
+    "--line",
+    "lines",
+    multiple=True,
+    metavar="TEMPLATE",
     help="What a line means: `wait: {role} waiting on {barrier}[{stage}] phase {phase}` (repeatable).",
 )
 @click.option(
-    "--line-regex", "regexes", multiple=True, metavar="REGEX",
+    "--line-regex",
+    "regexes",
+    multiple=True,
+    metavar="REGEX",
     help="The same as a regular expression with named groups: `wait: (?P<role>...) ...`.",
 )
 @click.option(
-    "--lines", "lines_file", metavar="FILE", type=click.Path(path_type=Path),
+    "--lines",
+    "lines_file",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
     help="A file of templates, one on each line, and of `event wait=WORD`, `role NAME=WORD`.",
 )
-@click.option("--event", "events", multiple=True, metavar="EVENT=WORD", help="What {event} prints: wait=enter.")
+@click.option(
+    "--event", "events", multiple=True, metavar="EVENT=WORD", help="What {event} prints: wait=enter."
+)
 @click.option("--role", "roles", multiple=True, metavar="NAME=WORD", help="Another name of a role.")
 @click.option("--json", "as_json", is_flag=True, help="The result as JSON on standard output.")
 @include_option("tileproof_log.cuh")
@@ -201,9 +212,9 @@ def explain(
     """Explain FILE: the output of a failed build, or the printf log of a kernel that hung. `-` is standard
     input.
 
-    A build: what does not fit in the layouts, and what would. A hang: its root, the cause, a fix. A hang log of
-    any form is read with line templates (--line); where a log is not understood, templates to complete are
-    printed.
+    A build: what does not fit in the layouts, and what would. A hang: its root, the cause, a fix. A hang log
+    of any form is read with line templates (--line); where a log is not understood, templates to complete
+    are printed.
 
     Exit code 1: a build's log in which no error is understood, or none is. 2: what cannot be read as either.
     """

@@ -43,8 +43,8 @@ def proposal(templates: list[str]) -> list[str]:
     """The command that states what the lines mean, for the user to complete."""
     quoted = [item.replace("'", "'\\''") for item in templates]
     return [
-        "To have these lines read, state what they mean: replace each {?} by a field or {*}, each ? in front by",
-        "wait, done, arrive, expect, copy, init or end, and leave out the others (docs/explain.md):",
+        "To have these lines read, state what they mean: replace each {?} by a field or {*}, and each ? in",
+        "front by wait, done, arrive, expect, copy, init or end (docs/explain.md):",
         "    tileproof explain FILE \\",
         *(f"        --line '{item}'" + (" \\" if item is not quoted[-1] else "") for item in quoted),
     ]

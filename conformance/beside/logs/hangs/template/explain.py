@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from tileproof.conformance.beside.logs.hangs.log import EXAMPLES, LONG, Actor
+from tileproof.conformance.beside.logs.hangs.template.evidence import Reason
 from tileproof.conformance.beside.logs.hangs.template.fields import EVENTS
 from tileproof.conformance.beside.logs.hangs.template.ledger import Blocked, Ledger
 from tileproof.conformance.beside.logs.hangs.template.pattern import Template, from_regex, parse
 from tileproof.conformance.beside.logs.hangs.template.read import Tables, records, trace_of
-from tileproof.conformance.beside.logs.hangs.template.reasons import Reason, Reasoner
+from tileproof.conformance.beside.logs.hangs.template.reasons import Reasoner
 from tileproof.spec.machine.errors import TileproofError
 
 WIDTH = 150
@@ -53,7 +54,11 @@ def user_lines(
             raise TileproofError(f"--{kind} needs NAME=WORD", where=pair, expected="wait=WORD, loader=WORD")
         if kind == "event" and name not in EVENTS:
             raise TileproofError(
-                "unknown event", where=pair, found=name, expected=", ".join(EVENTS), do=f"--event wait={words}"
+                "unknown event",
+                where=pair,
+                found=name,
+                expected=", ".join(EVENTS),
+                do=f"--event wait={words}",
             )
         table = made.tables.events if kind == "event" else made.tables.roles
         table |= dict.fromkeys((word.strip().lower() for word in words.split(",")), name)
@@ -75,11 +80,11 @@ def explained(text: str, path: str, user: UserLines) -> dict[str, Any]:
     made = records(lines, user.templates, user.tables)
     counts = [(template.text, len(template.lines)) for template in user.templates]
     if not made.made:
-        first = next((line.strip() for line in lines if line.strip()), "")
+        shown = next((line.strip() for line in lines if line.strip()), "")
         raise TileproofError(
             "no line matches a template",
             where=path,
-            found=f"{len(lines)} lines, the first: {first[:WIDTH]}",
+            found=f"{len(lines)} lines, the first: {shown[:WIDTH]}",
             expected="; ".join(text for text, _ in counts),
             do="compare the line with the template sign by sign; {*} stands for any text",
         )

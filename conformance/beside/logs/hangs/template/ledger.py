@@ -72,7 +72,7 @@ class Ledger:
                         self.copied[copy] += step.bytes
         for (actor, copy), count in self.made.items():
             self.made[actor, copy] = -(-count // trace.merged.get(actor, 1))
-        for (actor, copy), count in trace.arrived.items():
+        for (_, copy), count in trace.arrived.items():
             if count:
                 self.threads[copy] += count
         for (actor, copy), count in trace.arrived.items():
@@ -193,8 +193,8 @@ class Ledger:
         for actor, steps in self.trace.steps.items():
             for step in steps:
                 for copy in step.to:
-                    key = step.kind, self.stem(copy.barrier)
-                    used.setdefault(key, {}).setdefault(role_of(actor), set()).add(self.stage(copy))
+                    use = str(step.kind), self.stem(copy.barrier)
+                    used.setdefault(use, {}).setdefault(role_of(actor), set()).add(self.stage(copy))
         for (kind, stem), roles in used.items():  # each role has a stage of its own
             one = [min(some) for some in roles.values() if len(some) == 1]
             if kind != "copy" and len(one) == len(roles) > 1 and len({*one}) == len(one):
@@ -277,7 +277,5 @@ class Ledger:
         if self.trace.feeds and not self.made:
             return sorted(self.producers(wait.copy) - {wait.actor})
         return sorted(
-            actor
-            for actor in self.producers(wait.copy)
-            if self.made.get((actor, wait.copy), 0) < wait.need
+            actor for actor in self.producers(wait.copy) if self.made.get((actor, wait.copy), 0) < wait.need
         )

@@ -118,9 +118,11 @@ def _checked(template: Template, words: list[str]) -> Template:
     fields = {name for name, _ in template.groups.values()}
     if not template.event and "event" not in fields:
         known = Vocabulary()
-        told = told_by([verb for word in words for verb in known.word(word).verbs])
+        told: str | None = told_by([verb for word in words for verb in known.word(word).verbs])
         if told is None or told == "touch":
-            told = "init" if {"init", "initialised", "initialized"} & {word.lower() for word in words} else None
+            told = (
+                "init" if {"init", "initialised", "initialized"} & {word.lower() for word in words} else None
+            )
         if told is None:
             raise TileproofError(
                 "a line template without an event",

@@ -1,0 +1,90 @@
+"""An arrival on a barrier on which its actor has none to make."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tileproof.conformance.beside.logs.hangs.log import Actor
+from tileproof.conformance.beside.logs.hangs.template.evidence import Evidence, Reason
+from tileproof.conformance.beside.logs.hangs.template.ledger import Blocked, role_of
+from tileproof.conformance.beside.logs.hangs.template.trace import Copy, Step
+
+
+class Astray(Evidence):
+    """Arrivals that no role needs, where a blocked wait has none."""
+
+    def astray(self) -> list[Reason]:
+        """Arrivals on a barrier on which the actor itself waits, twice in a row, or with another role's
+        barrier, where a blocked wait has no arrival.
+        """
+        found = []
+        for actor in self.trace.steps if not self.trace.dump else ():
+            for step, odd, why in self._strange(actor):
+                wait = self._victim(actor, odd, step.count)
+                if wait is None:
+                    continue
+                what = (
+                    f"an arrival went to another barrier: {actor} arrived on {odd}, {why}, and its "
+                    f"arrival on {wait.copy} is missing"
+                )
+                fix = f"{actor}: arrive on {wait.copy}, not on {odd}"
+                lines = [step.line, wait.step.line]
+                found.append(
+                    Reason("wrong-barrier", wait.copy, wait.actor, what, fix, lines, 94, actor, False)
+                )
+                break
+        return found
+
+    def _strange(self, actor: Actor) -> Iterator[tuple[Step, Copy, str]]:
+        ledger = self.ledger
+        since: dict[Copy, Step] = {}
+        for step in self.trace.steps[actor]:
+            if step.kind == "wait":
+                since.clear()
+            if step.kind != "arrive":
+                continue
+            for copy in step.to:
+                others = [one for one in ledger.producers(copy) if role_of(one) != role_of(actor)]
+                waits = {role_of(one) for one in ledger.waiters(copy)}
+                init = ledger.init(copy)
+                again = copy in since
+                alone = len(ledger.siblings(copy)) == 1 and step.count == 1 and init < 2
+                whole = any(ledger.each.get((one, ledger.family(copy)), 0) == init for one in others)
+                if role_of(actor) in waits:
+                    yield step, copy, "on which it waits itself"
+                elif again and (alone or not ledger.is_ring(copy)):
+                    yield step, copy, "a second time in the round"
+                elif init and whole and ledger.made.get((actor, copy), 0) <= 2:
+                    yield step, copy, f"on which {others[0]} arrives"
+                elif init and step.count > init:
+                    yield step, copy, f"whose phase needs {init} arrivals, not {step.count}"
+                since[copy] = step
+
+    def _victim(self, actor: Actor, odd: Copy, width: int) -> Blocked | None:
+        """The blocked wait that lacks the arrival: no role arrives on its barrier."""
+        ledger = self.ledger
+        bare = [
+            wait
+            for wait in self.blocked
+            if wait.actor != actor
+            and wait.copy != odd
+            and role_of(actor) not in {role_of(one) for one in ledger.waiters(wait.copy)}
+            and not ledger.threads[wait.copy]
+            and wait.need > 0
+        ]
+        if not bare:
+            bare = [
+                wait
+                for wait in self.blocked
+                if actor in ledger.lacks(wait) and wait.copy != odd and wait.actor != actor
+            ]
+        fits = []
+        for wait in bare:
+            init = ledger.init(wait.copy)
+            if not init or (init >= width and (width > 1 or init < 32)):
+                fits.append(wait)
+        same = [wait for wait in fits if ledger.family(wait.copy)[:2] == ledger.family(odd)[:2]]
+        mine = self.waits.get(actor)
+        near = [wait for wait in fits if mine is not None and wait.actor in ledger.lacks(mine)]
+        some = same or near or fits
+        return some[0] if some else None

@@ -1,0 +1,75 @@
+"""An arrival that was left out, by the counts of a dump, which has no order."""
+
+from __future__ import annotations
+
+from tileproof.conformance.beside.logs.hangs.log import Actor
+from tileproof.conformance.beside.logs.hangs.template.evidence import Evidence, Reason
+from tileproof.conformance.beside.logs.hangs.template.ledger import Blocked, role_of
+from tileproof.conformance.beside.logs.hangs.template.trace import Copy
+
+
+class Counted(Evidence):
+    """By how often an actor passed its barriers and arrived."""
+
+    def omitted_by_count(self, wait: Blocked, actor: Actor) -> Reason | None:
+        """By the counts of a dump: fewer arrivals than the actor's other steps."""
+        copy, ledger = wait.copy, self.ledger
+        total = ledger.total(actor, copy)
+        odd = self._odd_arrival(actor, copy)
+        if odd is not None:
+            what = f"an arrival went to another barrier: {actor} arrived on {odd}, and not on {copy}"
+            fix = f"{actor}: arrive on {copy}, not on {odd}"
+            return Reason("wrong-barrier", copy, wait.actor, what, fix, [wait.step.line], 92, actor, False)
+        rounds = self._rounds(actor, copy)
+        if rounds is None or total >= rounds:
+            return None
+        lines = [self.trace.lines_of[actor], wait.step.line]
+        what = (
+            f"an arrival was left out: {actor} arrived {total} times on {copy.barrier}, and passed its other "
+            f"barriers {rounds} times"
+        )
+        fix = f"{actor}: arrive on {copy} in every round"
+        return Reason("skipped-arrive", copy, wait.actor, what, fix, lines, 85, actor, False)
+
+    def _rounds(self, actor: Actor, copy: Copy) -> int | None:
+        """How often an actor should have arrived on a barrier, by its steps on other barriers."""
+        ledger = self.ledger
+        families: dict[tuple[int, str, int], int] = {}
+        for (who, one), count in self.trace.passed.items():
+            if who == actor:
+                key = ledger.family(one)
+                families[key] = families.get(key, 0) + count
+        blocked = self.waits.get(actor)
+        least = list(families.values())
+        for who, one in ledger.made:
+            if who == actor and ledger.family(one) != ledger.family(copy):
+                least.append(ledger.total(actor, one))
+        if not least:
+            return None
+        total = ledger.total(actor, copy)
+        if blocked is not None:
+            at = families.get(ledger.family(blocked.copy), 0)
+            return at if at - total == 1 else None
+        near = [count for count in least if count - total == 1]
+        return total + 1 if near and len(near) == len([c for c in least if c > 1 or c >= total]) else None
+
+    def _odd_arrival(self, actor: Actor, copy: Copy) -> Copy | None:
+        """A barrier on which a dump counts an arrival of the actor that no phase needs."""
+        ledger = self.ledger
+        for who, other in ledger.made:
+            if who != actor or other == copy:
+                continue
+            if ledger.family(other) == ledger.family(copy):
+                ring = ledger.siblings(copy)
+                counts = [ledger.made.get((actor, one), 0) for one in ring]
+                if max(counts) - min(counts) > 1:
+                    return other
+                continue
+            rest = [one for one in ledger.producers(other) if one != actor]
+            if rest and all(role_of(one) != role_of(actor) for one in rest):
+                return other
+            peers = self.ledger.peers(actor)
+            theirs = any(ledger.total(peer, other) for peer in peers)
+            if not theirs and any(ledger.total(peer, copy) > ledger.total(actor, copy) for peer in peers):
+                return other
+        return None

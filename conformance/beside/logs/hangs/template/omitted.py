@@ -1,0 +1,159 @@
+"""An arrival that was left out, that went to another barrier, or that comes after a wait that needs it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise
+
+from tileproof.conformance.beside.logs.hangs.log import Actor
+from tileproof.conformance.beside.logs.hangs.template.evidence import Evidence, Reason, Token
+from tileproof.conformance.beside.logs.hangs.template.ledger import Blocked
+from tileproof.conformance.beside.logs.hangs.template.trace import Copy, Step
+
+
+class Omitted(Evidence):
+    """By the order of an actor's steps in its other rounds, or in its role's other actors."""
+
+    def wrong_stage(self, wait: Blocked, actor: Actor) -> Reason | None:
+        """An arrival on a stage out of the ring's order."""
+        copy, ledger = wait.copy, self.ledger
+        ring = ledger.siblings(copy)
+        if self.trace.dump or len(ring) < 2 or not ledger.is_ring(copy):
+            return None
+        mine = [
+            (one, step)
+            for step in self.trace.steps[actor]
+            if step.kind == "arrive"
+            for one in step.to
+            if one in ring
+        ]
+        for at, ((before, prior), (odd, step)) in enumerate(pairwise(mine)):
+            turn = (ledger.stage(before) + 1) % len(ring)
+            if ledger.stage(odd) == turn:
+                continue
+            then = ledger.stage(mine[at + 2][0]) if at + 2 < len(mine) else -1
+            late = None not in (step.k, prior.k) and at > 0 and mine[at - 1][1].k is not None
+            jump = late and step.k - prior.k > prior.k - mine[at - 1][1].k  # type: ignore[operator]
+            left_out = then == (ledger.stage(odd) + 1) % len(ring) and then != (turn + 1) % len(ring)
+            paired = self._pairing(actor, prior, before), self._pairing(actor, step, odd)
+            if None not in paired:
+                left_out = paired[0] == paired[1]
+            if turn != ledger.stage(copy):
+                return None
+            if left_out or jump:
+                what = (
+                    f"an arrival was left out: {actor} arrived on {before} and then on {odd}, without {copy} "
+                    "between them"
+                )
+                fix = f"{actor}: arrive on {copy} between them"
+                lines = [prior.line, step.line, wait.step.line]
+                return Reason("skipped-arrive", copy, wait.actor, what, fix, lines, 95, actor, True)
+            what = f"wrong stage: {actor} arrived on {odd}, where the turn is {copy}"
+            fix = f"{actor}: arrive on {copy}, not on {odd}"
+            lines = [step.line, wait.step.line]
+            return Reason("wrong-stage", copy, wait.actor, what, fix, lines, 96, actor, True)
+        return None
+
+    def _pairing(self, actor: Actor, step: Step, copy: Copy) -> int | None:
+        """The stage of an arrival less that of the wait before it on a ring of the same size."""
+        ledger = self.ledger
+        size = len(ledger.siblings(copy))
+        steps = self.trace.steps[actor]
+        for one in reversed(steps[: steps.index(step)]):
+            if one.kind == "wait" and len(ledger.siblings(one.to[0])) == size:
+                return (ledger.stage(copy) - ledger.stage(one.to[0])) % size
+        return None
+
+    def omitted(self, wait: Blocked, actor: Actor) -> Reason | None:
+        copy = wait.copy
+        want = self.token_of(actor, "arrive", copy)
+        mine = self.tokens(actor)
+        late = self.ledger.lacks(wait)
+        peers = [peer for peer in self.ledger.peers(actor) if peer not in late]
+        made = [at for at, (token, step) in enumerate(mine) if token == want and copy in step.to]
+        last = made[-1] if made else 0
+        own = [token for token, _ in mine[: last + 2]]
+        others = [[self._as_mine(actor, peer, token) for token, _ in self.tokens(peer)] for peer in peers]
+        follows: dict[Token, Counter[bool]] = {}
+        pairs: Counter[tuple[Token, Token]] = Counter()
+        around: set[tuple[Token, Token]] = set()
+        if self.ledger.is_ring(copy) and not made:  # another stage may show where the arrival stands
+            first = next((at for at, (token, _) in enumerate(mine) if token == want), None)
+            own = [token for token, _ in mine[: first + 2]] if first is not None else []
+            last = first or 0
+        for plain in [own, *others] if own else others:
+            for at, pair in enumerate(pairwise(plain)):
+                if pair[1] == want and at + 2 < len(plain):
+                    around.add((pair[0], plain[at + 2]))
+                if plain is own and at >= last:
+                    continue
+                follows.setdefault(pair[0], Counter())[pair[1] == want] += 1
+                pairs[pair] += 1
+        for at in range(last + 1, len(mine)):
+            before, after = mine[at - 1], mine[at]
+            if after[0] == want or (before[1].kind == "wait" and not before[1].passed):
+                continue
+            count = follows.get(before[0], Counter())
+            always = count[True] > 0 and count[False] == 0
+            tied = count[True] > 0 and (before[0], after[0]) in around and not pairs[before[0], after[0]]
+            mine_ = self.waits.get(actor)
+            last_ = mine_ is not None and after[1] is mine_.step and not pairs[before[0], after[0]]
+            odd = count[True] > 0 and last_ and self.depends(mine_, wait)  # type: ignore[arg-type]
+            if not (always or tied or odd) or not self._stage_fits(before[1], copy, mine[: last + 1], want):
+                continue
+            return self._gap(wait, actor, at, mine, pairs, around)
+        return None
+
+    def _as_mine(self, actor: Actor, peer: Actor, token: Token) -> Token:
+        """A peer's step as the actor would make it: on its own CTA's barrier."""
+        kind, name, cta = token
+        return (kind, name, actor.cta) if cta == peer.cta and kind == "wait" else token
+
+    def _stage_fits(self, before: Step, copy: Copy, made: list[tuple[Token, Step]], want: Token) -> bool:
+        """Whether a gap is in the round of the missing arrival, by the stage of the step before."""
+        stage = self.ledger.stage
+        if not before.to or stage(copy) < 0 or stage(before.to[0]) < 0:
+            return True
+        shifts = {
+            stage(one.to[0]) - stage(prior.to[0])
+            for (_, prior), (token, one) in pairwise(made)
+            if token == want and prior.to and one.to and stage(prior.to[0]) >= 0
+        }
+        return len(shifts) != 1 or stage(copy) - stage(before.to[0]) in shifts
+
+    def _gap(
+        self,
+        wait: Blocked,
+        actor: Actor,
+        at: int,
+        mine: list[tuple[Token, Step]],
+        pairs: Counter[tuple[Token, Token]],
+        around: set[tuple[Token, Token]],
+    ) -> Reason:
+        copy = wait.copy
+        (first, before), (token, step) = mine[at - 1], mine[at]
+        done = before.end or before.line
+        place = before.to[0] if before.to else "its start"
+        if token[0] == "arrive" and not pairs[first, token] and (first, token) not in around:
+            odd = step.to[-1]
+            what = f"an arrival went to another barrier: {actor} arrived on {odd} where it arrives on {copy}"
+            fix = f"{actor}: arrive on {copy}, not on {odd}"
+            lines = [step.line, wait.step.line]
+            return Reason("wrong-barrier", copy, wait.actor, what, fix, lines, 95, actor, True)
+        blocked = self.waits.get(actor)
+        open_ = blocked is not None and not self.ledger.producers(blocked.copy)
+        if blocked is not None and step is blocked.step and (open_ or self.depends(blocked, wait)):
+            what = (
+                f"they wait for each other: {actor} waits on {blocked.copy} before its arrival on {copy}, "
+                f"which {wait.actor} waits for"
+            )
+            fix = f"{actor}: arrive on {copy} before the wait on {blocked.copy}"
+            lines = [done, step.line, wait.step.line]
+            return Reason("cycle", copy, wait.actor, what, fix, lines, 94, actor)
+        what = (
+            f"an arrival was left out: {actor} passed {place} and continued (line {step.line}) without the "
+            f"arrival on {copy} that it makes there in other rounds"
+        )
+        fix = f"{actor}: arrive on {copy} after {place}"
+        lines = [done, step.line, wait.step.line]
+        return Reason("skipped-arrive", copy, wait.actor, what, fix, lines, 93, actor, True)

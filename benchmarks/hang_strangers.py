@@ -51,7 +51,7 @@ def main() -> int:
     parser.add_argument("--blank", action="store_true", help="replace the words of a log by made-up words")
     parser.add_argument("--folder", type=Path, help="logs with a truth.jsonl (strangers/folder.py)")
     parser.add_argument(
-        "--templates", action="store_true", help="read a folder's logs by strangers/templates/STYLE.txt"
+        "--templates", action="store_true", help="read a folder's logs by strangers/templates/STYLE.lines"
     )
     chosen = parser.parse_args()
     if chosen.folder is not None:
@@ -84,7 +84,7 @@ def main() -> int:
 
 def by_template(log: folder.FolderLog) -> dict[str, Any] | None:
     """The diagnosis of a log by its style's templates; None where it is refused."""
-    file = Path(__file__).parent / "strangers" / "templates" / f"{log.style}.txt"
+    file = Path(__file__).parent / "strangers" / "templates" / f"{log.style}.lines"
     user = user_lines(file=file)
     assert user is not None
     try:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tileproof.conformance.beside.logs.hangs.log import Actor
-from tileproof.conformance.beside.logs.hangs.template.evidence import Evidence, Reason
+from tileproof.conformance.beside.logs.hangs.template.evidence import LoggedReason, WaitEvidence
 from tileproof.conformance.beside.logs.hangs.template.ledger import Blocked, role_of
-from tileproof.conformance.beside.logs.hangs.template.trace import Copy, Step
+from tileproof.conformance.beside.logs.hangs.template.trace import Copy, LoggedStep
 
 
-class Astray(Evidence):
+class Astray(WaitEvidence):
     """Arrivals that no role needs, where a blocked wait has none."""
 
-    def astray(self) -> list[Reason]:
+    def astray(self) -> list[LoggedReason]:
         """Arrivals on a barrier on which the actor itself waits, twice in a row, or with another role's
         barrier, where a blocked wait has no arrival.
         """
@@ -30,26 +30,26 @@ class Astray(Evidence):
                 fix = f"{actor}: arrive on {wait.copy}, not on {odd}"
                 lines = [step.line, wait.step.line]
                 found.append(
-                    Reason("wrong-barrier", wait.copy, wait.actor, what, fix, lines, 94, actor, False)
+                    LoggedReason("wrong-barrier", wait.copy, wait.actor, what, fix, lines, 94, actor, False)
                 )
                 break
         return found
 
-    def _strange(self, actor: Actor) -> Iterator[tuple[Step, Copy, str]]:
+    def _strange(self, actor: Actor) -> Iterator[tuple[LoggedStep, Copy, str]]:
         ledger = self.ledger
-        since: dict[Copy, Step] = {}
+        since: dict[Copy, LoggedStep] = {}
         for step in self.trace.steps[actor]:
             if step.kind == "wait":
                 since.clear()
             if step.kind != "arrive":
                 continue
             for copy in step.to:
-                others = [one for one in ledger.producers(copy) if role_of(one) != role_of(actor)]
-                waits = {role_of(one) for one in ledger.waiters(copy)}
+                others = [each for each in ledger.producers(copy) if role_of(each) != role_of(actor)]
+                waits = {role_of(each) for each in ledger.waiters(copy)}
                 init = ledger.init(copy)
                 again = copy in since
                 alone = len(ledger.siblings(copy)) == 1 and step.count == 1 and init < 2
-                whole = any(ledger.each.get((one, ledger.family(copy)), 0) == init for one in others)
+                whole = any(ledger.each.get((each, ledger.family(copy)), 0) == init for each in others)
                 if role_of(actor) in waits:
                     yield step, copy, "on which it waits itself"
                 elif again and (alone or not ledger.is_ring(copy)):
@@ -68,7 +68,7 @@ class Astray(Evidence):
             for wait in self.blocked
             if wait.actor != actor
             and wait.copy != odd
-            and role_of(actor) not in {role_of(one) for one in ledger.waiters(wait.copy)}
+            and role_of(actor) not in {role_of(each) for each in ledger.waiters(wait.copy)}
             and not ledger.threads[wait.copy]
             and wait.need > 0
         ]

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from tileproof.conformance.beside.logs.hangs.log import Actor
-from tileproof.conformance.beside.logs.hangs.template.evidence import Evidence, Reason
+from tileproof.conformance.beside.logs.hangs.template.evidence import LoggedReason, WaitEvidence
 from tileproof.conformance.beside.logs.hangs.template.ledger import Blocked, role_of
 from tileproof.conformance.beside.logs.hangs.template.trace import Copy
 
 
-class Counted(Evidence):
+class Counted(WaitEvidence):
     """By how often an actor passed its barriers and arrived."""
 
-    def omitted_by_count(self, wait: Blocked, actor: Actor) -> Reason | None:
+    def omitted_by_count(self, wait: Blocked, actor: Actor) -> LoggedReason | None:
         """By the counts of a dump: fewer arrivals than the actor's other steps."""
         copy, ledger = wait.copy, self.ledger
         total = ledger.total(actor, copy)
@@ -19,7 +19,9 @@ class Counted(Evidence):
         if odd is not None:
             what = f"an arrival went to another barrier: {actor} arrived on {odd}, and not on {copy}"
             fix = f"{actor}: arrive on {copy}, not on {odd}"
-            return Reason("wrong-barrier", copy, wait.actor, what, fix, [wait.step.line], 92, actor, False)
+            return LoggedReason(
+                "wrong-barrier", copy, wait.actor, what, fix, [wait.step.line], 92, actor, False
+            )
         rounds = self._rounds(actor, copy)
         if rounds is None or total >= rounds:
             return None
@@ -29,21 +31,21 @@ class Counted(Evidence):
             f"barriers {rounds} times"
         )
         fix = f"{actor}: arrive on {copy} in every round"
-        return Reason("skipped-arrive", copy, wait.actor, what, fix, lines, 85, actor, False)
+        return LoggedReason("skipped-arrive", copy, wait.actor, what, fix, lines, 85, actor, False)
 
     def _rounds(self, actor: Actor, copy: Copy) -> int | None:
         """How often an actor should have arrived on a barrier, by its steps on other barriers."""
         ledger = self.ledger
         families: dict[tuple[int, str, int], int] = {}
-        for (who, one), count in self.trace.passed.items():
+        for (who, each), count in self.trace.passed.items():
             if who == actor:
-                key = ledger.family(one)
+                key = ledger.family(each)
                 families[key] = families.get(key, 0) + count
         blocked = self.waits.get(actor)
         least = list(families.values())
-        for who, one in ledger.made:
-            if who == actor and ledger.family(one) != ledger.family(copy):
-                least.append(ledger.total(actor, one))
+        for who, each in ledger.made:
+            if who == actor and ledger.family(each) != ledger.family(copy):
+                least.append(ledger.total(actor, each))
         if not least:
             return None
         total = ledger.total(actor, copy)
@@ -61,12 +63,12 @@ class Counted(Evidence):
                 continue
             if ledger.family(other) == ledger.family(copy):
                 ring = ledger.siblings(copy)
-                counts = [ledger.made.get((actor, one), 0) for one in ring]
+                counts = [ledger.made.get((actor, each), 0) for each in ring]
                 if max(counts) - min(counts) > 1:
                     return other
                 continue
-            rest = [one for one in ledger.producers(other) if one != actor]
-            if rest and all(role_of(one) != role_of(actor) for one in rest):
+            rest = [each for each in ledger.producers(other) if each != actor]
+            if rest and all(role_of(each) != role_of(actor) for each in rest):
                 return other
             peers = self.ledger.peers(actor)
             theirs = any(ledger.total(peer, other) for peer in peers)

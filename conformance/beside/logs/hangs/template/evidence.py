@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 from tileproof.conformance.beside.logs.hangs.log import Actor
 from tileproof.conformance.beside.logs.hangs.template.ledger import Blocked, Ledger
-from tileproof.conformance.beside.logs.hangs.template.trace import Copy, Step
+from tileproof.conformance.beside.logs.hangs.template.trace import Copy, LoggedStep
 
 Token = tuple[str, str, int]  # kind, barrier without stage, CTA
 
 
 @dataclass(eq=False)
-class Reason:
+class LoggedReason:
     """`copy`: the barrier at fault; `waiter`: who waits on it; `lines`: what shows it; `sure`: the accounts
     leave no other reading.
     """
@@ -31,14 +31,14 @@ class Reason:
     sure: bool = False
 
 
-class Evidence:
+class WaitEvidence:
     """The blocked waits of a ledger, and the steps of its actors."""
 
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
         self.trace = ledger.trace
         self.blocked = ledger.blocked
-        self._tokens: dict[Actor, list[tuple[Token, Step]]] = {}
+        self._tokens: dict[Actor, list[tuple[Token, LoggedStep]]] = {}
         self.waits = {wait.actor: wait for wait in self.blocked}
 
     def last_arrival(self, actor: Actor, copy: Copy) -> int:
@@ -48,9 +48,9 @@ class Evidence:
     def token_of(self, actor: Actor, kind: str, copy: Copy) -> Token:
         return kind, self.ledger.family(copy)[1], copy.owner if actor.cta >= 0 else -1
 
-    def tokens(self, actor: Actor) -> list[tuple[Token, Step]]:
+    def tokens(self, actor: Actor) -> list[tuple[Token, LoggedStep]]:
         if actor not in self._tokens:
-            found: list[tuple[Token, Step]] = []
+            found: list[tuple[Token, LoggedStep]] = []
             for step in self.trace.steps[actor]:
                 if step.kind == "end":
                     found.append((("end", "", 0), step))

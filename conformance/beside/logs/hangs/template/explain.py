@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tileproof.conformance.beside.logs.hangs.log import EXAMPLES, LONG, Actor
-from tileproof.conformance.beside.logs.hangs.template.evidence import Reason
+from tileproof.conformance.beside.logs.hangs.template.evidence import LoggedReason
 from tileproof.conformance.beside.logs.hangs.template.fields import EVENTS
 from tileproof.conformance.beside.logs.hangs.template.ledger import Blocked, Ledger
 from tileproof.conformance.beside.logs.hangs.template.pattern import Template, from_regex, parse
@@ -124,20 +124,20 @@ def explained(text: str, path: str, user: UserLines) -> dict[str, Any]:
     }
 
 
-def _distinct(reasons: list[Reason]) -> list[Reason]:
+def _distinct(reasons: list[LoggedReason]) -> list[LoggedReason]:
     """The first reason of each cause and actor."""
-    found: dict[tuple[str, Actor | None], Reason] = {}
+    found: dict[tuple[str, Actor | None], LoggedReason] = {}
     for reason in reasons:
         found.setdefault((reason.code, reason.culprit), reason)
     return list(found.values())[:6]
 
 
-def _doubts(ledger: Ledger, reasons: list[Reason], lines: list[str], unread: list[int]) -> list[str]:
+def _doubts(ledger: Ledger, reasons: list[LoggedReason], lines: list[str], unread: list[int]) -> list[str]:
     """Why an answer is not certain."""
     first, doubts = reasons[0], []
     if not first.sure:
         doubts.append("another reading of the lines fits, or the cause rests on counts alone")
-    rivals = [one for one in reasons[1:] if one.weight >= first.weight - 3 and one.code != first.code]
+    rivals = [each for each in reasons[1:] if each.weight >= first.weight - 3 and each.code != first.code]
     if rivals:
         doubts.append(f"a second cause is equally well supported: {rivals[0].code}, {rivals[0].what}")
     names = {copy.barrier for copy in ledger.copies if len(copy.barrier) > 2}
@@ -183,7 +183,7 @@ class _View:
             "line": wait.step.line,
         }
 
-    def root(self, reason: Reason, wait: Blocked | None) -> dict[str, Any]:
+    def root(self, reason: LoggedReason, wait: Blocked | None) -> dict[str, Any]:
         """The wait at fault; of a wait that ended, its barrier and line."""
         copy = reason.copy
         if wait is not None and wait.copy == copy:
@@ -202,7 +202,7 @@ class _View:
         state = f"{init} arrivals a phase, {threads} came" if init else ""
         return {**whole, "state": state, "stopped": False, "waits_behind_it": []}
 
-    def cause(self, reason: Reason) -> dict[str, Any]:
+    def cause(self, reason: LoggedReason) -> dict[str, Any]:
         lines = sorted({line for line in reason.lines if line})
         return {
             "code": reason.code,
@@ -217,7 +217,7 @@ class _View:
 
     def blocked(self, wait: Blocked) -> dict[str, Any]:
         ledger = self.ledger
-        stuck = {one.actor for one in ledger.blocked}
+        stuck = {each.actor for each in ledger.blocked}
         lacks = ledger.lacks(wait)
         return {
             **self.wait(wait),
@@ -241,7 +241,7 @@ class _View:
             "plan_role": "",
             "k": trace.rounds.get(actor),
             "waits_on": str(step.to[0]) if step is not None else None,
-            "passed": sum(one.passed for one in trace.steps[actor]),
+            "passed": sum(each.passed for each in trace.steps[actor]),
             "arrivals": sum(count for (who, _), count in ledger.made.items() if who == actor),
             "last": self.quote(trace.lines_of.get(actor, 0)),
         }

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from tileproof.conformance.beside.logs.hangs.log import Actor
-from tileproof.conformance.beside.logs.hangs.template.trace import Copy, Step, Trace
+from tileproof.conformance.beside.logs.hangs.template.trace import Copy, LoggedStep, LogTrace
 
 Family = tuple[int, str, int]  # cluster, barrier without its stage, CTA
 _STAGE = re.compile(r"(?<=.)[_.+#]?\d+$")
@@ -34,7 +34,7 @@ class Blocked:
     """A wait that did not end. `need`: phases that must have completed for it to pass."""
 
     actor: Actor
-    step: Step
+    step: LoggedStep
     passed: int
     need: int
 
@@ -47,10 +47,10 @@ class Blocked:
 class Ledger:
     """The accounts of `trace`."""
 
-    trace: Trace
+    trace: LogTrace
     made: dict[tuple[Actor, Copy], int] = field(default_factory=dict)  # arrivals, each of some threads
     threads: Counter[Copy] = field(default_factory=Counter)
-    waits: dict[tuple[Actor, Copy], list[Step]] = field(default_factory=dict)
+    waits: dict[tuple[Actor, Copy], list[LoggedStep]] = field(default_factory=dict)
     announced: Counter[Copy] = field(default_factory=Counter)
     copied: Counter[Copy] = field(default_factory=Counter)
     each: dict[tuple[Actor, Family], int] = field(default_factory=dict)  # threads of one arrival
@@ -122,19 +122,19 @@ class Ledger:
     def init(self, copy: Copy) -> int:
         """Arrivals of a phase; 0: not printed."""
         inits = self.trace.inits
-        for one in (copy, copy._replace(group=0), copy._replace(group=0, owner=-1)):
-            if one in inits:
-                return inits[one]
+        for each in (copy, copy._replace(group=0), copy._replace(group=0, owner=-1)):
+            if each in inits:
+                return inits[each]
         return 0
 
     def siblings(self, copy: Copy) -> list[Copy]:
         """The stages of a barrier, in one CTA."""
         mine = self.family(copy)
-        return sorted(one for one in self.copies if self.family(one) == mine)
+        return sorted(each for each in self.copies if self.family(each) == mine)
 
     def twins(self, copy: Copy) -> list[Copy]:
         """The same barrier and stage in the cluster's other CTAs."""
-        return [one for one in sorted(self.copies) if one != copy and one[:3] == copy[:3]]
+        return [each for each in sorted(self.copies) if each != copy and each[:3] == copy[:3]]
 
     @cached_property
     def _producers(self) -> dict[Family, set[Actor]]:
@@ -166,7 +166,7 @@ class Ledger:
     def peers(self, actor: Actor) -> list[Actor]:
         """Actors with the same program: the role in other CTAs, other warps of the role."""
         plain = role_of(actor)
-        return [one for one in self.trace.steps if one != actor and role_of(one) == plain]
+        return [each for each in self.trace.steps if each != actor and role_of(each) == plain]
 
     def stage(self, copy: Copy) -> int:
         """The stage of a barrier, also one in its name; -1: none."""
@@ -196,8 +196,8 @@ class Ledger:
                     use = str(step.kind), self.stem(copy.barrier)
                     used.setdefault(use, {}).setdefault(role_of(actor), set()).add(self.stage(copy))
         for (kind, stem), roles in used.items():  # each role has a stage of its own
-            one = [min(some) for some in roles.values() if len(some) == 1]
-            if kind != "copy" and len(one) == len(roles) > 1 and len({*one}) == len(one):
+            each = [min(some) for some in roles.values() if len(some) == 1]
+            if kind != "copy" and len(each) == len(roles) > 1 and len({*each}) == len(each):
                 found.add(stem)
         return found
 
@@ -218,7 +218,7 @@ class Ledger:
 
     def total(self, actor: Actor, copy: Copy) -> int:
         """Arrivals of an actor on all stages of a barrier."""
-        return sum(self.made.get((actor, one), 0) for one in self.siblings(copy))
+        return sum(self.made.get((actor, each), 0) for each in self.siblings(copy))
 
     def completed(self, copy: Copy) -> int | None:
         """Phases that a barrier completed, by a dump or by its arrivals; None: not known."""
@@ -253,7 +253,7 @@ class Ledger:
 
     def free(self, copy: Copy) -> bool:
         """Whether the first wait on a barrier needs no arrival: never, where bytes are announced on it."""
-        if any(self.announced[one] or self.copied[one] for one in self.siblings(copy)):
+        if any(self.announced[each] or self.copied[each] for each in self.siblings(copy)):
             return False
         stem = self.stem(copy.barrier)
         if _FILLS.search(stem) and not _FREES.search(stem):
@@ -270,7 +270,7 @@ class Ledger:
                 copy = step.to[0]
                 count = self.passes(actor, copy)
                 found.append(Blocked(actor, step, count, count + 1 - self.free(copy)))
-        return sorted(found, key=lambda one: one.step.line)
+        return sorted(found, key=lambda each: each.step.line)
 
     def lacks(self, wait: Blocked) -> list[Actor]:
         """The producers that made fewer arrivals than the wait needs phases."""

@@ -6,26 +6,26 @@ from collections import Counter
 from itertools import pairwise
 
 from tileproof.conformance.beside.logs.hangs.log import Actor
-from tileproof.conformance.beside.logs.hangs.template.evidence import Evidence, Reason, Token
+from tileproof.conformance.beside.logs.hangs.template.evidence import LoggedReason, Token, WaitEvidence
 from tileproof.conformance.beside.logs.hangs.template.ledger import Blocked
-from tileproof.conformance.beside.logs.hangs.template.trace import Copy, Step
+from tileproof.conformance.beside.logs.hangs.template.trace import Copy, LoggedStep
 
 
-class Omitted(Evidence):
+class Omitted(WaitEvidence):
     """By the order of an actor's steps in its other rounds, or in its role's other actors."""
 
-    def wrong_stage(self, wait: Blocked, actor: Actor) -> Reason | None:
+    def wrong_stage(self, wait: Blocked, actor: Actor) -> LoggedReason | None:
         """An arrival on a stage out of the ring's order."""
         copy, ledger = wait.copy, self.ledger
         ring = ledger.siblings(copy)
         if self.trace.dump or len(ring) < 2 or not ledger.is_ring(copy):
             return None
         mine = [
-            (one, step)
+            (each, step)
             for step in self.trace.steps[actor]
             if step.kind == "arrive"
-            for one in step.to
-            if one in ring
+            for each in step.to
+            if each in ring
         ]
         for at, ((before, prior), (odd, step)) in enumerate(pairwise(mine)):
             turn = (ledger.stage(before) + 1) % len(ring)
@@ -34,37 +34,37 @@ class Omitted(Evidence):
             then = ledger.stage(mine[at + 2][0]) if at + 2 < len(mine) else -1
             late = None not in (step.k, prior.k) and at > 0 and mine[at - 1][1].k is not None
             jump = late and step.k - prior.k > prior.k - mine[at - 1][1].k  # type: ignore[operator]
-            left_out = then == (ledger.stage(odd) + 1) % len(ring) and then != (turn + 1) % len(ring)
+            omits = then == (ledger.stage(odd) + 1) % len(ring) and then != (turn + 1) % len(ring)
             paired = self._pairing(actor, prior, before), self._pairing(actor, step, odd)
             if None not in paired:
-                left_out = paired[0] == paired[1]
+                omits = paired[0] == paired[1]
             if turn != ledger.stage(copy):
                 return None
-            if left_out or jump:
+            if omits or jump:
                 what = (
                     f"an arrival was left out: {actor} arrived on {before} and then on {odd}, without {copy} "
                     "between them"
                 )
                 fix = f"{actor}: arrive on {copy} between them"
                 lines = [prior.line, step.line, wait.step.line]
-                return Reason("skipped-arrive", copy, wait.actor, what, fix, lines, 95, actor, True)
+                return LoggedReason("skipped-arrive", copy, wait.actor, what, fix, lines, 95, actor, True)
             what = f"wrong stage: {actor} arrived on {odd}, where the turn is {copy}"
             fix = f"{actor}: arrive on {copy}, not on {odd}"
             lines = [step.line, wait.step.line]
-            return Reason("wrong-stage", copy, wait.actor, what, fix, lines, 96, actor, True)
+            return LoggedReason("wrong-stage", copy, wait.actor, what, fix, lines, 96, actor, True)
         return None
 
-    def _pairing(self, actor: Actor, step: Step, copy: Copy) -> int | None:
+    def _pairing(self, actor: Actor, step: LoggedStep, copy: Copy) -> int | None:
         """The stage of an arrival less that of the wait before it on a ring of the same size."""
         ledger = self.ledger
         size = len(ledger.siblings(copy))
         steps = self.trace.steps[actor]
-        for one in reversed(steps[: steps.index(step)]):
-            if one.kind == "wait" and len(ledger.siblings(one.to[0])) == size:
-                return (ledger.stage(copy) - ledger.stage(one.to[0])) % size
+        for each in reversed(steps[: steps.index(step)]):
+            if each.kind == "wait" and len(ledger.siblings(each.to[0])) == size:
+                return (ledger.stage(copy) - ledger.stage(each.to[0])) % size
         return None
 
-    def omitted(self, wait: Blocked, actor: Actor) -> Reason | None:
+    def omitted(self, wait: Blocked, actor: Actor) -> LoggedReason | None:
         copy = wait.copy
         want = self.token_of(actor, "arrive", copy)
         mine = self.tokens(actor)
@@ -109,15 +109,17 @@ class Omitted(Evidence):
         kind, name, cta = token
         return (kind, name, actor.cta) if cta == peer.cta and kind == "wait" else token
 
-    def _stage_fits(self, before: Step, copy: Copy, made: list[tuple[Token, Step]], want: Token) -> bool:
+    def _stage_fits(
+        self, before: LoggedStep, copy: Copy, made: list[tuple[Token, LoggedStep]], want: Token
+    ) -> bool:
         """Whether a gap is in the round of the missing arrival, by the stage of the step before."""
         stage = self.ledger.stage
         if not before.to or stage(copy) < 0 or stage(before.to[0]) < 0:
             return True
         shifts = {
-            stage(one.to[0]) - stage(prior.to[0])
-            for (_, prior), (token, one) in pairwise(made)
-            if token == want and prior.to and one.to and stage(prior.to[0]) >= 0
+            stage(each.to[0]) - stage(prior.to[0])
+            for (_, prior), (token, each) in pairwise(made)
+            if token == want and prior.to and each.to and stage(prior.to[0]) >= 0
         }
         return len(shifts) != 1 or stage(copy) - stage(before.to[0]) in shifts
 
@@ -126,10 +128,10 @@ class Omitted(Evidence):
         wait: Blocked,
         actor: Actor,
         at: int,
-        mine: list[tuple[Token, Step]],
+        mine: list[tuple[Token, LoggedStep]],
         pairs: Counter[tuple[Token, Token]],
         around: set[tuple[Token, Token]],
-    ) -> Reason:
+    ) -> LoggedReason:
         copy = wait.copy
         (first, before), (token, step) = mine[at - 1], mine[at]
         done = before.end or before.line
@@ -139,7 +141,7 @@ class Omitted(Evidence):
             what = f"an arrival went to another barrier: {actor} arrived on {odd} where it arrives on {copy}"
             fix = f"{actor}: arrive on {copy}, not on {odd}"
             lines = [step.line, wait.step.line]
-            return Reason("wrong-barrier", copy, wait.actor, what, fix, lines, 95, actor, True)
+            return LoggedReason("wrong-barrier", copy, wait.actor, what, fix, lines, 95, actor, True)
         blocked = self.waits.get(actor)
         open_ = blocked is not None and not self.ledger.producers(blocked.copy)
         if blocked is not None and step is blocked.step and (open_ or self.depends(blocked, wait)):
@@ -149,11 +151,11 @@ class Omitted(Evidence):
             )
             fix = f"{actor}: arrive on {copy} before the wait on {blocked.copy}"
             lines = [done, step.line, wait.step.line]
-            return Reason("cycle", copy, wait.actor, what, fix, lines, 94, actor)
+            return LoggedReason("cycle", copy, wait.actor, what, fix, lines, 94, actor)
         what = (
             f"an arrival was left out: {actor} passed {place} and continued (line {step.line}) without the "
             f"arrival on {copy} that it makes there in other rounds"
         )
         fix = f"{actor}: arrive on {copy} after {place}"
         lines = [done, step.line, wait.step.line]
-        return Reason("skipped-arrive", copy, wait.actor, what, fix, lines, 93, actor, True)
+        return LoggedReason("skipped-arrive", copy, wait.actor, what, fix, lines, 93, actor, True)

@@ -9,7 +9,7 @@ from tileproof.conformance.beside.logs.hangs.records import told_by
 from tileproof.conformance.beside.logs.hangs.template.fields import FIELDS
 from tileproof.conformance.beside.logs.hangs.words import Vocabulary
 
-MOST = 6  # templates that are proposed
+PROPOSED = 6  # templates that are proposed
 _PARTS = re.compile(
     r"0[xX][0-9a-fA-F]+|\d+|(?:cta|warp|wg|blk|block|rank|ph|[WBCswkip])(?=\d+\b)|[^\W\d]\w*|\s+|."
 )
@@ -31,7 +31,7 @@ def proposed(text: str) -> list[str]:
         for template, count in _split(some, known):
             found[template] += count
     told = [item for item, count in found.most_common() if count > 1 and "{" in item]
-    return told[:MOST]
+    return told[:PROPOSED]
 
 
 def _kind(part: str) -> str:

@@ -8,7 +8,13 @@ from dataclasses import dataclass, field
 
 from tileproof.conformance.beside.logs.hangs.log import Actor
 from tileproof.conformance.beside.logs.hangs.template.pattern import Template, Values
-from tileproof.conformance.beside.logs.hangs.template.trace import Copy, CopyState, Step, StepKind, Trace
+from tileproof.conformance.beside.logs.hangs.template.trace import (
+    Copy,
+    CopyState,
+    LoggedStep,
+    LogTrace,
+    StepKind,
+)
 from tileproof.spec.machine.errors import TileproofError
 
 _KINDS: dict[str, StepKind] = {"wait": "wait", "done": "wait", "copy": "copy", "end": "end"}
@@ -88,7 +94,7 @@ class _Maker:
 
     def __init__(self, made: Records, tables: Tables) -> None:
         self.made, self.tables = made.made, tables
-        self.trace = Trace()
+        self.trace = LogTrace()
         self.barriers: dict[tuple[int, int], Values] = {}
         self.roles: dict[tuple[str, int, int], str] = {}
         self.context: Values = {}
@@ -96,7 +102,7 @@ class _Maker:
         self.owners = sorted({int(v["owner"]) for _, _, v in self.made if "owner" in v})
         self.warps: dict[tuple[str, int], set[int]] = {}
 
-    def run(self) -> Trace:
+    def run(self) -> LogTrace:
         for _, event, values in self.made:
             if event in ("name", "init"):
                 self._name(values)
@@ -196,11 +202,11 @@ class _Maker:
         return Copy(group, name, stage, owner)
 
     def _copies(self, values: Values, actor: Actor) -> tuple[Copy, ...]:
-        one = self._copy(values, actor.cta, actor.group)
+        each = self._copy(values, actor.cta, actor.group)
         mask = int(values.get("mask", 0))
-        if mask <= 0 or one.owner < 0:
-            return (one,)
-        return tuple(one._replace(owner=cta) for cta in range(mask.bit_length()) if mask >> cta & 1)
+        if mask <= 0 or each.owner < 0:
+            return (each,)
+        return tuple(each._replace(owner=cta) for cta in range(mask.bit_length()) if mask >> cta & 1)
 
     def _state(self, line: int, values: Values) -> None:
         trace = self.trace
@@ -238,7 +244,7 @@ class _Maker:
         if event == "end":
             trace.ended[actor] = line
             trace.prints_ends = True
-            steps.append(Step(line, "end", k=k))
+            steps.append(LoggedStep(line, "end", k=k))
             return
         if event == "done" and not {"barrier", "id"} & values.keys():
             waiting = [step for step in steps if step.kind == "wait" and not step.passed]
@@ -251,7 +257,7 @@ class _Maker:
             return
         size = int(values.get("bytes", 0))
         if event == "expect":
-            steps.append(Step(line, "arrive", copies, k=k, bytes=size))
+            steps.append(LoggedStep(line, "arrive", copies, k=k, bytes=size))
             return
         last = steps[-1] if steps else None
         phase = int(values["phase"]) if "phase" in values else None
@@ -267,7 +273,7 @@ class _Maker:
                 last.to += copies
                 return
         steps.append(
-            Step(line, _KINDS.get(event, "arrive"), copies, phase, k, int(values.get("count", 1)), size)
+            LoggedStep(line, _KINDS.get(event, "arrive"), copies, phase, k, int(values.get("count", 1)), size)
         )
 
     def _done(self, line: int, actor: Actor, copies: tuple[Copy, ...], values: Values, k: int | None) -> None:
@@ -284,9 +290,9 @@ class _Maker:
                 merged = self.trace.merged
                 merged[actor] = max(merged.get(actor, 1), step.ends)
                 return
-        steps.append(Step(line, "wait", copies, phase, k, passed=True, end=line))
+        steps.append(LoggedStep(line, "wait", copies, phase, k, passed=True, end=line))
 
 
-def trace_of(made: Records, tables: Tables) -> Trace:
+def trace_of(made: Records, tables: Tables) -> LogTrace:
     """The trace of records."""
     return _Maker(made, tables).run()

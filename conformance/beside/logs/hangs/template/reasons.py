@@ -7,16 +7,16 @@ from collections import Counter
 from tileproof.conformance.beside.logs.hangs.log import Actor
 from tileproof.conformance.beside.logs.hangs.template.astray import Astray
 from tileproof.conformance.beside.logs.hangs.template.counted import Counted
-from tileproof.conformance.beside.logs.hangs.template.evidence import Reason
+from tileproof.conformance.beside.logs.hangs.template.evidence import LoggedReason
 from tileproof.conformance.beside.logs.hangs.template.ledger import Blocked
 from tileproof.conformance.beside.logs.hangs.template.omitted import Omitted
-from tileproof.conformance.beside.logs.hangs.template.trace import Copy, Step
+from tileproof.conformance.beside.logs.hangs.template.trace import Copy, LoggedStep
 
 
 class Reasoner(Omitted, Counted, Astray):
     """Finds the causes of the blocked waits of a ledger."""
 
-    def reasons(self) -> list[Reason]:
+    def reasons(self) -> list[LoggedReason]:
         """All causes found, the best first."""
         found = self._parities() + self.astray()
         for wait in self.blocked:
@@ -27,7 +27,7 @@ class Reasoner(Omitted, Counted, Astray):
             found += self._unknown()
         return sorted(found, key=lambda reason: (-reason.weight, reason.lines[0]))
 
-    def _parities(self) -> list[Reason]:
+    def _parities(self) -> list[LoggedReason]:
         found = []
         ledger = self.ledger
         for (actor, copy), steps in ledger.waits.items():
@@ -50,16 +50,18 @@ class Reasoner(Omitted, Counted, Astray):
                 found.append(self._parity(wait.actor, wait.copy, wait.step, right))
         return found
 
-    def _parity(self, actor: Actor, copy: Copy, step: Step, right: int) -> Reason:
+    def _parity(self, actor: Actor, copy: Copy, step: LoggedStep, right: int) -> LoggedReason:
         what = (
             f"wrong parity: {actor} waits for phase {step.phase} of {copy}, where its turn is phase {right}"
         )
         fix = f"{actor}: wait for phase {right} of {copy}; flip the phase bit once a turn of the ring"
         blocked = self.waits.get(actor)
         here = blocked is not None and self.ledger.family(blocked.copy) == self.ledger.family(copy)
-        return Reason("wrong-parity", copy, actor, what, fix, [step.line], 96 if here else 86, actor, here)
+        return LoggedReason(
+            "wrong-parity", copy, actor, what, fix, [step.line], 96 if here else 86, actor, here
+        )
 
-    def _of(self, wait: Blocked) -> list[Reason]:
+    def _of(self, wait: Blocked) -> list[LoggedReason]:
         copy, ledger = wait.copy, self.ledger
         late = ledger.lacks(wait)
         found = self._bytes(wait, late)
@@ -80,7 +82,7 @@ class Reasoner(Omitted, Counted, Astray):
             found += self._nobody(wait)
         return found
 
-    def _bytes(self, wait: Blocked, late: list[Actor]) -> list[Reason]:
+    def _bytes(self, wait: Blocked, late: list[Actor]) -> list[LoggedReason]:
         copy, ledger = wait.copy, self.ledger
         state = self.trace.states.get(copy)
         if state is not None and state.tx_left is not None:
@@ -102,7 +104,7 @@ class Reasoner(Omitted, Counted, Astray):
             what = f"an arrival was left out: {who} copied {-lack} bytes to {copy} and did not announce them"
             fix = f"{who}: arrive on {copy} with the bytes of its copies"
             lines = [line, wait.step.line]
-            return [Reason("skipped-arrive", copy, wait.actor, what, fix, lines, 97, who, True)]
+            return [LoggedReason("skipped-arrive", copy, wait.actor, what, fix, lines, 97, who, True)]
         who = who or next(iter(sorted(ledger.producers(copy))), None)
         last = [s.line for a in ledger.producers(copy) for s in self.trace.steps[a] if copy in s.to]
         what = f"bytes differ on {copy}: {abs(lack)} bytes that were announced were not copied"
@@ -110,19 +112,19 @@ class Reasoner(Omitted, Counted, Astray):
             what = f"bytes differ on {copy}: {-lack} bytes more were copied than announced"
         fix = f"{who}: announce on {copy} exactly the bytes that its copies write"
         lines = [*last[-2:], wait.step.line]
-        return [Reason("bytes-missing", copy, wait.actor, what, fix, lines, 97, who, True)]
+        return [LoggedReason("bytes-missing", copy, wait.actor, what, fix, lines, 97, who, True)]
 
-    def _multicast(self, wait: Blocked, actor: Actor) -> Reason | None:
+    def _multicast(self, wait: Blocked, actor: Actor) -> LoggedReason | None:
         copy, ledger = wait.copy, self.ledger
         mine = ledger.made.get((actor, copy), 0)
         for twin in ledger.twins(copy):
             other = ledger.made.get((actor, twin), 0)
             both = mine > 0 or any(
-                ledger.made.get((actor, one), 0)
-                and any(ledger.made.get((actor, pair), 0) for pair in ledger.twins(one))
-                for one in ledger.copies
+                ledger.made.get((actor, each), 0)
+                and any(ledger.made.get((actor, pair), 0) for pair in ledger.twins(each))
+                for each in ledger.copies
             )
-            waited = any(ledger.family(one) == ledger.family(twin) for _, one in ledger.waits)
+            waited = any(ledger.family(each) == ledger.family(twin) for _, each in ledger.waits)
             if other < wait.need or other <= mine:
                 continue
             line = self.last_arrival(actor, twin) or self.trace.lines_of[actor]
@@ -133,10 +135,12 @@ class Reasoner(Omitted, Counted, Astray):
             fix = f"{actor}: arrive on {copy} too (a commit with the multicast mask of both CTAs)"
             weight = 95 if both and waited else 90
             code = "one-cta" if self.ledger.waiters(twin) else "wrong-copy"
-            return Reason(code, copy, wait.actor, what, fix, [line, wait.step.line], weight, actor, waited)
+            return LoggedReason(
+                code, copy, wait.actor, what, fix, [line, wait.step.line], weight, actor, waited
+            )
         return None
 
-    def _ended(self, wait: Blocked, actor: Actor) -> Reason | None:
+    def _ended(self, wait: Blocked, actor: Actor) -> LoggedReason | None:
         if actor in self.waits:
             return None
         copy = wait.copy
@@ -150,9 +154,9 @@ class Reasoner(Omitted, Counted, Astray):
         )
         fix = f"give {actor} and {wait.actor} the same number of rounds"
         code = "k-count" if ended else "producer-stopped"
-        return Reason(code, copy, wait.actor, what, fix, [line, wait.step.line], 88, actor, ended)
+        return LoggedReason(code, copy, wait.actor, what, fix, [line, wait.step.line], 88, actor, ended)
 
-    def _counts(self, wait: Blocked, late: list[Actor]) -> list[Reason]:
+    def _counts(self, wait: Blocked, late: list[Actor]) -> list[LoggedReason]:
         copy, ledger = wait.copy, self.ledger
         init = ledger.init(copy)
         threads = ledger.threads[copy]
@@ -168,43 +172,45 @@ class Reasoner(Omitted, Counted, Astray):
                 f"{wait.need} phase{'s' if wait.need > 1 else ''} by all its producers"
             )
             fix = f"initialise {copy} with the arrivals of a phase ({max(1, threads // max(1, wait.need))})"
-            return [Reason("too-few-arrivals", copy, wait.actor, what, fix, lines, 94, None, True)]
+            return [LoggedReason("too-few-arrivals", copy, wait.actor, what, fix, lines, 94, None, True)]
         if init and threads > init * wait.need:
             odd = self._intruder(copy)
             if odd is not None:
                 what = f"an arrival went to another barrier: {odd} arrived on {copy}, whose phases run ahead"
                 fix = f"{odd}: do not arrive on {copy}"
-                return [Reason("wrong-barrier", copy, wait.actor, what, fix, lines, 80, odd, False)]
+                return [LoggedReason("wrong-barrier", copy, wait.actor, what, fix, lines, 80, odd, False)]
         what = f"every known producer arrived on {copy}; the phase did not complete"
         fix = f"initialise {copy} with the number of arrivals of a phase"
-        return [Reason("too-few-arrivals", copy, wait.actor, what, fix, lines, 60, None, False)]
+        return [LoggedReason("too-few-arrivals", copy, wait.actor, what, fix, lines, 60, None, False)]
 
     def _intruder(self, copy: Copy) -> Actor | None:
         made = {actor: self.ledger.made.get((actor, copy), 0) for actor in self.ledger.producers(copy)}
         few = [actor for actor, count in made.items() if count == 1]
         return few[0] if len(few) == 1 and len(made) > 1 else None
 
-    def _nobody(self, wait: Blocked) -> list[Reason]:
+    def _nobody(self, wait: Blocked) -> list[LoggedReason]:
         """A barrier without any arrival: its producer is perhaps the role that the waiter serves."""
         copy, ledger = wait.copy, self.ledger
         what = f"no role ever arrives on {copy}"
         fix = f"have its producer arrive on {copy}, or print that arrival"
         weight = 40 if not wait.passed else 30
-        for one in sorted(ledger.copies):
-            if ledger.stem(one.barrier) == ledger.stem(copy.barrier) and one.owner == copy.owner:
-                for actor in ledger.producers(one) & self.waits.keys():
+        for each in sorted(ledger.copies):
+            if ledger.stem(each.barrier) == ledger.stem(copy.barrier) and each.owner == copy.owner:
+                for actor in ledger.producers(each) & self.waits.keys():
                     stages = {ledger.stage(c) for s in self.trace.steps[actor] for c in s.to}
                     weight -= 5 * (ledger.stage(copy) in stages and actor != wait.actor)
         for actor in sorted(self.trace.steps):
             served = [
-                one
-                for one in sorted(ledger.copies)
-                if actor in ledger.waiters(one)
-                and ledger.made.get((wait.actor, one), 0)
-                and ledger.passes(actor, one) - ledger.free(one) >= max(1, wait.need)
+                each
+                for each in sorted(ledger.copies)
+                if actor in ledger.waiters(each)
+                and ledger.made.get((wait.actor, each), 0)
+                and ledger.passes(actor, each) - ledger.free(each) >= max(1, wait.need)
             ]
             repaid = any(
-                actor in ledger.producers(one) for one in ledger.copies if wait.actor in ledger.waiters(one)
+                actor in ledger.producers(each)
+                for each in ledger.copies
+                if wait.actor in ledger.waiters(each)
             )
             if actor == wait.actor or not served or repaid:
                 continue
@@ -216,12 +222,12 @@ class Reasoner(Omitted, Counted, Astray):
                     f"they wait for each other: {actor} passed {served[0]} and waits on {blocked.copy}, and "
                     f"no arrival on {copy}, which {wait.actor} waits for, was made"
                 )
-                return [Reason("cycle", copy, wait.actor, told, fix, lines, 72, actor)]
+                return [LoggedReason("cycle", copy, wait.actor, told, fix, lines, 72, actor)]
             told = (
                 f"{what}; {actor} passed {served[0]}, on which {wait.actor} arrives, and may be its producer"
             )
-            return [Reason("never-arrived", copy, wait.actor, told, fix, lines, 70, actor)]
-        return [Reason("never-arrived", copy, wait.actor, what, fix, [wait.step.line], weight)]
+            return [LoggedReason("never-arrived", copy, wait.actor, told, fix, lines, 70, actor)]
+        return [LoggedReason("never-arrived", copy, wait.actor, what, fix, [wait.step.line], weight)]
 
     def _directly(self, actor: Actor, served: Copy, need: int, blocked: Blocked) -> bool:
         """Whether an actor's blocked wait is its first after the one in which it was served."""
@@ -231,7 +237,7 @@ class Reasoner(Omitted, Counted, Astray):
             return self.trace.dump
         return waits[on[max(1, need) - 1] + 1 :][:1] == [blocked.step]
 
-    def _cycles(self) -> list[Reason]:
+    def _cycles(self) -> list[LoggedReason]:
         """Blocked actors that depend on each other."""
         edges = {
             wait.actor: [actor for actor in self.ledger.lacks(wait) if actor in self.waits]
@@ -248,7 +254,7 @@ class Reasoner(Omitted, Counted, Astray):
                 path.append(then)
         return []
 
-    def _cycle(self, ring: list[Actor]) -> Reason:
+    def _cycle(self, ring: list[Actor]) -> LoggedReason:
         waits = [self.waits[actor] for actor in ring]
         told = "; ".join(
             f"{wait.actor} waits on {wait.copy} for {then.actor}"
@@ -257,15 +263,15 @@ class Reasoner(Omitted, Counted, Astray):
         first = waits[0]
         lines = [wait.step.line for wait in waits]
         fix = f"{ring[1 % len(ring)]}: arrive on {first.copy} before its wait"
-        return Reason(
+        return LoggedReason(
             "cycle", first.copy, first.actor, f"they wait for each other: {told}", fix, lines, 75,
             ring[1 % len(ring)],
         )  # fmt: skip
 
-    def _unknown(self) -> list[Reason]:
+    def _unknown(self) -> list[LoggedReason]:
         if not self.blocked:
             return []
         wait = self.blocked[0]
         what = f"{wait.actor} waits on {wait.copy}; the lines do not show which arrival is missing"
         fix = "print every arrival with its barrier, and its count (tileproof_log.cuh)"
-        return [Reason("lost-lines", wait.copy, wait.actor, what, fix, [wait.step.line], 10)]
+        return [LoggedReason("lost-lines", wait.copy, wait.actor, what, fix, [wait.step.line], 10)]

@@ -24,7 +24,7 @@ class Copy(NamedTuple):
 
 
 @dataclass(eq=False)
-class Step:
+class LoggedStep:
     """A wait, an arrival of `count` threads, a copy, or the end of a role. `to`: the barriers it concerns,
     several for a multicast. `passed`: the wait ended.
     """
@@ -52,14 +52,14 @@ class CopyState:
 
 
 @dataclass
-class Trace:
+class LogTrace:
     """`inits`: arrivals of a phase. `passed`, `arrived`: a dump's counts. `ended`: the lines of roles' ends.
 
     `dump`: the counts are of a dump, and the steps are only the waits at the end. `headless`: the first
     lines of a role are missing.
     """
 
-    steps: dict[Actor, list[Step]] = field(default_factory=dict)
+    steps: dict[Actor, list[LoggedStep]] = field(default_factory=dict)
     inits: dict[Copy, int] = field(default_factory=dict)
     states: dict[Copy, CopyState] = field(default_factory=dict)
     passed: dict[tuple[Actor, Copy], int] = field(default_factory=dict)
@@ -73,7 +73,7 @@ class Trace:
     headless: bool = False
     prints_ends: bool = False
 
-    def blocked(self, actor: Actor) -> Step | None:
+    def blocked(self, actor: Actor) -> LoggedStep | None:
         """The wait in which a role is at the end."""
         some = [step for step in self.steps[actor] if step.kind in ("wait", "arrive", "end")]
         return some[-1] if some and some[-1].kind == "wait" and not some[-1].passed else None

@@ -179,9 +179,9 @@ def ring(defect: str, rounds: int = 6) -> str:
                     out.append(f"{who} {k} ~ full[{place}]@0 {size}")
                 continue
             ctas = [0] if defect == "multicast" and k == 1 else [0, 1]
-            for one in ctas:
-                empty[stage, one] += 1
-            out.append(f"{who} {k} > " + ", ".join(f"empty[{stage}]@{one}" for one in ctas))
+            for each in ctas:
+                empty[stage, each] += 1
+            out.append(f"{who} {k} > " + ", ".join(f"empty[{stage}]@{rank}" for rank in ctas))
     return "\n".join(out) + "\n"
 
 
@@ -202,7 +202,7 @@ def test_a_planted_defect_of_a_ring_is_named(
 ) -> None:
     found = explained(ring(defect), defect, lines(*TEMPLATES))
     cause = found["causes"][0]
-    assert cause["code"] in codes, [(one["code"], one["what"]) for one in found["causes"]]
+    assert cause["code"] in codes, [(each["code"], each["what"]) for each in found["causes"]]
     assert found["root"]["barrier"] == barrier
     assert (cause["culprit"] or {"role": ""})["role"] == culprit
     assert found["read"]["not_understood"] == 0

@@ -19,6 +19,7 @@ from tileproof.spec.plan import KernelPlan
 from tileproof.spec.plans.consistency import contradictions
 from tileproof.spec.problems import problem_type
 from tileproof.spec.problems.base import ProblemType
+from tileproof.spec.problems.cases import ProblemInputs
 
 
 @dataclass(frozen=True)
@@ -124,7 +125,7 @@ class Kernel:
         with _own(f"the PTX of {self.title(variant)} cannot be made", self.name):
             return self.image.build(self.name, variant, plan, probe, edits, source_overrides or {})
 
-    def variant_of(self, inputs: Any) -> Variant:
+    def variant_of(self, inputs: ProblemInputs) -> Variant:
         """The variant made for the inputs' sizes; TileproofError names the size that does not fit."""
         candidates = self.variants
         sizes = problem_type(self.variants[0].problem).sizes(inputs)
@@ -141,7 +142,7 @@ class Kernel:
             candidates = fitting
         return candidates[0]
 
-    def launch(self, inputs: Any, built: Built, probe: bool = False) -> LaunchFile:
+    def launch(self, inputs: ProblemInputs, built: Built, probe: bool = False) -> LaunchFile:
         """The launch of `built` on `inputs`; TileproofError when the kernel is not made for their sizes."""
         variant = self.variant_of(inputs)
         plan = self.plan(variant)

@@ -16,7 +16,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from tileproof.kernels import toolchain
@@ -38,6 +37,7 @@ from tileproof.spec.plan import (
     TmemTile,
     WarpRole,
 )
+from tileproof.spec.problems.cases import ProblemInputs
 from tileproof.spec.problems.gemm.inputs import Inputs, validate_sizes
 from tileproof.spec.problems.gemm.problem import GEMM
 
@@ -116,10 +116,10 @@ def ptx_of(tutorial: Tutorial) -> Path:
 class ProductKernel(Kernel):
     """A kernel that multiplies matrices of any multiple of its cluster's tile."""
 
-    def variant_of(self, inputs: Any) -> Variant:
+    def variant_of(self, inputs: ProblemInputs) -> Variant:
         return self.variants[0]
 
-    def launch(self, inputs: Any, built: Built, probe: bool = False) -> LaunchFile:
+    def launch(self, inputs: ProblemInputs, built: Built, probe: bool = False) -> LaunchFile:
         variant = self.variants[0]
         validate_sizes(inputs, {"M": variant["step_m"], "N": variant["step_n"], "K": K_TILE})
         return super().launch(inputs, built, probe)

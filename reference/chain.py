@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +10,7 @@ from tileproof.reference.evaluate import Evaluation, Shared
 from tileproof.spec.arithmetic.bound import BOUND
 from tileproof.spec.arithmetic.sums import RowSums, stored
 from tileproof.spec.problems.base import ProblemType, TileCoord, Tiling, added_rows
+from tileproof.spec.problems.cases import ProblemInputs
 
 F64 = npt.NDArray[np.float64]
 
@@ -27,7 +27,7 @@ class Known:
 
 
 def outputs_of(
-    inputs: Any,
+    inputs: ProblemInputs,
     stage: str,
     *,
     problem: ProblemType,

@@ -8,15 +8,27 @@ each CTA.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from tileproof.spec.arithmetic import F32, Form, StageValue
+from tileproof.spec.arithmetic.operation import AnyArithmetic
+from tileproof.spec.arithmetic.reads import OwnTerm
 from tileproof.spec.machine.errors import TileproofError
-from tileproof.spec.problems.base import PartOf, ProblemType, TileCoord, Tiling, coordinates, region
+from tileproof.spec.problems.base import (
+    GroundDatum,
+    PartOf,
+    ProblemType,
+    TileCoord,
+    Tiling,
+    coordinates,
+    region,
+)
+from tileproof.spec.problems.cases import ProblemInputs
 from tileproof.spec.stage import Stage
 
 Span = tuple[slice, ...]
+T = TypeVar("T")
 # What evaluations on the same inputs share: terms of ground data, and results by the terms they came of.
 Shared = dict[Any, Any]
 
@@ -25,7 +37,12 @@ class Evaluation:
     """A problem's stages on one set of inputs, over the arithmetic `m`, each found when it is asked for."""
 
     def __init__(
-        self, problem: ProblemType, inputs: Any, tiling: Tiling, m: Any, shared: Shared | None = None
+        self,
+        problem: ProblemType,
+        inputs: ProblemInputs,
+        tiling: Tiling,
+        m: AnyArithmetic,
+        shared: Shared | None = None,
     ) -> None:
         self.problem, self.inputs, self.tiling, self.m = problem, inputs, tiling, m
         self.shared: Shared = {} if shared is None else shared
@@ -138,7 +155,7 @@ class Evaluation:
                 found=str(list(found)),
             )
 
-    def term(self, name: str, group: int, form: Form) -> Any:
+    def term(self, name: str, group: int, form: Form) -> OwnTerm:
         """An input of a stage over a group, in the form that the stage reads."""
         if name in self._stages:
             return self.earlier(name, group, form)
@@ -152,16 +169,16 @@ class Evaluation:
             )
         return self.shared[key]
 
-    def ground(self, name: str, group: int) -> Any:
+    def ground(self, name: str, group: int) -> GroundDatum:
         """Data of the problem over a group, or which part of other data they are."""
         return self.problem.ground(self.inputs, self.tiling, group, name)
 
-    def earlier(self, name: str, group: int, form: Form) -> Any:
+    def earlier(self, name: str, group: int, form: Form) -> OwnTerm:
         """The result of an earlier stage, as a later one reads it: its rounded copy unless it is f32."""
         kept = self.whole(name, group)
         return kept.value if kept.copy is None or form == F32 else kept.copy
 
-    def _of_cta(self, name: str, group: int, term: Any, cta: int | None) -> Any:
+    def _of_cta(self, name: str, group: int, term: OwnTerm, cta: int | None) -> OwnTerm:
         """The part of an input that lies in the CTA's parts of the shared axes."""
         axes = self.axes(name)
         if not set(axes) & set(self.problem.shared):
@@ -199,7 +216,7 @@ class Evaluation:
         """Every tile of a stage in a group."""
         return coordinates(self.problem, self.inputs, self.tiling, name, group)
 
-    def scatter(self, name: str, total: Any) -> Any:
+    def scatter(self, name: str, total: T) -> T:
         """Adds every tile of every group to the rows of `total`, the output of stage `name`."""
         stage = self.stage(name)
         assert stage.scatter is not None

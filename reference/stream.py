@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,9 @@ from tileproof.spec.arithmetic import Form
 from tileproof.spec.arithmetic.bound import BOUND
 from tileproof.spec.arithmetic.sums import RowSums, stored
 from tileproof.spec.arithmetic.terms import Bounded
-from tileproof.spec.problems.base import PartOf, ProblemType, TileCoord, Tiling
+from tileproof.spec.machine.types import Array, Index
+from tileproof.spec.problems.base import GroundDatum, PartOf, ProblemType, TileCoord, Tiling
+from tileproof.spec.problems.cases import ProblemInputs
 
 PIECE = 128  # elements of the walked axis, or columns, that are evaluated at a time
 ROWS = 512  # of an output that groups are added to
@@ -37,7 +39,7 @@ class OutputPiece:
 
 
 def pieces(
-    inputs: Any,
+    inputs: ProblemInputs,
     stages: Sequence[str],
     *,
     problem: ProblemType,
@@ -63,7 +65,7 @@ def pieces(
             progress(name, done, len(groups))
 
 
-def _group(inputs: Any, name: str, group: int, problem: ProblemType, tiling: Tiling) -> Known:
+def _group(inputs: ProblemInputs, name: str, group: int, problem: ProblemType, tiling: Tiling) -> Known:
     """The output of a stage that contracts or does not know the walked axis, over one group."""
     stage, walked = problem.stages[name], problem.walked
     whole = Evaluation(problem, inputs, tiling, BOUND)
@@ -99,7 +101,9 @@ def _group(inputs: Any, name: str, group: int, problem: ProblemType, tiling: Til
     return Known(value, error)
 
 
-def _joined(inputs: Any, name: str, form: Form, group: int, problem: ProblemType, tiling: Tiling) -> Bounded:
+def _joined(
+    inputs: ProblemInputs, name: str, form: Form, group: int, problem: ProblemType, tiling: Tiling
+) -> Bounded:
     """A stage over all of the walked axis of a group, evaluated in pieces, as a later one reads it."""
     extent = problem.extent(inputs, tiling, group, problem.walked)
     axis = problem.stages[name].tile.index(problem.walked)
@@ -120,7 +124,7 @@ def _joined(inputs: Any, name: str, form: Form, group: int, problem: ProblemType
 
 
 def _rows(
-    inputs: Any, name: str, problem: ProblemType, tiling: Tiling, progress: Progress
+    inputs: ProblemInputs, name: str, problem: ProblemType, tiling: Tiling, progress: Progress
 ) -> Iterator[OutputPiece]:
     """The sums of an output that groups are added to, by ranges of its rows."""
     stage = problem.stages[name]
@@ -146,17 +150,20 @@ def _rows(
         yield OutputPiece(name, (slice(first, int(own[-1]) + 1),), known)
 
 
+T = TypeVar("T")
+
+
 class _Part(Evaluation):
     """The stages of a group over some elements of the walked axis alone: those that keep the axis."""
 
-    def __init__(self, problem: ProblemType, inputs: Any, tiling: Tiling, elements: I64) -> None:
+    def __init__(self, problem: ProblemType, inputs: ProblemInputs, tiling: Tiling, elements: I64) -> None:
         super().__init__(problem, inputs, tiling, BOUND)
         self._elements = elements
 
     def extent(self, group: int, axis: str) -> slice:
         return slice(0, self._elements.size) if axis == self.problem.walked else super().extent(group, axis)
 
-    def ground(self, name: str, group: int) -> Any:
+    def ground(self, name: str, group: int) -> GroundDatum:
         data, axes = super().ground(name, group), self.axes(name)
         if isinstance(data, PartOf) or self.problem.walked not in axes:
             return data
@@ -166,10 +173,10 @@ class _Part(Evaluation):
 class _AsGiven:
     """The arithmetic whose terms are ground data as they are."""
 
-    def read(self, form: Form, data: Any) -> Any:
+    def read(self, form: Form, data: T) -> T:
         return data
 
-    def part(self, data: Any, index: Any) -> Any:
+    def part(self, data: Array, index: Index) -> Array:
         return data[index]
 
 

@@ -12,9 +12,11 @@ from typing import Any, get_args, get_type_hints
 from tileproof.spec.arithmetic import BF16, F32, OPERAND, Form, StageValue, UnknownOperation, WithOperands
 from tileproof.spec.arithmetic.bound import BOUND
 from tileproof.spec.arithmetic.exact import EXACT, F64
+from tileproof.spec.arithmetic.operation import AnyArithmetic
 from tileproof.spec.arithmetic.terms import Bounded
 from tileproof.spec.arithmetic.text import Formula, Text, named
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.problems.cases import ProblemInputs
 
 Compute = Callable[..., Any]
 
@@ -71,7 +73,7 @@ class Stage:
         vars(other).update(inputs=self.inputs, reads=self.reads)
         return other
 
-    def over(self, m: Any, inputs: Mapping[str, Any]) -> StageValue[Any]:
+    def over(self, m: AnyArithmetic, inputs: Mapping[str, Any]) -> StageValue[Any]:
         """The stage over arithmetic `m`, on inputs that are arrays or the arithmetic's own terms."""
         if set(inputs) != set(self.inputs):
             raise TileproofError(
@@ -83,7 +85,7 @@ class Stage:
         terms = (m.read(self.reads[name], inputs[name]) for name in self.inputs)
         return self._computed(m, terms)
 
-    def _computed(self, m: Any, terms: Iterable[Any]) -> StageValue[Any]:
+    def _computed(self, m: AnyArithmetic, terms: Iterable[Any]) -> StageValue[Any]:
         """What the function leaves; UnknownOperation names the stage."""
         try:
             result = self.compute(WithOperands(m, self.operand), *terms)
@@ -91,12 +93,12 @@ class Stage:
             raise error.of_stage(self.name) from None
         return result if isinstance(result, StageValue) else StageValue(result)
 
-    def exact(self, **inputs: Any) -> F64:
+    def exact(self, **inputs: ProblemInputs) -> F64:
         """The float64 value."""
         value: F64 = self.over(EXACT, inputs).value
         return value
 
-    def bounded(self, *, copy: bool = False, **inputs: Any) -> Bounded:
+    def bounded(self, *, copy: bool = False, **inputs: ProblemInputs) -> Bounded:
         """Value and error of the result in f32, or of its rounded `copy`."""
         kept = self.over(BOUND, inputs)
         term: Bounded | None = kept.copy if copy else kept.value
@@ -104,7 +106,7 @@ class Stage:
             raise TileproofError(f"{self.name} has no rounded copy", where=f"stage {self.name}")
         return term
 
-    def bound(self, *, copy: bool = False, **inputs: Any) -> F64:
+    def bound(self, *, copy: bool = False, **inputs: ProblemInputs) -> F64:
         """The error alone, per element."""
         return self.bounded(copy=copy, **inputs).errors
 

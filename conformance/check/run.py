@@ -5,7 +5,6 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 from tileproof.conformance.check import spread
@@ -36,7 +35,7 @@ from tileproof.spec.machine.run_result import Output, RunResult
 from tileproof.spec.machine.schedule import Schedule
 from tileproof.spec.plan import KernelPlan, OutputObservation, Products
 from tileproof.spec.problems.base import known_stage, tiling_of
-from tileproof.spec.problems.cases import AnyCase, spread_of
+from tileproof.spec.problems.cases import AnyCase, ProblemInputs, spread_of
 
 ELSEWHERE = 3  # other wrong tiles that are asked for a cause where the first has none
 # What ends a launch early: the strongest evidence that the launch gives.
@@ -156,7 +155,7 @@ def run_case(
 
 def judge_run(
     plan: KernelPlan,
-    inputs: Any,
+    inputs: ProblemInputs,
     production: RunResult,
     probe: Callable[[], RunResult] | None,
     stages: Sequence[str] = (),

@@ -42,7 +42,7 @@ from tileproof.spec.machine.schedule import SEEDED, Schedule
 from tileproof.spec.plan import KernelPlan
 from tileproof.spec.problems import problem_type
 from tileproof.spec.problems.base import tiling_of
-from tileproof.spec.problems.cases import AnyCase
+from tileproof.spec.problems.cases import AnyCase, ProblemInputs
 
 SCHEMA, SCHEMA_VERSION = "tileproof-case", 1
 FILE, LAUNCH, PROBE, EXPECTED = "case.json", "launch.json", "probe.json", "expected.npz"
@@ -113,7 +113,7 @@ def save(
 
 
 def expected_tiles(
-    under_test: KernelUnderTest, launch: LaunchFile, inputs: Any, schedule: Schedule
+    under_test: KernelUnderTest, launch: LaunchFile, inputs: ProblemInputs, schedule: Schedule
 ) -> dict[str, np.ndarray]:
     """Each observed tile of one run: "stage/group/cta/k_block/first row/first column" and behind it "value"
     and "bound", float64 [rows, columns]. The reference is of the inputs that the kernel had for the stage.
@@ -203,7 +203,7 @@ def _read(path: Path) -> dict[str, Any]:
     return dict(data)
 
 
-def _digest(inputs: Any) -> str:
+def _digest(inputs: ProblemInputs) -> str:
     digest = hashlib.sha256()
     for name, value in sorted(vars(inputs).items()):
         if isinstance(value, np.ndarray):

@@ -15,6 +15,7 @@ from tileproof.spec.machine.finding import Finding
 from tileproof.spec.machine.run_result import RunResult
 from tileproof.spec.plan import KernelPlan, OutputObservation
 from tileproof.spec.problems.base import ProblemType, TileCoord, Tiling, upstream
+from tileproof.spec.problems.cases import ProblemInputs
 
 SCORE = "{stage} from end to end"
 
@@ -24,7 +25,7 @@ class EndToEnd:
     """The float64 chain over one problem, each output computed when it is asked for."""
 
     problem: ProblemType
-    inputs: Any
+    inputs: ProblemInputs
     tiling: Tiling
     shared: Shared = field(default_factory=dict)
     _known: dict[str, Known] = field(default_factory=dict)
@@ -81,7 +82,7 @@ class EndToEnd:
 
 def _finding(
     plan: KernelPlan,
-    inputs: Any,
+    inputs: ProblemInputs,
     at: OutputObservation,
     found: np.ndarray,
     known: Known,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -13,10 +13,11 @@ from tileproof.spec.machine.run_result import RunResult
 from tileproof.spec.machine.types import Array
 from tileproof.spec.plan import FinishedObservation, KernelPlan
 from tileproof.spec.problems.base import TileCoord, tiling_of
+from tileproof.spec.problems.cases import ProblemInputs
 
 
 def finished_findings(
-    plan: KernelPlan, inputs: Any, run_result: RunResult, build: str, stages: list[str]
+    plan: KernelPlan, inputs: ProblemInputs, run_result: RunResult, build: str, stages: list[str]
 ) -> Iterator[Finding]:
     """A finding for each output that is not the accumulated rows times the factor, rounded once to f32 and
     once to its own dtype, or that was not written everywhere.
@@ -32,7 +33,9 @@ def finished_findings(
             yield _finding(plan, at, output.values, expected, wrong, build)
 
 
-def _expected(plan: KernelPlan, inputs: Any, at: FinishedObservation, run_result: RunResult) -> Array:
+def _expected(
+    plan: KernelPlan, inputs: ProblemInputs, at: FinishedObservation, run_result: RunResult
+) -> Array:
     """The output as the rows that were observed make it: the rows of each group, at the group's place."""
     problem, cut = plan.problem, tiling_of(plan)
     output = run_result.outputs[at.parameter].values
@@ -40,7 +43,9 @@ def _expected(plan: KernelPlan, inputs: Any, at: FinishedObservation, run_result
     axes = tuple(axis.strip() for axis in at.indexed.strip("[] ").split(","))
     expected = np.zeros(output.shape, np.float32)
     with np.errstate(over="ignore", invalid="ignore"):
-        scaled = rows * np.float32(problem.ground(inputs, cut, 0, at.factor)) if at.factor else rows
+        scaled = (
+            rows * np.float32(cast(float, problem.ground(inputs, cut, 0, at.factor))) if at.factor else rows
+        )
         if axes == problem.stages[at.stage].output:  # the rows themselves
             return np.asarray(scaled.astype(output.dtype))
         for group in problem.groups(inputs, cut):

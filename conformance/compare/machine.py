@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from tileproof.conformance.compare.barriers import barrier_findings
 from tileproof.conformance.drivers.plan_names import role_of
@@ -14,9 +13,12 @@ from tileproof.spec.machine.finding_text import WAITS, source_or_line
 from tileproof.spec.machine.run_result import RunResult
 from tileproof.spec.plan import Barrier, FinishedObservation, KernelPlan, OutputObservation
 from tileproof.spec.problems.base import tiling_of
+from tileproof.spec.problems.cases import ProblemInputs
 
 
-def machine_findings(plan: KernelPlan, inputs: Any, run_result: RunResult, build: str) -> list[Finding]:
+def machine_findings(
+    plan: KernelPlan, inputs: ProblemInputs, run_result: RunResult, build: str
+) -> list[Finding]:
     """The machine's errors, one per cause: unrolled code, CTAs and warps repeat it in many instructions."""
     by_cause: dict[tuple[str, ...], list[Finding]] = {}
     for seen in run_result.findings:
@@ -28,7 +30,9 @@ def machine_findings(plan: KernelPlan, inputs: Any, run_result: RunResult, build
     ] + barrier_findings(plan, run_result, build)
 
 
-def attribute(plan: KernelPlan, inputs: Any, run_result: RunResult, seen: Finding, build: str) -> Finding:
+def attribute(
+    plan: KernelPlan, inputs: ProblemInputs, run_result: RunResult, seen: Finding, build: str
+) -> Finding:
     """The machine's finding with its place in the problem: the group and CTA, the stage, the k-block; of a
     hang also who waits for what.
     """
@@ -47,7 +51,7 @@ def attribute(plan: KernelPlan, inputs: Any, run_result: RunResult, seen: Findin
     return replace(seen, problem=place, cause=cause, evidence=(*seen.evidence, *facts))
 
 
-def _waits(plan: KernelPlan, inputs: Any, waiting: tuple[Waiting, ...]) -> tuple[str, ...]:
+def _waits(plan: KernelPlan, inputs: ProblemInputs, waiting: tuple[Waiting, ...]) -> tuple[str, ...]:
     """Who waits for what, warps with the same wait together; barriers that lack bytes first, then arrivals.
 
     The lanes of a warp that only wait for its other lanes say nothing more and are left out.
@@ -79,7 +83,7 @@ def _waits(plan: KernelPlan, inputs: Any, waiting: tuple[Waiting, ...]) -> tuple
     return tuple(lines)
 
 
-def _group(plan: KernelPlan, inputs: Any, cta: tuple[int, int, int]) -> int:
+def _group(plan: KernelPlan, inputs: ProblemInputs, cta: tuple[int, int, int]) -> int:
     """The group that a CTA of the grid works on."""
     return plan.problem.group_at(inputs, tiling_of(plan), plan.cluster_of(cta))
 
@@ -120,7 +124,7 @@ def _stage_of_warp(plan: KernelPlan, warp: int | None) -> str:
 
 
 def _first_unpublished(
-    plan: KernelPlan, inputs: Any, run_result: RunResult, group: int | None
+    plan: KernelPlan, inputs: ProblemInputs, run_result: RunResult, group: int | None
 ) -> tuple[str, int | None, int | None, str]:
     """The first tile, group by group, whose barrier never completed: where a hang began to show."""
     problem, tiling = plan.problem, tiling_of(plan)

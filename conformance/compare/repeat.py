@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,11 +11,12 @@ from tileproof.conformance.observe.observation import spot
 from tileproof.spec.machine.finding import Finding
 from tileproof.spec.machine.run_result import RunResult
 from tileproof.spec.plan import KernelPlan, OutputObservation
+from tileproof.spec.problems.cases import ProblemInputs
 
 
 def outputs_differ(
     plan: KernelPlan,
-    inputs: Any,
+    inputs: ProblemInputs,
     outputs: Sequence[OutputObservation],
     first: RunResult,
     second: RunResult,
@@ -61,7 +61,7 @@ def differing(
 
 def _finding(
     plan: KernelPlan,
-    inputs: Any,
+    inputs: ProblemInputs,
     at: OutputObservation,
     one: npt.NDArray[np.generic],
     two: npt.NDArray[np.generic],

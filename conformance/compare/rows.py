@@ -23,6 +23,7 @@ from tileproof.spec.machine.run_result import PAGE_BYTES, Output, RunResult, row
 from tileproof.spec.machine.types import Array
 from tileproof.spec.plan import KernelPlan, OutputObservation
 from tileproof.spec.problems.base import ProblemType, TileCoord, added_rows, tiling_of
+from tileproof.spec.problems.cases import ProblemInputs
 
 SCORE = "{stage} rows"
 # Subnormals, which red.add flushes, NaNs with payloads, quiet and signalling, -0, -inf, 1.
@@ -79,7 +80,7 @@ def watched(keys: I64, count: int, row_bytes: int) -> I64:
     return np.setdiff1d(near, keys, assume_unique=True)
 
 
-def plant_canaries(plan: KernelPlan, inputs: Any, launch: LaunchFile) -> LaunchFile:
+def plant_canaries(plan: KernelPlan, inputs: ProblemInputs, launch: LaunchFile) -> LaunchFile:
     """The launch with canaries in the rows of accumulated outputs that no tile is added to; those that the
     kernel's own host code clears keep their zeros.
     """

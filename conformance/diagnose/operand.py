@@ -6,7 +6,6 @@ What a step, or a group of them, read is solved for and compared with what is kn
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +14,7 @@ from tileproof.conformance.diagnose.faults import K_STEP
 from tileproof.conformance.diagnose.steps import SHOWN, Deviation, ProductStep, Term, runs_of
 from tileproof.conformance.diagnose.storage import what_was_read
 from tileproof.conformance.observe.words import plural
+from tileproof.spec.problems.cases import ProblemInputs
 from tileproof.spec.problems.faults import F64
 
 SPARE = 4  # different columns more than a step's space has dimensions, for it to say something
@@ -181,7 +181,9 @@ def _words(group: list[ProductStep], sides: list[int], what: str) -> str:
     return f"{text}: {what or 'its address, its layout, or what lay there'}"
 
 
-def _what(group: list[ProductStep], side: int, solved: F64, own: F64, region: Region, inputs: Any) -> str:
+def _what(
+    group: list[ProductStep], side: int, solved: F64, own: F64, region: Region, inputs: ProblemInputs
+) -> str:
     """What a group's operand was, in words; "" where that is not known."""
     term = group[0].term
     if not np.isfinite(solved).all():

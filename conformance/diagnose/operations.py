@@ -15,6 +15,7 @@ import numpy as np
 from tileproof.conformance.observe.tiles import Reference
 from tileproof.spec.arithmetic import F32, StageValue, WithOperands
 from tileproof.spec.arithmetic.bound import BOUND
+from tileproof.spec.arithmetic.operation import AnyArithmetic
 from tileproof.spec.arithmetic.terms import Bounded
 from tileproof.spec.arithmetic.text import Text, named
 from tileproof.spec.problems.faults import F64, Alternative
@@ -27,7 +28,7 @@ OPERATIONS = ("mul", "add", "sub")
 class _Other:
     """An arithmetic of which operation `number` is done as `change` says; `done` are the names of all."""
 
-    def __init__(self, m: Any, number: int = -1, change: Change | None = None) -> None:
+    def __init__(self, m: AnyArithmetic, number: int = -1, change: Change | None = None) -> None:
         self._m, self._number, self._change = m, number, change
         self.done: list[tuple[str, int]] = []
 
@@ -97,7 +98,7 @@ def _changes(name: str, count: int) -> Iterator[Change]:
         yield partial(_sum, "rest", n)
 
 
-def _sum(how: str, n: int, m: Any, terms: tuple[Any, ...]) -> Any:
+def _sum(how: str, n: int, m: AnyArithmetic, terms: tuple[Any, ...]) -> Any:
     """A factor added to the product of the others, subtracted from it, or left out."""
     rest = [one for i, one in enumerate(terms) if i != n]
     product = rest[0] if len(rest) == 1 else m.mul(*rest)

@@ -5,11 +5,11 @@ are taken beside.
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
 import numpy as np
 from tileproof.conformance.observe.tiles import Reference
 from tileproof.spec.arithmetic.terms import Bounded
+from tileproof.spec.problems.cases import ProblemInputs
 from tileproof.spec.problems.faults import F64, Mask
 from tileproof.spec.stage import Stage
 
@@ -57,7 +57,7 @@ def _where(down: int, right: int) -> str:
 
 
 def explain_vector(
-    stage: Stage, reference: Reference, inputs: Any, found: F64, wrong: Mask, copied: bool
+    stage: Stage, reference: Reference, inputs: ProblemInputs, found: F64, wrong: Mask, copied: bool
 ) -> str:
     """Words where an operand with one element a column (or a row) was another of its elements there."""
     if stage.kind != "elementwise" or len(stage.tile) != 2 or not np.isfinite(found).all():
@@ -75,7 +75,7 @@ def explain_vector(
 def _vector(
     stage: Stage,
     reference: Reference,
-    inputs: Any,
+    inputs: ProblemInputs,
     found: F64,
     wrong: Mask,
     copied: bool,

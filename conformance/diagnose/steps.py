@@ -19,6 +19,7 @@ from tileproof.conformance.observe.tiles import Chain, Reference
 from tileproof.spec import numerics
 from tileproof.spec.arithmetic import Form
 from tileproof.spec.arithmetic.exact import Exact
+from tileproof.spec.problems.cases import ProblemInputs
 from tileproof.spec.problems.faults import F64, WrongTile
 
 SAMPLE = 4096  # elements that counts are solved for
@@ -130,7 +131,7 @@ class Deviation:
     block: int
     ctas: int
     before: tuple[tuple[str, F64], ...] = ()
-    inputs: Any = None
+    inputs: ProblemInputs = None
 
     @staticmethod
     def of(chain: Chain, tile: WrongTile, reference: Reference) -> Deviation:

@@ -7,10 +7,10 @@ vectors are compared with those of the inputs within that, along either axis.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 from tileproof.conformance.diagnose.stores import data_of
+from tileproof.spec.problems.cases import ProblemInputs
 from tileproof.spec.problems.faults import F64
 
 VECTOR = 8  # 16-bit elements of 16 bytes
@@ -20,7 +20,7 @@ NEAR = 2e-2  # of the largest element: what solving may be off by
 MAX_VECTORS = 1 << 19  # vectors of an array that are looked through
 
 
-def what_was_read(operand: F64, own: tuple[str, F64], inputs: Any) -> str:
+def what_was_read(operand: F64, own: tuple[str, F64], inputs: ProblemInputs) -> str:
     """Words for the input whose elements `operand` ``[rows, K]`` holds in place of its own, or for others of
     its `own`, a name and an array; "" for none.
     """
@@ -54,7 +54,7 @@ def _probes(operand: F64) -> F64:
     return chosen[np.sort(first)[:PROBES]]
 
 
-def _pools(own: tuple[str, F64], inputs: Any) -> Iterator[tuple[str, F64]]:
+def _pools(own: tuple[str, F64], inputs: ProblemInputs) -> Iterator[tuple[str, F64]]:
     name, array = own
     for turned in (array, array.T):
         if turned.shape[1] % VECTOR == 0:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from tileproof.conformance.observe.tiles import StageTile
 from tileproof.spec.machine.types import Array
+from tileproof.spec.problems.cases import ProblemInputs
 from tileproof.spec.problems.faults import F64, Mask
 
 VECTORS = (8, 4)  # elements of one store, the widest first
@@ -15,7 +16,7 @@ MIN_VECTORS = 4  # vectors that must be wrong
 FULL = 0.6  # of a wrong vector's elements are wrong: what was there before may be right by chance
 
 
-def explain_stores(tile: StageTile, inputs: Any, found: F64, expected: F64, wrong: Mask) -> str:
+def explain_stores(tile: StageTile, inputs: ProblemInputs, found: F64, expected: F64, wrong: Mask) -> str:
     """Words when what is wrong are whole vectors beside right ones: another vector of the tile, data that lay
     there before, or zeros; "" otherwise.
     """
@@ -47,7 +48,7 @@ def explain_stores(tile: StageTile, inputs: Any, found: F64, expected: F64, wron
     return ""
 
 
-def data_of(inputs: Any) -> Mapping[str, Array]:
+def data_of(inputs: ProblemInputs) -> Mapping[str, Array]:
     """The arrays of a launch's inputs that have rows."""
     return {name: one for name, one in vars(inputs).items() if isinstance(one, np.ndarray) and one.ndim > 1}
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tileproof.conformance.drivers.plan_names import barrier_name, k_block, role_of
 from tileproof.emulator.hang import Names
 from tileproof.emulator.trace import Event, TraceNames
 from tileproof.spec.machine.finding_causes import inline_chain
 from tileproof.spec.plan import KernelPlan
 from tileproof.spec.problems.base import tiling_of
+from tileproof.spec.problems.cases import ProblemInputs
 
 
 def code_place(source: str, ptx_line: int) -> str:
@@ -44,7 +43,7 @@ class PlanNames(Names):
 class PlanTraceNames(TraceNames):
     """Names for a trace; its offsets are the plan's."""
 
-    def __init__(self, plan: KernelPlan, inputs: Any) -> None:
+    def __init__(self, plan: KernelPlan, inputs: ProblemInputs) -> None:
         self._plan, self._inputs = plan, inputs
 
     def cta(self, event: Event) -> str:

@@ -26,7 +26,7 @@ from tileproof.spec.machine.schedule import Schedule
 from tileproof.spec.machine.types import Array
 from tileproof.spec.plan import KernelPlan, OutputObservation
 from tileproof.spec.problems.base import tiling_of
-from tileproof.spec.problems.cases import AnyCase
+from tileproof.spec.problems.cases import AnyCase, ProblemInputs
 
 
 @dataclass
@@ -36,7 +36,7 @@ class Explored:
     kernel: Kernel
     built: Built
     plan: KernelPlan
-    inputs: Any
+    inputs: ProblemInputs
     text: str = ""
 
     @classmethod

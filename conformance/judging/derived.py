@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from tileproof.conformance.compare.endtoend import EndToEnd
 from tileproof.conformance.judging.expected import Expected
 from tileproof.spec.problems import problem_type
 from tileproof.spec.problems.base import ProblemType, Tiling, known_stage
+from tileproof.spec.problems.cases import ProblemInputs
 
 
 def derived(
     problem: str | ProblemType,
-    inputs: Any,
+    inputs: ProblemInputs,
     outputs: Mapping[str, str],
     *,
     block: int = 64,

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
-from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -17,6 +16,7 @@ from tileproof.spec.machine.finding import Finding, ProblemPlace
 from tileproof.spec.machine.run_result import Capture
 from tileproof.spec.plan import KernelPlan, SmemObservation, SmemTile, TmemObservation, TmemTile
 from tileproof.spec.problems.base import TileCoord, coordinates, region, tiling_of
+from tileproof.spec.problems.cases import ProblemInputs
 
 Captured = TmemObservation | SmemObservation
 Cells = npt.NDArray[np.int64]
@@ -49,7 +49,9 @@ def parts_of(at: Captured) -> int:
     return at.parts if isinstance(at, TmemObservation) else 1
 
 
-def publication(plan: KernelPlan, inputs: Any, at: Captured, capture: Capture) -> Publication | None:
+def publication(
+    plan: KernelPlan, inputs: ProblemInputs, at: Captured, capture: Capture
+) -> Publication | None:
     """The place of `capture` in the walk; None when it is of another observation."""
     if capture.tile != at.tile or capture.barrier not in ("", at.barrier):
         return None
@@ -67,7 +69,7 @@ def publication(plan: KernelPlan, inputs: Any, at: Captured, capture: Capture) -
 
 
 def captured_tiles(
-    plan: KernelPlan, inputs: Any, captures: Iterable[Capture], build: str
+    plan: KernelPlan, inputs: ProblemInputs, captures: Iterable[Capture], build: str
 ) -> tuple[list[StageTile], list[Finding]]:
     """Every tile that is observed in tensor or shared memory; what was never published is unwritten."""
     empty: dict[tuple[str, TileCoord], StageTile] = {}

@@ -16,6 +16,7 @@ from tileproof.spec.machine.finding import Finding, ProblemPlace
 from tileproof.spec.machine.run_result import Output, RunResult
 from tileproof.spec.plan import KernelPlan, OutputObservation
 from tileproof.spec.problems.base import ProblemType, TileCoord, coordinates, locate, region, tiling_of
+from tileproof.spec.problems.cases import ProblemInputs
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
 
@@ -31,7 +32,7 @@ class Observation:
 
 def observe(
     plan: KernelPlan,
-    inputs: Any,
+    inputs: ProblemInputs,
     run_result: RunResult,
     build: str,
     *,
@@ -67,7 +68,9 @@ def observe(
     return Observation(tuple(tiles), tuple(findings), tuple(partials))
 
 
-def output_tiles(plan: KernelPlan, inputs: Any, at: OutputObservation, output: Output) -> Iterator[StageTile]:
+def output_tiles(
+    plan: KernelPlan, inputs: ProblemInputs, at: OutputObservation, output: Output
+) -> Iterator[StageTile]:
     """Tiles of one output parameter, by its axes."""
     for coord, (rows, cols), place in _tiles_of(plan, inputs, at):
         value, written = (
@@ -80,7 +83,7 @@ def output_tiles(plan: KernelPlan, inputs: Any, at: OutputObservation, output: O
 
 
 def surplus_writes(
-    plan: KernelPlan, inputs: Any, at: OutputObservation, output: Output, build: str
+    plan: KernelPlan, inputs: ProblemInputs, at: OutputObservation, output: Output, build: str
 ) -> Iterator[Finding]:
     """One finding when the kernel wrote elements of an output that belong to no tile of the walk."""
     rest = output.written.copy()
@@ -98,7 +101,7 @@ def surplus_writes(
 
 
 def spot(
-    plan: KernelPlan, inputs: Any, at: OutputObservation, element: Iterable[int], build: str
+    plan: KernelPlan, inputs: ProblemInputs, at: OutputObservation, element: Iterable[int], build: str
 ) -> ProblemPlace:
     """An element of an output by its index: its tile where it lies in one, and its place along the last two
     axes.
@@ -138,7 +141,7 @@ def axes_of(at: OutputObservation) -> list[str]:
 
 
 def _tiles_of(
-    plan: KernelPlan, inputs: Any, at: OutputObservation
+    plan: KernelPlan, inputs: ProblemInputs, at: OutputObservation
 ) -> Iterator[tuple[TileCoord, tuple[slice, slice], tuple[Any, ...]]]:
     """Every tile of an output: its coordinates, its rows and columns, and its place in the array."""
     problem, tiling, axes = plan.problem, tiling_of(plan), tuple(axes_of(at))

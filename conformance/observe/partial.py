@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from tileproof.conformance.observe.capture import DTYPES, captured, fill, places_in_tmem, publication
@@ -15,6 +14,7 @@ from tileproof.conformance.observe.tiles import StageTile
 from tileproof.spec.machine.run_result import Capture
 from tileproof.spec.plan import KernelPlan, TmemObservation
 from tileproof.spec.problems.base import TileCoord, coordinates, region, sums_over_walk, tiling_of
+from tileproof.spec.problems.cases import ProblemInputs
 
 
 def partial_sums(plan: KernelPlan) -> tuple[TmemObservation, ...]:
@@ -36,7 +36,7 @@ def unpublished_sums(plan: KernelPlan) -> tuple[str, ...]:
     return tuple(name for name in plan.stages if sums_over_walk(problem, name) and name not in shown)
 
 
-def partial_tiles(plan: KernelPlan, inputs: Any, captures: Iterable[Capture]) -> list[StageTile]:
+def partial_tiles(plan: KernelPlan, inputs: ProblemInputs, captures: Iterable[Capture]) -> list[StageTile]:
     """A tile ``f32 [rows, cols]`` for each sum and k-block; what was never published is unwritten.
 
     The sum over all k-blocks is left out where an observation of the stage itself shows it.

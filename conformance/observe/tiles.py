@@ -16,6 +16,7 @@ from tileproof.spec.arithmetic.bound import BOUND
 from tileproof.spec.arithmetic.terms import Bounded, Sum
 from tileproof.spec.machine.types import Array
 from tileproof.spec.problems.base import ProblemType, TileCoord, Tiling
+from tileproof.spec.problems.cases import ProblemInputs
 
 F64 = npt.NDArray[np.float64]
 Key = tuple[str, TileCoord]
@@ -83,7 +84,7 @@ class Chain(Evaluation):
 
     def __init__(
         self,
-        inputs: Any,
+        inputs: ProblemInputs,
         own_tiles: Mapping[Key, StageTile] | None = None,
         shared: Shared | None = None,
         *,

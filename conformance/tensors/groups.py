@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from tileproof.conformance.compare.compare import Comparison, Divergence, StageScore, compare
@@ -20,6 +19,7 @@ from tileproof.spec.machine.finding import Finding
 from tileproof.spec.machine.run_result import Output, RunResult
 from tileproof.spec.plan import KernelPlan, OutputObservation
 from tileproof.spec.problems.base import ProblemType, Tiling, tiling_of, upstream
+from tileproof.spec.problems.cases import ProblemInputs
 from tileproof.spec.problems.tensors import K_BLOCKS, TensorForm
 
 
@@ -71,7 +71,7 @@ class GroupComparer:
     def _index(self, form: TensorForm, group: int) -> tuple[slice, ...]:
         return self.dump.forms.group_index(form, self.dump.inputs, group)
 
-    def tiles(self, inputs: Any, group: int) -> tuple[list[StageTile], list[StageTile]]:
+    def tiles(self, inputs: ProblemInputs, group: int) -> tuple[list[StageTile], list[StageTile]]:
         """The tiles that the dump has of a group, and those of sums after each k-block."""
         tiles: list[StageTile] = []
         sums: list[StageTile] = []

@@ -5,13 +5,13 @@ from __future__ import annotations
 import difflib
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from tileproof.conformance.tensors.parts import TensorPart, part_of, split_name
 from tileproof.spec.machine.errors import TileproofError, did_you_mean
 from tileproof.spec.machine.types import Array
 from tileproof.spec.problems.base import ProblemType
+from tileproof.spec.problems.cases import ProblemInputs
 from tileproof.spec.problems.tensors import Convention, TensorForm, TensorForms
 
 
@@ -22,7 +22,7 @@ class NamedDump:
     """
 
     forms: TensorForms
-    inputs: Any
+    inputs: ProblemInputs
     tensors: Mapping[TensorForm, Array]
     parts: tuple[TensorPart, ...] = ()
 

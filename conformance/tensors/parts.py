@@ -17,6 +17,7 @@ from tileproof.spec.arithmetic.terms import Bounded
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.types import Array
 from tileproof.spec.problems.base import ProblemType, TileCoord, Tiling, coordinates, region
+from tileproof.spec.problems.cases import ProblemInputs
 from tileproof.spec.problems.tensors import K_BLOCKS, TensorForm
 
 Index = tuple[slice, ...]
@@ -83,7 +84,7 @@ def _no_index(where: str, expected: str, found: str) -> TileproofError:
 
 
 def tiles_of(
-    problem: ProblemType, inputs: Any, tiling: Tiling, part: TensorPart, at: Index
+    problem: ProblemType, inputs: ProblemInputs, tiling: Tiling, part: TensorPart, at: Index
 ) -> Iterator[StageTile]:
     """The tiles of the only group of `inputs`, or what the part holds of them; `at`: where the group's own
     elements lie in the whole tensor.
@@ -105,7 +106,12 @@ _NONE = np.zeros((0, 0), bool)
 
 
 def _place(
-    problem: ProblemType, inputs: Any, tiling: Tiling, coord: TileCoord, form: TensorForm, k_block: int | None
+    problem: ProblemType,
+    inputs: ProblemInputs,
+    tiling: Tiling,
+    coord: TileCoord,
+    form: TensorForm,
+    k_block: int | None,
 ) -> list[slice]:
     """Where a tile lies in the group's own part of the tensor, as a slice of each axis."""
     axes = tuple(axis for axis in form.axes if axis != K_BLOCKS)
@@ -175,7 +181,7 @@ class PartialChain(Chain):
 
     def __init__(
         self,
-        inputs: Any,
+        inputs: ProblemInputs,
         tiles: Sequence[StageTile],
         shared: Shared | None = None,
         *,
@@ -228,6 +234,6 @@ class PartialChain(Chain):
         return self._given[key]
 
 
-def is_whole(problem: ProblemType, inputs: Any, tiling: Tiling, tile: StageTile) -> bool:
+def is_whole(problem: ProblemType, inputs: ProblemInputs, tiling: Tiling, tile: StageTile) -> bool:
     """Whether a tile is all of the region of its coordinates."""
     return (tile.rows, tile.cols) == region(problem, inputs, tiling, tile.stage, tile.coord)

@@ -21,7 +21,7 @@ from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.types import Array
 from tileproof.spec.problems import problem_type
 from tileproof.spec.problems.base import ProblemType, TileCoord, Tiling
-from tileproof.spec.problems.cases import VectorCase
+from tileproof.spec.problems.cases import ProblemInputs, VectorCase
 from tileproof.spec.problems.tensors import K_BLOCKS, TensorForm, TensorForms
 
 VERSION = 1
@@ -123,7 +123,9 @@ def _flags(arrays: dict[str, Array], made: dict[str, F64Stage]) -> list[str]:
     return found + [f"exact {name}" for name in exact]
 
 
-def expected(problem: ProblemType, forms: TensorForms, inputs: Any, side: int | None) -> dict[str, F64Stage]:
+def expected(
+    problem: ProblemType, forms: TensorForms, inputs: ProblemInputs, side: int | None
+) -> dict[str, F64Stage]:
     """Every stage by the name of its tensor, from the inputs alone, with the bounds of the whole chain.
     `side`: keep so many elements of each axis, from its middle.
     """
@@ -164,7 +166,9 @@ def _add_group(chain: Evaluation, form: TensorForm, at: tuple[slice, ...], stage
         stage.narrow[index] = np.where(np.isnan(off), np.inf, off).reshape(shape)
 
 
-def _add_rows(problem: ProblemType, inputs: Any, tiling: Tiling, form: TensorForm, stage: F64Stage) -> None:
+def _add_rows(
+    problem: ProblemType, inputs: ProblemInputs, tiling: Tiling, form: TensorForm, stage: F64Stage
+) -> None:
     """Write an output to whose rows tiles of all groups are added; the other rows are 0."""
     known = outputs_of(inputs, form.stage, problem=problem, tiling=tiling)
     assert known.rows is not None

@@ -14,11 +14,6 @@ from tileproof.spec.arithmetic.forms import (
     F16,
     F32,
     OPERAND,
-    AsBF16,
-    AsBool,
-    AsF16,
-    AsF32,
-    AsOperand,
     Form,
     Online,
     Polynomial,
@@ -33,6 +28,15 @@ from tileproof.spec.arithmetic.operation import (
     registered,
 )
 from tileproof.spec.arithmetic.operations import elementwise, functions, products, softmax
+from tileproof.spec.arithmetic.reads import (
+    AnyTerm,
+    AsBF16,
+    AsBool,
+    AsF16,
+    AsF32,
+    AsOperand,
+    StageResult,
+)
 
 # Registered in the order of the page.
 for _family in (products, elementwise, functions, softmax):
@@ -45,6 +49,7 @@ __all__ = [
     "F16",
     "F32",
     "OPERAND",
+    "AnyTerm",
     "Arithmetic",
     "AsBF16",
     "AsBool",
@@ -55,6 +60,7 @@ __all__ = [
     "Online",
     "Operation",
     "Polynomial",
+    "StageResult",
     "StageValue",
     "UnknownOperation",
     "WithOperands",

@@ -14,13 +14,13 @@ found.
 
 from __future__ import annotations
 
-from typing import Any
-
 import ml_dtypes
 import numpy as np
+import numpy.typing as npt
 from tileproof.spec.arithmetic.forms import Form
 from tileproof.spec.arithmetic.operation import Arithmetic
-from tileproof.spec.arithmetic.terms import Bf16Data, Bounded, TermView
+from tileproof.spec.arithmetic.terms import Bf16Data, Bounded, Mask, TermView
+from tileproof.spec.machine.types import Index
 from tileproof.spec.numerics import U_F32
 
 
@@ -29,7 +29,7 @@ class Bound(Arithmetic):
 
     interpretation = "bound"
 
-    def read(self, form: Form, x: Any) -> Any:
+    def read(self, form: Form, x: Bounded | npt.ArrayLike) -> Bounded | Mask:
         """An input as a term: what an array holds is exact, a plain number is rounded as it is passed."""
         if isinstance(x, Bounded):
             return x
@@ -44,7 +44,7 @@ class Bound(Arithmetic):
             return Bounded(value, U_F32 * np.abs(value))
         return Bounded(value)
 
-    def part(self, a: Any, index: Any) -> Any:
+    def part(self, a: Bounded | Mask, index: Index) -> Bounded | Mask:
         """Some elements of a term."""
         return TermView(a, lambda x: x[index]) if isinstance(a, Bounded) else a[index]
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.types import Array
 from tileproof.spec.numerics import U_F32, gamma, round_bf16, round_f16, round_f32
 
 Term = TypeVar("Term")
@@ -28,15 +29,8 @@ F16 = Form("f16")
 BOOL = Form("bool")
 OPERAND = Form("operand")  # of the tensor core: what it is, the stage says (`Stage.operand`)
 
-# What a stage's function reads of an input: the annotation of its parameter. The copy is in bf16.
-AsF32 = Annotated[Any, F32]
-AsBF16 = Annotated[Any, BF16]
-AsF16 = Annotated[Any, F16]
-AsBool = Annotated[Any, BOOL]
-AsOperand = Annotated[Any, OPERAND]
 
-
-def round_in(form: Form, x: Any) -> F64:
+def round_in(form: Form, x: Array) -> F64:
     """Nearest value of `form`, ties to even, as float64."""
     try:
         return {F32: round_f32, BF16: round_bf16, F16: round_f16}[form](x)

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 from tileproof.spec.arithmetic.forms import F32, OPERAND, Form, StageValue
 from tileproof.spec.machine.errors import TileproofError, did_you_mean
 
+if TYPE_CHECKING:
+    from tileproof.spec.arithmetic.reads import AnyTerm
+
+T = TypeVar("T")
 Interpretation = Literal["exact", "rounded", "bound", "text"]
 
 
@@ -36,16 +40,16 @@ class Operation:
     error: str = ""
     source: str = ""
 
-    def exact(self, m: Arithmetic, *operands: Any, **options: Any) -> Any:
+    def exact(self, m: Arithmetic, *operands: Any, **options: Any) -> AnyTerm:
         raise NotImplementedError
 
-    def rounded(self, m: Arithmetic, *operands: Any, **options: Any) -> Any:
+    def rounded(self, m: Arithmetic, *operands: Any, **options: Any) -> AnyTerm:
         raise NotImplementedError
 
-    def bound(self, m: Arithmetic, *operands: Any, **options: Any) -> Any:
+    def bound(self, m: Arithmetic, *operands: Any, **options: Any) -> AnyTerm:
         raise NotImplementedError
 
-    def text(self, m: Arithmetic, *operands: Any, **options: Any) -> Any:
+    def text(self, m: Arithmetic, *operands: Any, **options: Any) -> AnyTerm:
         raise NotImplementedError
 
     @property
@@ -138,18 +142,21 @@ class Arithmetic:
     """
 
     interpretation: ClassVar[Interpretation]
+    roundings: list[str]  # of the interpretation as text
+    operations: list[str]
+    mma: str  # of `Rounded`
     narrow: str  # of the interpretation as text: the form of the rounded copy
 
-    def operation(self, name: str) -> Any:
+    def operation(self, name: str) -> Callable[..., Any]:
         """The registered operation `name` in this interpretation, as a function of its operands."""
         return partial(getattr(find(name), self.interpretation), self)
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> Callable[..., Any]:
         if name.startswith("_"):  # protocols of Python: copying, pickling
             raise AttributeError(name)
         return self.operation(name)
 
-    def keep(self, value: Any, **copy: Any) -> Any:
+    def keep(self, value: AnyTerm, **copy: AnyTerm) -> StageValue[AnyTerm]:
         """What the stage leaves: `value`, and a rounded copy of it under the name of its use."""
         if not copy:
             return StageValue(value)
@@ -157,21 +164,25 @@ class Arithmetic:
         return StageValue(value, rounded, use)
 
 
+# An arithmetic, or what passes its operations on (`WithOperands`).
+AnyArithmetic = Any
+
+
 class WithOperands:
     """An arithmetic whose tensor-core operands have the same form; f32 operands are not rounded copies."""
 
-    def __init__(self, m: Any, form: Form) -> None:
+    def __init__(self, m: AnyArithmetic, form: Form) -> None:
         self._m, self._form = m, form
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - an operation, or an attribute of any type
         own = getattr(self._m, name)
         return partial(self._do, own) if callable(own) else own
 
-    def _do(self, own: Callable[..., Any], *operands: Any, **options: Any) -> Any:
+    def _do(self, own: Callable[..., T], *operands: Any, **options: Any) -> T:
         """The operation, with the form of operands in the place of OPERAND."""
         if options:
             options = {name: self._form if x is OPERAND else x for name, x in options.items()}
         return own(*(self._form if x is OPERAND else x for x in operands), **options)
 
-    def keep(self, value: Any, **copy: Any) -> Any:
+    def keep(self, value: AnyTerm, **copy: AnyTerm) -> StageValue[AnyTerm]:
         return StageValue(value) if self._form == F32 else self._m.keep(value, **copy)

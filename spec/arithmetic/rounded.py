@@ -6,11 +6,13 @@ It stays inside every bound of `spec.arithmetic.bound`; the tests show it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 from tileproof.spec.arithmetic.forms import Form, round_in
 from tileproof.spec.arithmetic.operation import Arithmetic
+from tileproof.spec.machine.types import Array, Index
 
 
 @dataclass(frozen=True)
@@ -26,13 +28,13 @@ class Rounded(Arithmetic):
 
     mma: Literal["f32", "tensor-core"] = "f32"
 
-    def read(self, form: Form, x: Any) -> Any:
+    def read(self, form: Form, x: npt.ArrayLike) -> Array:
         """An input as a term; a plain number is rounded as it is passed."""
         array = np.asarray(x)
         if array.dtype == bool:
             return array
-        return round_in(form, x) if array.ndim == 0 else array.astype(np.float64)
+        return round_in(form, array) if array.ndim == 0 else array.astype(np.float64)
 
-    def part(self, a: Any, index: Any) -> Any:
+    def part(self, a: Array, index: Index) -> Array:
         """Some elements of a term."""
         return a[index]

@@ -5,10 +5,10 @@ Errors are found when they are asked for: what a term is made of is kept.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import ml_dtypes
 import numpy as np
@@ -33,6 +33,7 @@ from tileproof.spec.numerics import (
 F64 = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 
+T = TypeVar("T")
 _FORMS = {BF16: (U_BF16, BF16_TINY, BF16_MAX), F16: (U_F16, F16_TINY, F16_MAX)}
 _ALL_BF16 = np.arange(2**16, dtype=np.uint16).view(ml_dtypes.bfloat16)
 with np.errstate(invalid="ignore"):  # signalling NaNs
@@ -293,13 +294,13 @@ class Sum(Bounded):
         return self._found
 
 
-def either(*masks: Any) -> Mask | None:
+def either(*masks: Mask | None) -> Mask | None:
     """Where any of the masks holds; None: nowhere."""
     some = [mask for mask in masks if mask is not None]
     return None if not some else np.asarray(over(np.logical_or, some))
 
 
-def over(how: Any, arrays: list[Any]) -> Any:
+def over(how: Callable[[T, T], T], arrays: Sequence[T]) -> T:
     """``how(how(arrays[0], arrays[1]), ...)``."""
     result = arrays[0]
     for array in arrays[1:]:

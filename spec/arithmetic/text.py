@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
+from tileproof.spec.arithmetic.forms import StageValue
 from tileproof.spec.arithmetic.formula import Formula, named
 from tileproof.spec.arithmetic.operation import Arithmetic
+from tileproof.spec.arithmetic.reads import AnyTerm
 
 __all__ = ["Formula", "Text", "named"]
 
@@ -21,7 +22,7 @@ class Text(Arithmetic):
     operations: list[str] = field(default_factory=list)
     narrow: str = ""  # the form of the rounded copy
 
-    def keep(self, value: Any, **copy: Any) -> Any:
+    def keep(self, value: AnyTerm, **copy: AnyTerm) -> StageValue[AnyTerm]:
         for use in copy:
             self.roundings[-1] += f", as {use}"
         return super().keep(value, **copy)

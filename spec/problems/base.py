@@ -6,13 +6,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
 from tileproof.spec.machine.errors import TileproofError, did_you_mean
+from tileproof.spec.machine.types import Array, Index
 from tileproof.spec.plan import KernelPlan
-from tileproof.spec.problems.cases import Generator
+from tileproof.spec.problems.cases import Generator, ProblemInputs
 from tileproof.spec.problems.faults import FaultHypotheses
 from tileproof.spec.problems.tensors import TensorForms
 from tileproof.spec.stage import Stage
@@ -64,7 +65,10 @@ class PartOf:
     """A datum that is part of another datum: the elements at `index` of `name`."""
 
     name: str
-    index: Any
+    index: Index
+
+
+GroundDatum = Array | float | PartOf
 
 
 class ProblemType(ABC):
@@ -100,35 +104,35 @@ class ProblemType(ABC):
         """What makes its cases; a module is imported when it is asked for."""
 
     @abstractmethod
-    def groups(self, inputs: Any, tiling: Tiling) -> range:
+    def groups(self, inputs: ProblemInputs, tiling: Tiling) -> range:
         """The groups of the problem, each the work of one cluster."""
 
     @abstractmethod
-    def k_blocks(self, inputs: Any, tiling: Tiling, group: int) -> int:
+    def k_blocks(self, inputs: ProblemInputs, tiling: Tiling, group: int) -> int:
         """How many k-blocks a group has; none is possible."""
 
     def walks(self, stage: str) -> bool:
         """Whether a stage has a tile in each k-block."""
         return self.walked in self.stages[stage].tile
 
-    def reach(self, inputs: Any, tiling: Tiling, group: int) -> int:
+    def reach(self, inputs: ProblemInputs, tiling: Tiling, group: int) -> int:
         """The k-blocks for which an output has room, those that a group does not have among them."""
         return -(-self.size(inputs, self.walked) // tiling.block)
 
     @abstractmethod
-    def extent(self, inputs: Any, tiling: Tiling, group: int, axis: str) -> slice:
+    def extent(self, inputs: ProblemInputs, tiling: Tiling, group: int, axis: str) -> slice:
         """All of an axis that a group's tiles cover."""
 
     @abstractmethod
-    def region(self, inputs: Any, tiling: Tiling, coord: TileCoord, axis: str) -> slice:
+    def region(self, inputs: ProblemInputs, tiling: Tiling, coord: TileCoord, axis: str) -> slice:
         """The part of an axis that the tile at `coord` covers."""
 
     @abstractmethod
-    def ground(self, inputs: Any, tiling: Tiling, group: int, name: str) -> Any:
+    def ground(self, inputs: ProblemInputs, tiling: Tiling, group: int, name: str) -> GroundDatum:
         """A datum that is no stage, over the group's extents, in its own dtype (or `PartOf` another)."""
 
     @abstractmethod
-    def size(self, inputs: Any, axis: str) -> int:
+    def size(self, inputs: ProblemInputs, axis: str) -> int:
         """The whole length of an axis."""
 
     @property
@@ -162,7 +166,7 @@ class ProblemType(ABC):
         """Its fault hypotheses."""
         return FaultHypotheses()
 
-    def group_at(self, inputs: Any, tiling: Tiling, cluster: tuple[int, int, int]) -> int:
+    def group_at(self, inputs: ProblemInputs, tiling: Tiling, cluster: tuple[int, int, int]) -> int:
         """The group that the cluster at these coordinates of the grid (in clusters) works on."""
         return cluster[0]
 
@@ -170,19 +174,21 @@ class ProblemType(ABC):
         """The axes of an output that holds a stage; rows that tiles are added to are `Stage.output`."""
         return self.stages[stage].tile
 
-    def place(self, inputs: Any, tiling: Tiling, coord: TileCoord, axes: tuple[str, ...]) -> tuple[Any, ...]:
+    def place(
+        self, inputs: ProblemInputs, tiling: Tiling, coord: TileCoord, axes: tuple[str, ...]
+    ) -> tuple[int | slice, ...]:
         """Where a tile lies in an output with these axes: an index or a slice of each, tile axes in order."""
         return tuple(self.region(inputs, tiling, coord, axis) for axis in axes)
 
-    def rows(self, inputs: Any, tiling: Tiling, group: int, stage: str) -> tuple[Any, Any]:
+    def rows(self, inputs: ProblemInputs, tiling: Tiling, group: int, stage: str) -> tuple[Any, Any]:
         """Where a group's tile rows are added: rows of the output, and which tile rows are added at all."""
         raise TileproofError(f"no tile of {self.name} is added to rows", where=f"stage {stage}")
 
-    def sizes(self, inputs: Any) -> Mapping[str, int]:
+    def sizes(self, inputs: ProblemInputs) -> Mapping[str, int]:
         """The sizes of inputs by which a kernel's variant is chosen."""
         return {}
 
-    def require(self, inputs: Any, plan: KernelPlan) -> None:
+    def require(self, inputs: ProblemInputs, plan: KernelPlan) -> None:
         """Raises TileproofError when the kernel of `plan` is not made for inputs of these sizes."""
         return
 
@@ -203,7 +209,7 @@ def tiling_of(plan: KernelPlan) -> Tiling:
 
 
 def coordinates(
-    problem: ProblemType, inputs: Any, tiling: Tiling, stage: str, group: int
+    problem: ProblemType, inputs: ProblemInputs, tiling: Tiling, stage: str, group: int
 ) -> Iterator[TileCoord]:
     """Every tile of a stage in a group, CTAs innermost."""
     if problem.walks(stage):
@@ -215,7 +221,9 @@ def coordinates(
             yield TileCoord(group, cta, None)
 
 
-def added_rows(problem: ProblemType, inputs: Any, tiling: Tiling, stage: str) -> npt.NDArray[np.int64]:
+def added_rows(
+    problem: ProblemType, inputs: ProblemInputs, tiling: Tiling, stage: str
+) -> npt.NDArray[np.int64]:
     """Which rows of the stage's output some tile is added to, in increasing order."""
     found = [np.empty(0, np.int64)]
     for group in problem.groups(inputs, tiling):
@@ -225,7 +233,12 @@ def added_rows(problem: ProblemType, inputs: Any, tiling: Tiling, stage: str) ->
 
 
 def locate(
-    problem: ProblemType, inputs: Any, tiling: Tiling, stage: str, axes: tuple[str, ...], index: Sequence[int]
+    problem: ProblemType,
+    inputs: ProblemInputs,
+    tiling: Tiling,
+    stage: str,
+    axes: tuple[str, ...],
+    index: Sequence[int],
 ) -> tuple[TileCoord, tuple[int, ...]] | None:
     """The tile of a stage that holds element `index` of an output with these axes, and the element's place
     along the tile's axes, counted as `ProblemType.region` does; k-blocks beyond a group's last one count.
@@ -248,17 +261,17 @@ def locate(
     return None
 
 
-def _long(part: Any) -> bool:
+def _long(part: int | slice) -> TypeGuard[slice]:
     return isinstance(part, slice)
 
 
-def _holds(part: Any, at: int) -> bool:
+def _holds(part: int | slice, at: int) -> bool:
     """Whether an index or a slice of an axis holds element `at`."""
     return bool(part.start <= at < part.stop) if _long(part) else bool(part == at)
 
 
 def region(
-    problem: ProblemType, inputs: Any, tiling: Tiling, stage: str, coord: TileCoord
+    problem: ProblemType, inputs: ProblemInputs, tiling: Tiling, stage: str, coord: TileCoord
 ) -> tuple[slice, slice]:
     """Global rows and columns of a tile; a one-dimensional tile has a single column."""
     spans = [problem.region(inputs, tiling, coord, axis) for axis in problem.stages[stage].tile]

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 WIDEST = 255
 
 
+ProblemInputs = Any  # the arrays of a case: each problem type has a class of its own (its `Inputs`)
+OwnCase = Any  # a case of the class of its generator
+
+
 class AnyCase(Protocol):
     """A case of any problem type. Cases are hashable; equal cases give equal arrays."""
 
@@ -24,7 +28,7 @@ class AnyCase(Protocol):
     def values(self) -> str:
         """The class of its values. "coordinates": values encode their position (`FaultHypotheses.names`)."""
 
-    def inputs(self) -> Any:
+    def inputs(self) -> ProblemInputs:
         """The arrays."""
 
     def as_json(self) -> str:
@@ -53,9 +57,9 @@ class VectorCase:
     case: AnyCase
     guards: tuple[str, ...] = ()
     production: bool = False
-    cut: Callable[[Any], Any] | None = None
+    cut: Callable[[ProblemInputs], ProblemInputs] | None = None
 
-    def inputs(self) -> Any:
+    def inputs(self) -> ProblemInputs:
         """The arrays."""
         whole = self.case.inputs()
         return whole if self.cut is None else self.cut(whole)
@@ -79,13 +83,13 @@ class Spread:
     named is the case's own.
     """
 
-    inputs: Any
+    inputs: ProblemInputs
     count: int
     groups: tuple[int, ...]
     places: Mapping[str, npt.NDArray[np.int64]]
 
 
-def spread_of(case: AnyCase, inputs: Any) -> Spread | None:
+def spread_of(case: AnyCase, inputs: ProblemInputs) -> Spread | None:
     """The larger problem that a case with these inputs is part of, of a type that has a method `spread`;
     None: the case is all of it.
     """
@@ -96,13 +100,13 @@ def spread_of(case: AnyCase, inputs: Any) -> Spread | None:
 class Generator(Protocol):
     """The cases of a problem type: a module or an object with these functions."""
 
-    def drawn(self, plan: KernelPlan) -> SearchStrategy[Any]:
+    def drawn(self, plan: KernelPlan) -> SearchStrategy[OwnCase]:
         """Cases for the kernel of `plan`, as Hypothesis draws and shrinks them."""
 
     def edges(self, plan: KernelPlan) -> Mapping[str, EdgeCase]:
         """By name, the cases that every check of the kernel of `plan` begins with."""
 
-    def smaller(self, case: Any) -> Iterator[AnyCase]:
+    def smaller(self, case: OwnCase) -> Iterator[AnyCase]:
         """Cases that are simpler than one of `edges` in one respect, the largest steps first."""
 
     def small(self, plan: KernelPlan, blocks: int | None = None) -> AnyCase:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
+from tileproof.spec.problems.cases import ProblemInputs
 from tileproof.spec.stage import Stage
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ Operands = Mapping[str, Any]
 class LaunchView(Protocol):
     """What a hypothesis may ask of the launch: its inputs, and the operands that the kernel had."""
 
-    inputs: Any
+    inputs: ProblemInputs
     tiling: Tiling
 
     def stage(self, name: str) -> Stage:
@@ -78,11 +79,11 @@ class FaultHypotheses:
         """Whence the NaN or inf of a tile without a finite wrong element came, in words; "" when unknown."""
         return ""
 
-    def scales(self, inputs: Any) -> Mapping[str, float]:
+    def scales(self, inputs: ProblemInputs) -> Mapping[str, float]:
         """Factors that a stage may lack or have twice, by name."""
         return {}
 
-    def names(self, inputs: Any, stage: str, found: float) -> str:
+    def names(self, inputs: ProblemInputs, stage: str, found: float) -> str:
         """What a value of a case of the class "coordinates" says of its origin, in words."""
         return ""
 

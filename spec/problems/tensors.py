@@ -8,14 +8,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.types import Array, DType
 from tileproof.spec.numerics import LN_2
-from tileproof.spec.problems.cases import VectorCase
+from tileproof.spec.problems.cases import ProblemInputs, VectorCase
 
 Role = Literal["input", "stage", "output"]
 LSE_DIFFERS = 2.0**-6  # far above the rounding of an lse of bf16 inputs, far below a change of base
@@ -73,7 +73,7 @@ class TensorForms(ABC):
         """The conventions known by name; the first is this project's own."""
 
     @abstractmethod
-    def cut(self, inputs: Any) -> tuple[int, tuple[tuple[str, int, int], ...]]:
+    def cut(self, inputs: ProblemInputs) -> tuple[int, tuple[tuple[str, int, int], ...]]:
         """Elements of the walked axis in a k-block of the comparison, and `Tiling.shape`."""
 
     @property
@@ -98,45 +98,47 @@ class TensorForms(ABC):
         return ()
 
     @abstractmethod
-    def inputs(self, tensors: Mapping[str, Array], scalars: Mapping[str, float], lse_base: str) -> Any:
+    def inputs(
+        self, tensors: Mapping[str, Array], scalars: Mapping[str, float], lse_base: str
+    ) -> ProblemInputs:
         """The problem's inputs; TileproofError names what contradicts them."""
 
     @abstractmethod
-    def dumped(self, inputs: Any) -> Mapping[str, Array]:
+    def dumped(self, inputs: ProblemInputs) -> Mapping[str, Array]:
         """The inputs, numbers included, as a dump of the first convention has them."""
 
     def vector_cases(self) -> Iterator[VectorCase]:
         """Its cases of the released vectors."""
         return iter(())
 
-    def flags(self, inputs: Any) -> tuple[str, ...]:
+    def flags(self, inputs: ProblemInputs) -> tuple[str, ...]:
         """What is special about inputs, in words."""
         del inputs
         return ()
 
     @abstractmethod
-    def groups(self, inputs: Any) -> int:
+    def groups(self, inputs: ProblemInputs) -> int:
         """How many groups (of attention: query tokens) the inputs have."""
 
     @abstractmethod
-    def group_inputs(self, inputs: Any, group: int) -> Any:
+    def group_inputs(self, inputs: ProblemInputs, group: int) -> ProblemInputs:
         """The inputs of one group, as a problem of that group alone; large arrays are views."""
 
     @abstractmethod
-    def sizes(self, inputs: Any) -> Mapping[str, int]:
+    def sizes(self, inputs: ProblemInputs) -> Mapping[str, int]:
         """The length of every axis of the stages and outputs."""
 
-    def group_index(self, form: TensorForm, inputs: Any, group: int) -> tuple[slice, ...]:
+    def group_index(self, form: TensorForm, inputs: ProblemInputs, group: int) -> tuple[slice, ...]:
         """Where one group's elements of a stage lie in its tensor; by default the first axis is groups."""
         sizes = self.sizes(inputs)
         return slice(group, group + 1), *(slice(0, sizes[axis]) for axis in form.axes[1:])
 
-    def row_of(self, inputs: Any, group: int, row: int) -> int:
+    def row_of(self, inputs: ProblemInputs, group: int, row: int) -> int:
         """What row of a tile of the group alone is in the whole problem, if rows are counted there."""
         del inputs, group
         return row
 
-    def padded(self, form: TensorForm, tensor: Array, inputs: Any) -> Array:
+    def padded(self, form: TensorForm, tensor: Array, inputs: ProblemInputs) -> Array:
         """The tensor at the sizes of `inputs`, which may be padded."""
         del form, inputs
         return tensor

@@ -19,6 +19,7 @@ from tileproof.conformance.beside.frontends.run import EmulatedRun
 from tileproof.emulator import TensorMap
 from tileproof.emulator.errors import LaunchError
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.problems.cases import ProblemInputs
 
 
 @contextlib.contextmanager
@@ -108,7 +109,7 @@ class EmulatedKernel:
         """The CUDA source, in TileLang's form."""
         return self.lowered.source
 
-    def __call__(self, *inputs: Any) -> Any:
+    def __call__(self, *inputs: ProblemInputs) -> Any:
         """Launch; return the output or list of outputs of `out_idx`, allocated on the CPU."""
         name = self.lowered.name
         self._run.check_usable(name)

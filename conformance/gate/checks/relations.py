@@ -11,6 +11,7 @@ from tileproof.conformance.gate.model import CheckReport, GatedVariant, gate_che
 from tileproof.emulator.coverage import union
 from tileproof.spec.machine.finding import Finding, ProblemPlace
 from tileproof.spec.machine.schedule import Schedule
+from tileproof.spec.problems.cases import ProblemInputs
 from tileproof.spec.problems.relation import relations_of
 
 NAME = "metamorphic relations"
@@ -26,7 +27,7 @@ def relations(gated: GatedVariant) -> CheckReport:
     base = small(gated.plan).inputs()
     executed: list[bytes] = []
 
-    def outputs(inputs: Any) -> dict[str, Any]:
+    def outputs(inputs: ProblemInputs) -> dict[str, Any]:
         launch = gated.kernel.launch(inputs, gated.built)
         seen = gated.under_test.driver.run(launch, gated.plan, EARLY, False)
         executed.append(seen.executed)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import ml_dtypes
 import numpy as np
 from tileproof.kernels.compile import Built
@@ -16,11 +14,12 @@ from tileproof.kernels.tutorials import ProductKernel
 from tileproof.kernels.variant import Variant
 from tileproof.spec.plan import KernelPlan
 from tileproof.spec.plans import sm100_gemm
+from tileproof.spec.problems.cases import ProblemInputs
 
 PARAMS_BYTES = 384  # sizeof(Params) in kernel.cu, which asserts it
 
 
-def describe(inputs: Any, plan: KernelPlan, built: Built, probe: bool) -> LaunchFile:
+def describe(inputs: ProblemInputs, plan: KernelPlan, built: Built, probe: bool) -> LaunchFile:
     """One CTA per tile of D, tiles along M first. Outputs: D ``[M, N]`` bf16 and, in the probe build,
     `product` ``[M, N]`` f32, which is A B^T.
     """

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import ml_dtypes
 import numpy as np
 from tileproof.kernels.compile import Built
@@ -17,13 +15,14 @@ from tileproof.kernels.tutorials import ProductKernel
 from tileproof.kernels.variant import Variant
 from tileproof.spec.plan import KernelPlan
 from tileproof.spec.plans import sm90_gemm
+from tileproof.spec.problems.cases import ProblemInputs
 from tileproof.spec.problems.gemm.problem import GEMM, GEMM_BIAS, Gemm
 
 PARAMS_BYTES = 320  # sizeof(Params) in kernel.cu, which asserts it
 ARCH = "sm_90"  # no feature of one architecture alone: its PTX loads on every later one, SM100 too
 
 
-def describe(inputs: Any, plan: KernelPlan, built: Built, probe: bool) -> LaunchFile:
+def describe(inputs: ProblemInputs, plan: KernelPlan, built: Built, probe: bool) -> LaunchFile:
     """One CTA per tile of D, tiles along M first. Outputs: D ``[M, N]`` f32 (with a bias bf16) and, in the
     probe build, `product` ``[M, N]`` f32, which is A B^T.
     """

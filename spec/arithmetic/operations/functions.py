@@ -80,7 +80,7 @@ class _Function(Operation):
         """Float64, within 4 roundings."""
         raise NotImplementedError
 
-    def off(self, size: F64, a: Bounded) -> Any:
+    def off(self, size: F64, a: Bounded) -> F64:
         """How far the machine's value of an operand within the error of `a` may be from the function's."""
         raise NotImplementedError
 
@@ -132,7 +132,7 @@ class Log2(_Function):
     def value(self, x: F64) -> F64:
         return np.log2(x)
 
-    def off(self, size: F64, a: Bounded) -> Any:
+    def off(self, size: F64, a: Bounded) -> F64:
         return LG2_ERROR * np.maximum(1.0, size)
 
 
@@ -151,7 +151,7 @@ class NaturalLog(_Function):
     def value(self, x: F64) -> F64:
         return np.log(x)
 
-    def off(self, size: F64, a: Bounded) -> Any:
+    def off(self, size: F64, a: Bounded) -> F64:
         approximate = LG2_ERROR * np.maximum(LN_2, size)
         return approximate + gamma(2, U_F32) * (size + approximate)
 
@@ -167,7 +167,7 @@ class Sqrt(_Function):
     def value(self, x: F64) -> F64:
         return np.sqrt(x)
 
-    def off(self, size: F64, a: Bounded) -> Any:
+    def off(self, size: F64, a: Bounded) -> F64:
         return SQRT_RELATIVE * size
 
 
@@ -186,7 +186,7 @@ class Rsqrt(_Function):
     def value(self, x: F64) -> F64:
         return 1.0 / np.sqrt(x)
 
-    def off(self, size: F64, a: Bounded) -> Any:
+    def off(self, size: F64, a: Bounded) -> F64:
         return RSQRT_RELATIVE * size
 
 
@@ -201,7 +201,7 @@ class Tanh(_Function):
     def value(self, x: F64) -> F64:
         return np.tanh(x)
 
-    def off(self, size: F64, a: Bounded) -> Any:
+    def off(self, size: F64, a: Bounded) -> F64:
         return TANH_RELATIVE * size
 
 
@@ -228,7 +228,7 @@ class Sigmoid(_Function):
         unit = m.constant("1", 1.0)
         return np.asarray(m.div(unit, m.add(unit, power)))
 
-    def off(self, size: F64, a: Bounded) -> Any:
+    def off(self, size: F64, a: Bounded) -> F64:
         # Beyond 2^160 and 2^-160 the machine has 0 and 1 whatever the exponent's roundings are.
         exponent = np.minimum(a.magnitude_bound * LOG2_E, 160.0)
         power = np.expm1((gamma(2, U_F32) * exponent + F32_MIN_NORMAL) * LN_2)

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from tileproof.spec.arithmetic.forms import F32, F64, Form, round_in
 from tileproof.spec.arithmetic.formula import PRODUCT, SUM, Formula, latex_axis, side_by_side, wrap
 from tileproof.spec.arithmetic.operation import Arithmetic, Operation
+from tileproof.spec.arithmetic.reads import AnyTerm, OwnTerm
 from tileproof.spec.arithmetic.sums import RowSums
 from tileproof.spec.arithmetic.terms import Bounded, Mask, Partial, Sum, either
 from tileproof.spec.machine import tensor_core
@@ -20,10 +21,10 @@ from tileproof.spec.numerics import F32_TINY, U_F32, U_F32_RZ, round_f32
 class Composed(Operation):
     """An operation made of others: `of` is its value over any arithmetic."""
 
-    def of(self, m: Arithmetic, *operands: Any, **options: Any) -> Any:
+    def of(self, m: Arithmetic, *operands: Any, **options: Any) -> AnyTerm:
         raise NotImplementedError
 
-    def exact(self, m: Arithmetic, *operands: Any, **options: Any) -> Any:
+    def exact(self, m: Arithmetic, *operands: Any, **options: Any) -> AnyTerm:
         return self.of(m, *operands, **options)
 
     rounded = bound = text = exact
@@ -87,7 +88,7 @@ class MatMul(Operation):
     def exact(self, m: Arithmetic, a: F64, b: F64) -> F64:
         return np.asarray(a @ b)
 
-    def rounded(self, m: Arithmetic, a: F64, b: F64) -> Any:
+    def rounded(self, m: Arithmetic, a: F64, b: F64) -> F64:
         return m.accumulate(np.zeros((a.shape[0], b.shape[1])), a, b)
 
     def bound(self, m: Arithmetic, a: Bounded, b: Bounded) -> Sum:
@@ -159,7 +160,7 @@ class Accumulate(Operation):
         more: Sum = m.matmul(a, b)
         width = more.value.shape[1]
 
-        def joined(one: F64, two: F64, how: Any) -> F64:
+        def joined(one: F64, two: F64, how: np.ufunc) -> F64:
             result = one.copy()
             how(result[..., :width], two, out=result[..., :width])
             return result
@@ -265,7 +266,7 @@ class SumOfColumns(Composed):
     error = "that of rowsum"
     source = "`U_F32`, `gamma` above"
 
-    def of(self, m: Arithmetic, a: Any, b: Any) -> Any:
+    def of(self, m: Arithmetic, a: AnyTerm, b: AnyTerm) -> AnyTerm:
         return m.rowsum(m.transpose(a), m.transpose(b))
 
     def text(self, m: Arithmetic, a: Formula, b: Formula) -> Formula:
@@ -292,10 +293,17 @@ class MatMulInSteps(Composed):
     error = "that of matmul for each step, of mul, add and round to between"
 
     def of(
-        self, m: Arithmetic, a: Any, b: Any, steps: Any, form: Form, *factors: Any, apart: bool = False
-    ) -> Any:
-        total = None
-        number = getattr(steps, "value", steps)
+        self,
+        m: Arithmetic,
+        a: AnyTerm,
+        b: AnyTerm,
+        steps: F64 | Bounded,
+        form: Form,
+        *factors: AnyTerm,
+        apart: bool = False,
+    ) -> AnyTerm:
+        total: OwnTerm = None
+        number = steps.value if isinstance(steps, Bounded) else steps
         ends = [i for i in range(1, len(number)) if number[i] != number[i - 1]]
         for first, last in pairwise([0, *ends, len(number)]):
             step = slice(first, last)
@@ -311,7 +319,7 @@ class MatMulInSteps(Composed):
         m: Arithmetic,
         a: Formula,
         b: Formula,
-        steps: Any,
+        steps: Formula,
         form: Form,
         *factors: Formula,
         apart: bool = False,
@@ -330,8 +338,8 @@ class MatMulOfRun(Composed):
     name = "matmul_of_run"
     error = "that of matmul"
 
-    def of(self, m: Arithmetic, a: Any, b: Any, runs: Any, number: int) -> Any:
-        at = np.flatnonzero(np.asarray(getattr(runs, "value", runs)) == number)
+    def of(self, m: Arithmetic, a: AnyTerm, b: AnyTerm, runs: F64 | Bounded, number: int) -> AnyTerm:
+        at = np.flatnonzero((runs.value if isinstance(runs, Bounded) else np.asarray(runs)) == number)
         run = slice(int(at[0]), int(at[-1]) + 1) if len(at) else slice(0, 0)
         return m.matmul(m.part(a, (slice(None), run)), m.part(b, (run, slice(None))))
 
@@ -348,7 +356,7 @@ class AddInOrder(Composed):
     name = "add_in_order"
     error = "that of add for each part that is not exactly 0"
 
-    def of(self, m: Arithmetic, *parts: Any) -> Any:
+    def of(self, m: Arithmetic, *parts: OwnTerm) -> AnyTerm:
         total = parts[0]
         for part in parts[1:]:
             if np.any(getattr(part, "value", part)) or np.any(getattr(part, "errors", 0.0)):
@@ -368,7 +376,7 @@ class AddToFirstColumns(Composed):
     name = "add_to_first_columns"
     error = "that of add in the columns of b, that of a in the others"
 
-    def of(self, m: Arithmetic, a: Any, b: Any) -> Any:
+    def of(self, m: Arithmetic, a: F64 | Bounded, b: F64 | Bounded) -> AnyTerm:
         width = b.shape[1]
         if width == a.shape[1]:
             return m.add(a, b)

@@ -11,11 +11,13 @@ from typing import Any
 
 from tileproof.spec.machine.errors import TileproofError
 
+Layout = Any  # pycute's: it has no types
+
 
 class _Pycute:
     """pycute, imported when it is first used: most commands do without it."""
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> Layout:
         try:
             import pycute
             import pycute.int_tuple  # not a name of the package itself
@@ -33,7 +35,6 @@ class _Pycute:
 pycute = _Pycute()
 
 IntTuple = int | tuple["IntTuple", ...]
-Layout = Any  # pycute.Layout, which has no types
 
 
 class Refused(Exception):
@@ -54,7 +55,7 @@ def size(shape: IntTuple) -> int:
     return total
 
 
-def _wrap(value: Any) -> tuple[Any, ...]:
+def _wrap(value: int | tuple[int, ...]) -> tuple[int, ...]:
     return value if isinstance(value, tuple) else (value,)
 
 

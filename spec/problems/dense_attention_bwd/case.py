@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.types import Array
 from tileproof.spec.problems.cases import WIDEST
 from tileproof.spec.problems.dense_attention_bwd.forward import with_forward
 from tileproof.spec.problems.dense_attention_bwd.inputs import (
@@ -83,7 +84,7 @@ class DenseCase:
         rng = np.random.default_rng(self.seed)
         shapes = problem.shapes()
         names = ("q", "k", "v", "dO", *(("bias",) if self.bias else ()))
-        arrays = {name: self._draw(rng, shapes[name][0]) for name in names}
+        arrays: dict[str, Any] = {name: self._draw(rng, shapes[name][0]) for name in names}
         if self.values == "low":
             shared = math.sqrt(-LOW / problem.sm_scale)
             arrays["q"][..., 0], arrays["k"][..., 0] = shared, -shared
@@ -91,7 +92,7 @@ class DenseCase:
         validate(result)
         return result
 
-    def _draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
+    def _draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
         if self.values == "zeros":
             values = np.zeros(shape)
         elif self.values in ("integers", "wide"):

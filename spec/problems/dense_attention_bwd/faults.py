@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
 
 import numpy as np
 from tileproof.spec.arithmetic.terms import Bounded
 from tileproof.spec.numerics import LOG2_E
 from tileproof.spec.problems.dense_attention_bwd.inputs import MAX_SPLITS, Inputs
 from tileproof.spec.problems.dense_attention_bwd.stages import part_names
-from tileproof.spec.problems.faults import F64, Alternative, FaultHypotheses, LaunchView, Operands, WrongTile
+from tileproof.spec.problems.faults import (
+    F64,
+    Alternative,
+    FaultHypotheses,
+    LaunchView,
+    Mask,
+    Operands,
+    WrongTile,
+)
 
 Make = Callable[[LaunchView, WrongTile], Mapping[str, Operands]]
 
@@ -70,7 +77,7 @@ def _softmax(launched: LaunchView, tile: WrongTile) -> Mapping[str, Operands]:
     return changes
 
 
-def _limits(mask: Any) -> Iterator[tuple[str, Any]]:
+def _limits(mask: Mask) -> Iterator[tuple[str, Mask]]:
     """The mask with a limit one key further out or in."""
     right, left = np.zeros_like(mask), np.zeros_like(mask)
     right[:, 1:], left[:, :-1] = mask[:, :-1], mask[:, 1:]

@@ -23,7 +23,6 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -223,7 +222,7 @@ def _logits(inputs: Inputs) -> Iterator[tuple[str, Array, Array]]:
 def validate_problem(p: DenseProblem) -> None:
     """Raise TileproofError if the backward is not defined for the sizes."""
 
-    def require(holds: bool, what: str, where: str, expected: str, found: Any) -> None:
+    def require(holds: bool, what: str, where: str, expected: str, found: object) -> None:
         if not holds:
             raise TileproofError(what, where=f"problem.{where}", expected=expected, found=repr(found))
 

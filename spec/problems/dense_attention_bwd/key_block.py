@@ -46,7 +46,7 @@ def sizes_of(problem: DenseProblem) -> dict[str, int]:
     """
     causal = causal_of(problem.mask)
 
-    def require(holds: bool, what: str, where: str, expected: str, found: Any) -> None:
+    def require(holds: bool, what: str, where: str, expected: str, found: object) -> None:
         if not holds:
             raise TileproofError(what, where=f"problem.{where}", expected=expected, found=str(found))
 

@@ -11,7 +11,7 @@ import numpy as np
 from tileproof.spec.arithmetic import BF16, F16, F32, Form
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.plan import KernelPlan
-from tileproof.spec.problems.base import ProblemType, TileCoord, Tiling
+from tileproof.spec.problems.base import GroundDatum, ProblemType, TileCoord, Tiling
 from tileproof.spec.problems.cases import Generator
 from tileproof.spec.problems.dense_attention_bwd import features, masks, stages
 from tileproof.spec.problems.dense_attention_bwd.inputs import MAX_SPLITS, Inputs, Sequence
@@ -201,7 +201,7 @@ class DenseAttentionBwd(ProblemType):
         longest = max(sequence.m for sequence in inputs.problem.sequences)
         return -(-longest // self.pitch) * self.pitch
 
-    def ground(self, inputs: Inputs, cut: Tiling, group: int, name: str) -> Any:
+    def ground(self, inputs: Inputs, cut: Tiling, group: int, name: str) -> GroundDatum:
         p = inputs.problem
         one, head, _ = self._of(inputs, cut, group)
         heads = slice(head * p.heads, (head + 1) * p.heads)

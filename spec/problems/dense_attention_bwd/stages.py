@@ -18,7 +18,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tileproof.spec.arithmetic import F32, OPERAND, Arithmetic, AsBool, AsF32, AsOperand, Form, Online
+from tileproof.spec.arithmetic import (
+    F32,
+    OPERAND,
+    AnyTerm,
+    Arithmetic,
+    AsBool,
+    AsF32,
+    AsOperand,
+    Form,
+    Online,
+    StageResult,
+)
 from tileproof.spec.numerics import LN_2
 from tileproof.spec.problems import attention
 from tileproof.spec.problems.attention import as_operand, as_output
@@ -82,81 +93,83 @@ class RoundingPlan:
 PLAIN = RoundingPlan()
 
 
-def _logit(m: Arithmetic, P: Any, bias: Any, sm_scale: Any) -> Any:
+def _logit(m: Arithmetic, P: AnyTerm, bias: AnyTerm, sm_scale: AnyTerm) -> AnyTerm:
     """The exponent of 2 before lse is subtracted."""
     e = attention.log2_e(m)
     return m.add(m.mul(sm_scale, e, P), m.mul(e, bias))
 
 
-def _exponent(m: Arithmetic, P: Any, bias: Any, lse: Any, sm_scale: Any) -> Any:
+def _exponent(m: Arithmetic, P: AnyTerm, bias: AnyTerm, lse: AnyTerm, sm_scale: AnyTerm) -> AnyTerm:
     return m.sub(_logit(m, P, bias, sm_scale), m.column(m.mul(attention.log2_e(m), lse)))
 
 
-def _softmax(m: Arithmetic, P: AsF32, bias: AsF32, lse: AsF32, mask: AsBool, sm_scale: AsF32) -> Any:
+def _softmax(m: Arithmetic, P: AsF32, bias: AsF32, lse: AsF32, mask: AsBool, sm_scale: AsF32) -> StageResult:
     return attention.softmax(m, _exponent(m, P, bias, lse, sm_scale), mask)
 
 
-def _through_dropout(m: Arithmetic, dD: AsF32, kept: AsBool, *rescale: AsF32) -> Any:
+def _through_dropout(m: Arithmetic, dD: AsF32, kept: AsBool, *rescale: AsF32) -> AnyTerm:
     return m.select(kept, m.mul(dD, *rescale) if rescale else dD)
 
 
-def _dropped(m: Arithmetic, S: AsF32, kept: AsBool, *rescale: AsF32) -> Any:
+def _dropped(m: Arithmetic, S: AsF32, kept: AsBool, *rescale: AsF32) -> StageResult:
     return as_operand(m, _through_dropout(m, S, kept, *rescale))
 
 
-def _narrow_dropped(m: Arithmetic, S: AsOperand, kept: AsBool, rescale: AsF32) -> Any:
+def _narrow_dropped(m: Arithmetic, S: AsOperand, kept: AsBool, rescale: AsF32) -> StageResult:
     return _dropped(m, S, kept, m.round_to(OPERAND, rescale))
 
 
-def _shared_dS(m: Arithmetic, S: AsF32, dP: AsF32, delta: AsF32, share: AsF32) -> Any:
+def _shared_dS(m: Arithmetic, S: AsF32, dP: AsF32, delta: AsF32, share: AsF32) -> StageResult:
     return attention.dS(m, S, dP, m.mul(delta, share))
 
 
-def _dB(m: Arithmetic, S: AsF32, dP: AsF32, delta: AsF32) -> Any:
+def _dB(m: Arithmetic, S: AsF32, dP: AsF32, delta: AsF32) -> StageResult:
     return as_output(m, attention.softmax_gradient(m, S, dP, delta))
 
 
-def _to_keys(m: Arithmetic, rows: Any, queries: Any) -> Any:
+def _to_keys(m: Arithmetic, rows: AnyTerm, queries: AnyTerm) -> AnyTerm:
     """What the queries contribute to each key's row."""
     return m.matmul(m.transpose(rows), queries)
 
 
-def _dK(m: Arithmetic, dS: AsOperand, q: AsOperand) -> Any:
+def _dK(m: Arithmetic, dS: AsOperand, q: AsOperand) -> StageResult:
     return as_output(m, _to_keys(m, dS, q))
 
 
-def _dV(m: Arithmetic, D: AsOperand, dO: AsOperand) -> Any:
+def _dV(m: Arithmetic, D: AsOperand, dO: AsOperand) -> StageResult:
     return as_output(m, _to_keys(m, D, dO))
 
 
 def _gradients(plan: RoundingPlan) -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]:
     """dQ, dK and dV of a kernel that applies factors to them, or rounds parts of them."""
 
-    def product(m: Arithmetic, apart: bool, a: Any, b: Any, block: Any, *factors: Any) -> Any:
+    def product(
+        m: Arithmetic, apart: bool, a: AnyTerm, b: AnyTerm, block: AnyTerm, *factors: AnyTerm
+    ) -> StageResult:
         form = OPERAND if plan.blocks or apart else F32
         scale = (m.mul(*factors),) if len(factors) > 1 else factors
         return as_output(m, m.matmul_in_steps(a, b, block, form, *scale, apart=apart))
 
-    def dQ(m: Arithmetic, dS: AsOperand, k: AsOperand, key_block: AsF32, *factors: AsF32) -> Any:
+    def dQ(m: Arithmetic, dS: AsOperand, k: AsOperand, key_block: AsF32, *factors: AsF32) -> StageResult:
         return product(m, False, dS, k, key_block, *factors)
 
-    def dK(m: Arithmetic, dS: AsOperand, q: AsOperand, row_block: AsF32, *factors: AsF32) -> Any:
+    def dK(m: Arithmetic, dS: AsOperand, q: AsOperand, row_block: AsF32, *factors: AsF32) -> StageResult:
         return product(m, plan.heads_apart, m.transpose(dS), q, row_block, *factors)
 
-    def dV(m: Arithmetic, D: AsOperand, dO: AsOperand, row_block: AsF32, *factors: AsF32) -> Any:
+    def dV(m: Arithmetic, D: AsOperand, dO: AsOperand, row_block: AsF32, *factors: AsF32) -> StageResult:
         return product(m, plan.heads_apart, m.transpose(D), dO, row_block, *factors)
 
     return dQ, dK, dV
 
 
 def _part_of_run(number: int) -> Callable[..., Any]:
-    def part(m: Arithmetic, dS: AsOperand, k: AsOperand, split: AsF32) -> Any:
+    def part(m: Arithmetic, dS: AsOperand, k: AsOperand, split: AsF32) -> AnyTerm:
         return m.matmul_of_run(dS, k, split, number)
 
     return part
 
 
-def _sum_of_runs(m: Arithmetic, dQ_1: AsF32, dQ_2: AsF32, dQ_3: AsF32, dQ_4: AsF32) -> Any:
+def _sum_of_runs(m: Arithmetic, dQ_1: AsF32, dQ_2: AsF32, dQ_3: AsF32, dQ_4: AsF32) -> StageResult:
     return as_output(m, m.add_in_order(dQ_1, dQ_2, dQ_3, dQ_4))
 
 
@@ -168,20 +181,20 @@ def part_names(splits: int) -> tuple[str, ...]:
 def _forward(graph: Graph, plan: RoundingPlan) -> None:
     """LSE and O of the kernel's own forward, with the weights W between them."""
 
-    def LSE(m: Arithmetic, P: AsF32, bias: AsF32, mask: AsBool, sm_scale: AsF32) -> Any:
+    def LSE(m: Arithmetic, P: AsF32, bias: AsF32, mask: AsBool, sm_scale: AsF32) -> AnyTerm:
         return m.mul(m.constant("ln(2)", LN_2), m.logsumexp2(mask, _logit(m, P, bias, sm_scale), plan.online))
 
-    def W(m: Arithmetic, P: AsF32, bias: AsF32, LSE: AsF32, mask: AsBool, sm_scale: AsF32) -> Any:
+    def W(m: Arithmetic, P: AsF32, bias: AsF32, LSE: AsF32, mask: AsBool, sm_scale: AsF32) -> StageResult:
         weights = m.select(mask, m.exp2(_exponent(m, P, bias, LSE, sm_scale)))
         return as_operand(m, m.normalised(weights, plan.online))
 
-    def WZ(m: Arithmetic, W: AsF32, kept: AsBool, *rescale: AsF32) -> Any:
+    def WZ(m: Arithmetic, W: AsF32, kept: AsBool, *rescale: AsF32) -> StageResult:
         return _dropped(m, W, kept, *rescale)
 
-    def narrow(m: Arithmetic, W: AsOperand, kept: AsBool, rescale: AsF32) -> Any:
+    def narrow(m: Arithmetic, W: AsOperand, kept: AsBool, rescale: AsF32) -> StageResult:
         return _narrow_dropped(m, W, kept, rescale)
 
-    def O(m: Arithmetic, WZ: AsOperand, v: AsOperand, *rescale: AsF32) -> Any:  # noqa: E743
+    def O(m: Arithmetic, WZ: AsOperand, v: AsOperand, *rescale: AsF32) -> StageResult:  # noqa: E743
         total = m.matmul(WZ, v)
         return as_output(m, m.mul(*rescale, total) if rescale else total)
 
@@ -234,36 +247,36 @@ def whole(operand: Form, plan: RoundingPlan = PLAIN) -> Mapping[str, Stage]:
     return graph.stages()
 
 
-def _delta_of_rounded(m: Arithmetic, o: AsOperand, dO: AsOperand) -> Any:
+def _delta_of_rounded(m: Arithmetic, o: AsOperand, dO: AsOperand) -> AnyTerm:
     return m.rowsum(o, dO, products=OPERAND)
 
 
-def _softmax_alone(m: Arithmetic, P: AsF32, lse: AsF32, mask: AsBool, sm_scale: AsF32) -> Any:
+def _softmax_alone(m: Arithmetic, P: AsF32, lse: AsF32, mask: AsBool, sm_scale: AsF32) -> StageResult:
     e = attention.log2_e(m)
     return attention.softmax(m, m.sub(m.mul(sm_scale, e, P), m.column(m.mul(e, lse))), mask)
 
 
-def _dQ_part(m: Arithmetic, dS: AsOperand, k: AsOperand) -> Any:
+def _dQ_part(m: Arithmetic, dS: AsOperand, k: AsOperand) -> AnyTerm:
     return m.matmul(dS, k)
 
 
-def _to_rows(m: Arithmetic, total: Any, indices: Any, dQ: Any) -> Any:
+def _to_rows(m: Arithmetic, total: AnyTerm, indices: AnyTerm, dQ: AnyTerm) -> AnyTerm:
     return m.scatter_add(total, indices, dQ)
 
 
-def _dK_acc(m: Arithmetic, dS: AsOperand, q: AsOperand) -> Any:
+def _dK_acc(m: Arithmetic, dS: AsOperand, q: AsOperand) -> AnyTerm:
     return _to_keys(m, dS, q)
 
 
-def _dK_scaled(m: Arithmetic, dK_acc: AsF32, sm_scale: AsF32) -> Any:
+def _dK_scaled(m: Arithmetic, dK_acc: AsF32, sm_scale: AsF32) -> StageResult:
     return as_output(m, m.mul(sm_scale, dK_acc))
 
 
-def _dV_acc(m: Arithmetic, S: AsOperand, dO: AsOperand) -> Any:
+def _dV_acc(m: Arithmetic, S: AsOperand, dO: AsOperand) -> AnyTerm:
     return _to_keys(m, S, dO)
 
 
-def _dV_out(m: Arithmetic, dV_acc: AsF32) -> Any:
+def _dV_out(m: Arithmetic, dV_acc: AsF32) -> StageResult:
     return as_output(m, dV_acc)
 
 

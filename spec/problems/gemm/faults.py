@@ -5,7 +5,6 @@ its operands other rows, or other columns of K in a part of each k-block.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -113,7 +112,7 @@ def _octets(
                     )
 
 
-def _like(given: Any, value: Any) -> Any:
+def _like(given: F64 | Bounded, value: F64) -> F64 | Bounded:
     """The value with the error of what it stands for."""
     return Bounded(value, given.error) if isinstance(given, Bounded) else value
 

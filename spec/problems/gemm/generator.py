@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 from hypothesis import strategies as st
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.lazy import MAX_BYTES, lazy_zeros
+from tileproof.spec.machine.types import Array
 from tileproof.spec.numerics import F32_MAX
 from tileproof.spec.plan import KernelPlan
 from tileproof.spec.problems.cases import WIDEST, AnyCase, EdgeCase, Spread
@@ -88,20 +89,22 @@ class GemmCase:
         step, own = (self.step_m, self.m) if along_m else (self.step_n, self.n)
         places = (np.array(self.at)[:, None] * step + np.arange(step)).reshape(-1)
 
-        def wide(array: Any, axis: int) -> Any:
-            if array is None:
-                return None
+        def wide(array: Array, axis: int) -> Array:
             shape = list(array.shape)
             shape[axis] = self.of * step
             made = lazy_zeros(tuple(shape), array.dtype)
             made[(slice(None),) * axis + (places,)] = array
             return made
 
+        C, bias = inputs.C, inputs.bias
         if along_m:
-            larger = replace(inputs, A=wide(inputs.A, 0), C=wide(inputs.C, 0))
+            larger = replace(inputs, A=wide(inputs.A, 0), C=C if C is None else wide(C, 0))
             numbers = [at + other * self.of for other in range(self.n) for at in self.at]
         else:
-            larger = replace(inputs, B=wide(inputs.B, 0), C=wide(inputs.C, 1), bias=wide(inputs.bias, 0))
+            larger = replace(
+                inputs, B=wide(inputs.B, 0), C=C if C is None else wide(C, 1),
+                bias=bias if bias is None else wide(bias, 0),
+            )  # fmt: skip
             numbers = [other + at * self.m for at in self.at for other in range(self.m)]
         return Spread(larger, self.of * self.m * self.n // own, tuple(numbers), {self.far: places})
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.plan import KernelPlan
-from tileproof.spec.problems.base import ProblemType, TileCoord, Tiling
+from tileproof.spec.problems.base import GroundDatum, ProblemType, TileCoord, Tiling
 from tileproof.spec.problems.cases import Generator
 from tileproof.spec.problems.faults import FaultHypotheses
 from tileproof.spec.problems.gemm import stages
@@ -113,7 +113,7 @@ class Gemm(ProblemType):
                 found="C" if self.biased else "a bias",
             )
 
-    def ground(self, inputs: Inputs, tiling: Tiling, group: int, name: str) -> Any:
+    def ground(self, inputs: Inputs, tiling: Tiling, group: int, name: str) -> GroundDatum:
         if name in ("alpha", "beta"):
             return getattr(inputs, name)
         rows, columns = (self.extent(inputs, tiling, group, axis) for axis in self.shared)

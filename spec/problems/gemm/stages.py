@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
-from tileproof.spec.arithmetic import BF16, Arithmetic, AsF16, AsF32
+from tileproof.spec.arithmetic import BF16, AnyTerm, Arithmetic, AsF16, AsF32, StageResult
 from tileproof.spec.stage import Graph, Stage
 
 SYMBOLS = {"alpha": r"\alpha", "beta": r"\beta", "bias": r"\mathrm{bias}"}
@@ -17,16 +16,16 @@ _biased = Graph(GROUND, SYMBOLS, walked="K")
 
 @_plain.stage("M", "N", symbol="X", memory="TMEM")
 @_biased.stage("M", "N", symbol="X", memory="TMEM")
-def product(m: Arithmetic, A: AsF16, B: AsF16) -> Any:
+def product(m: Arithmetic, A: AsF16, B: AsF16) -> AnyTerm:
     return m.matmul(A, m.transpose(B))
 
 
 @_plain.stage("M", "N", symbol="D", memory="global D [M, N]")
-def D(m: Arithmetic, product: AsF32, C: AsF32, alpha: AsF32, beta: AsF32) -> Any:
+def D(m: Arithmetic, product: AsF32, C: AsF32, alpha: AsF32, beta: AsF32) -> AnyTerm:
     return m.add(m.mul(alpha, product), m.mul(beta, C))
 
 
-def _with_bias(m: Arithmetic, product: AsF32, bias: AsF32, alpha: AsF32) -> Any:
+def _with_bias(m: Arithmetic, product: AsF32, bias: AsF32, alpha: AsF32) -> StageResult:
     value = m.add(m.mul(alpha, product), bias)
     return m.keep(value, output=m.round_to(BF16, value))
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -172,7 +171,7 @@ def validate_problem(problem: Problem, b_topk: int = B_TOPK) -> None:
         )
 
 
-def _check_array(name: str, array: Any, shape: tuple[int, ...], dtype: DType) -> None:
+def _check_array(name: str, array: object, shape: tuple[int, ...], dtype: DType) -> None:
     if not isinstance(array, np.ndarray):
         raise TileproofError(
             f"{name} is not a numpy array",

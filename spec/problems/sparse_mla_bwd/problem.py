@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.plan import KernelPlan
-from tileproof.spec.problems.base import PartOf, ProblemType, TileCoord, Tiling
+from tileproof.spec.problems.base import GroundDatum, PartOf, ProblemType, TileCoord, Tiling
 from tileproof.spec.problems.cases import Generator
 from tileproof.spec.problems.faults import FaultHypotheses
 from tileproof.spec.problems.sparse_mla_bwd import stages, tiling
@@ -91,7 +91,7 @@ class SparseMlaBwd(ProblemType):
         size: int = inputs.problem.topk if axis == self.walked else getattr(inputs.problem, axis)
         return size
 
-    def ground(self, inputs: Inputs, cut: Tiling, group: int, name: str) -> Any:
+    def ground(self, inputs: Inputs, cut: Tiling, group: int, name: str) -> GroundDatum:
         slots = self.extent(inputs, cut, group, self.walked)
         if name in ("q", "o", "dO", "lse"):
             return getattr(inputs, name)[group]

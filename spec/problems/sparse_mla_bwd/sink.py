@@ -29,13 +29,14 @@ flash_mla_sparse_fwd, by the docstring of its attn_sink): `fold_lse` adds the si
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from tileproof.spec.arithmetic import Arithmetic, AsBool, AsF32
+from tileproof.spec.arithmetic import AnyTerm, Arithmetic, AsBool, AsF32
 from tileproof.spec.arithmetic.bound import BOUND
 from tileproof.spec.arithmetic.exact import EXACT
+from tileproof.spec.arithmetic.operation import AnyArithmetic
+from tileproof.spec.arithmetic.reads import OwnTerm
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.types import Array
 from tileproof.spec.numerics import F32_MAX, LOG2_E
@@ -60,13 +61,13 @@ _graph = Graph(
 
 
 @_graph.stage("s_q", "h_q", symbol="p", memory="registers", name="share")
-def _share(m: Arithmetic, sink: AsF32, lse: AsF32, finite: AsBool, limit: AsF32) -> Any:
+def _share(m: Arithmetic, sink: AsF32, lse: AsF32, finite: AsBool, limit: AsF32) -> AnyTerm:
     exponent = m.sub(m.mul(sink, attention.log2_e(m)), lse)
     return m.select(finite, m.exp2(m.min(exponent, m.constant("0", 0.0))), limit)
 
 
 @_graph.stage("h_q", symbol=r"\mathrm{d}\mathrm{sink}", memory="d_sink [h_q]", name="d_sink")
-def _d_sink(m: Arithmetic, share: AsF32, delta: AsF32) -> Any:
+def _d_sink(m: Arithmetic, share: AsF32, delta: AsF32) -> AnyTerm:
     return m.neg(m.colsum(share, delta))
 
 
@@ -92,14 +93,14 @@ def fold_lse(lse_keys: Array, sink: Array) -> F64:
     return np.where(np.isneginf(both), np.inf, both)
 
 
-def _share_over(m: Any, lse: Array, sink: Array) -> Any:
+def _share_over(m: AnyArithmetic, lse: Array, sink: Array) -> OwnTerm:
     x = base2(sink)
     finite = np.isfinite(x) & np.isfinite(lse)
     limit = np.isposinf(x).astype(np.float64)
     return STAGES["share"].over(m, {"sink": sink, "lse": lse, "finite": finite, "limit": limit}).value
 
 
-def d_sink_over(m: Any, lse: Array, delta: Array, sink: Array) -> Any:
+def d_sink_over(m: AnyArithmetic, lse: Array, delta: Array, sink: Array) -> OwnTerm:
     """d_sink over the arithmetic `m`, as its term: both stages, the second on what the first left.
 
     lse (base 2, with the sink in it) and delta ``[s_q, h_q]``, sink ``[h_q]`` in natural units.

@@ -20,6 +20,7 @@ from typing import Any
 from tileproof.spec.arithmetic import (
     BF16,
     F32,
+    AnyTerm,
     Arithmetic,
     AsBool,
     AsF32,
@@ -27,6 +28,7 @@ from tileproof.spec.arithmetic import (
     Form,
     Online,
     Polynomial,
+    StageResult,
 )
 from tileproof.spec.problems import attention
 from tileproof.spec.stage import Graph, Stage
@@ -77,33 +79,33 @@ class MlaRoundingPlan:
 PLAIN = MlaRoundingPlan()
 
 
-def _to_rows(m: Arithmetic, total: Any, indices: Any, dKV: Any) -> Any:
+def _to_rows(m: Arithmetic, total: AnyTerm, indices: AnyTerm, dKV: AnyTerm) -> AnyTerm:
     return m.scatter_add(total, indices, dKV)
 
 
-def _dKV(m: Arithmetic, S: AsOperand, dO: AsOperand, dS: AsOperand, q: AsOperand) -> Any:
+def _dKV(m: Arithmetic, S: AsOperand, dO: AsOperand, dS: AsOperand, q: AsOperand) -> AnyTerm:
     return m.accumulate(m.matmul(m.transpose(dS), q), m.transpose(S), dO)
 
 
 def _late_dKV(
     m: Arithmetic, S: AsOperand, dO: AsOperand, dS: AsOperand, q: AsOperand, sm_scale: AsF32
-) -> Any:
+) -> AnyTerm:
     scaled = m.mul(sm_scale, m.matmul(m.transpose(dS), q))
     return m.add_to_first_columns(scaled, m.matmul(m.transpose(S), dO))
 
 
-def _late_dQ(m: Arithmetic, dS: AsOperand, k: AsOperand, sm_scale: AsF32) -> Any:
+def _late_dQ(m: Arithmetic, dS: AsOperand, k: AsOperand, sm_scale: AsF32) -> StageResult:
     return attention.as_output(m, m.mul(sm_scale, m.matmul(dS, k)))
 
 
-def _logit(m: Arithmetic, P: Any, sm_scale: Any) -> Any:
+def _logit(m: Arithmetic, P: AnyTerm, sm_scale: AnyTerm) -> AnyTerm:
     return m.mul(sm_scale, attention.log2_e(m), P)
 
 
 def _softmax(plan: MlaRoundingPlan) -> Callable[..., Any]:
     by = () if plan.exp2 is None else (plan.exp2,)
 
-    def S(m: Arithmetic, P: AsF32, lse: AsF32, mask: AsBool, sm_scale: AsF32) -> Any:
+    def S(m: Arithmetic, P: AsF32, lse: AsF32, mask: AsBool, sm_scale: AsF32) -> StageResult:
         return attention.softmax(m, m.sub(_logit(m, P, sm_scale), m.column(lse)), mask, *by)
 
     return S if by else attention.S
@@ -113,14 +115,14 @@ def _forward(graph: Graph, plan: MlaRoundingPlan) -> None:
     """LSE and O of the kernel's own forward, with the weights W between them."""
     by = () if plan.exp2 is None else (plan.exp2,)
 
-    def LSE(m: Arithmetic, P: AsF32, mask: AsBool, sm_scale: AsF32) -> Any:
+    def LSE(m: Arithmetic, P: AsF32, mask: AsBool, sm_scale: AsF32) -> AnyTerm:
         return m.logsumexp2(mask, _logit(m, P, sm_scale), plan.online)
 
-    def W(m: Arithmetic, P: AsF32, LSE: AsF32, mask: AsBool, sm_scale: AsF32) -> Any:
+    def W(m: Arithmetic, P: AsF32, LSE: AsF32, mask: AsBool, sm_scale: AsF32) -> StageResult:
         power = m.exp2(m.sub(_logit(m, P, sm_scale), m.column(LSE)), *by)
         return attention.as_operand(m, m.normalised(m.select(mask, power), plan.online))
 
-    def O(m: Arithmetic, W: AsOperand, v: AsOperand) -> Any:  # noqa: E743
+    def O(m: Arithmetic, W: AsOperand, v: AsOperand) -> StageResult:  # noqa: E743
         return attention.as_output(m, m.matmul(W, v))
 
     graph.stage("h_q", symbol=r"\mathrm{LSE}", memory="LSE [s_q, h_q]")(LSE)

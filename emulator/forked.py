@@ -14,10 +14,10 @@ from tileproof.spec.machine.errors import TileproofError
 
 T = TypeVar("T")
 R = TypeVar("R")
-_work: list[Callable[[Any], Any]] = []
+_work: list[Callable[[Any], object]] = []
 
 
-def _worker(item: Any) -> tuple[bool, Any]:
+def _worker(item: object) -> tuple[bool, Any]:
     try:
         return True, _work[-1](item)
     except (
@@ -59,7 +59,9 @@ def forked(work: Callable[[T], R], items: Sequence[T], processes: int) -> Iterat
         _work.pop()
 
 
-def in_order(pool: Any, work: Callable[[Any], R], items: Sequence[Any], size: int = 1) -> Iterator[R]:
+def in_order(
+    pool: ProcessPoolExecutor, work: Callable[[T], R], items: Sequence[T], size: int = 1
+) -> Iterator[R]:
     """The results of `work`, which begins now, in the order of the items, `size` items at a time.
 
     The pool's `map` would cancel what nobody waits for, which its own thread does not expect of a pool that
@@ -75,11 +77,11 @@ def in_order(pool: Any, work: Callable[[Any], R], items: Sequence[Any], size: in
     return results()
 
 
-def _piece(work: Callable[[Any], R], items: Sequence[Any]) -> list[R]:
+def _piece(work: Callable[[T], R], items: Sequence[T]) -> list[R]:
     return [work(item) for item in items]
 
 
-def end(pool: Any) -> None:
+def end(pool: ProcessPoolExecutor) -> None:
     """Ends a pool's processes, whatever they do."""
     for process in list((pool._processes or {}).values()):
         process.kill()

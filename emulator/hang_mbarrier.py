@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from tileproof.emulator.hang import Hang, Names, Verdict, count_text, join, lanes_text
+from tileproof.emulator.hang import Group, Hang, Names, Verdict, count_text, join, lanes_text
 
 ARRIVE, EXPECT, DELIVER = range(3)
 _DEED = {ARRIVE: "arrive", EXPECT: "expect", DELIVER: "deliver"}
@@ -250,7 +250,7 @@ class MbarrierVerdict:
 
     # --- words
 
-    def _doing(self, group: Any) -> str:
+    def _doing(self, group: Group) -> str:
         if group.wait == "mbarrier":
             return f"waits for {self.names.mbarrier(group.rank, group.offset)} at {self.view.at(group.pc)}"
         return f"{'is' if group.wait == 'none' else 'waits'} at {self.view.at(group.pc)}"

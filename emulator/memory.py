@@ -7,9 +7,9 @@ import math
 import operator
 import os
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from tileproof.emulator._engine import PAGE_BYTES
 from tileproof.emulator.budget import check_address_space, check_room
 from tileproof.emulator.errors import LaunchError
@@ -183,7 +183,7 @@ class Memory:
         return out
 
     def empty(
-        self, shape: int | tuple[int, ...], dtype: Any, name: str = "", address: int | None = None
+        self, shape: int | tuple[int, ...], dtype: npt.DTypeLike, name: str = "", address: int | None = None
     ) -> Buffer:
         """Return a buffer of uninitialised memory, poisoned with 0xFF bytes. A read before a write is a
         finding.

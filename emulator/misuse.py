@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import operator
-from typing import Any
+from collections.abc import Iterable
+from typing import SupportsIndex, TypeVar
 
 from tileproof.emulator.errors import LaunchError
 
+T = TypeVar("T")
 MAX_COUNT = 2**63 - 1  # of a count
 
 
-def wrong(name: str, expected: str, found: Any, where: str = "") -> LaunchError:
+def wrong(name: str, expected: str, found: object, where: str = "") -> LaunchError:
     """The error for an argument `name`."""
     shown = (
         f"{type(found).__name__} {found!r}" if isinstance(found, int | float | str) else type(found).__name__
@@ -18,7 +20,7 @@ def wrong(name: str, expected: str, found: Any, where: str = "") -> LaunchError:
     return LaunchError(f"{name} does not fit", where=where, expected=expected, found=shown[:200])
 
 
-def instance(value: Any, kinds: type | tuple[type, ...], name: str, where: str = "") -> Any:
+def instance(value: T, kinds: type | tuple[type, ...], name: str, where: str = "") -> T:
     """The value, which must be of one of these types."""
     if isinstance(value, kinds):
         return value
@@ -26,7 +28,9 @@ def instance(value: Any, kinds: type | tuple[type, ...], name: str, where: str =
     raise wrong(name, names, value, where)
 
 
-def whole(value: Any, name: str, minimum: int = 0, maximum: int = MAX_COUNT, where: str = "") -> int:
+def whole(
+    value: SupportsIndex, name: str, minimum: int = 0, maximum: int = MAX_COUNT, where: str = ""
+) -> int:
     """The value as an int from `minimum` to `maximum`."""
     try:
         number = operator.index(value)
@@ -37,14 +41,14 @@ def whole(value: Any, name: str, minimum: int = 0, maximum: int = MAX_COUNT, whe
     return number
 
 
-def sequence(value: Any, kinds: type | tuple[type, ...], name: str, where: str = "") -> tuple[Any, ...]:
+def sequence(value: Iterable[T], kinds: type | tuple[type, ...], name: str, where: str = "") -> tuple[T, ...]:
     """The items of a list or tuple, each of one of these types."""
     if isinstance(value, str | bytes | dict | set) or not hasattr(value, "__iter__"):
         raise wrong(name, "a list or tuple", value, where)
     return tuple(instance(item, kinds, f"{name}[{k}]", where) for k, item in enumerate(value))
 
 
-def numbers(value: Any, name: str, where: str = "") -> tuple[int, ...]:
+def numbers(value: Iterable[SupportsIndex], name: str, where: str = "") -> tuple[int, ...]:
     """The whole numbers of a list, tuple or array."""
     if isinstance(value, str | bytes | dict | set) or not hasattr(value, "__iter__"):
         raise wrong(name, "whole numbers", value, where)

@@ -347,7 +347,7 @@ def _records(grids: InFlight | None) -> InFlight | tuple[None, list[Any]]:
     """The records of a launch in a stream; LaunchError for what is none."""
     if grids is None:
         return None, []
-    parts = sequence(grids, (_engine.GridRecord, list), "grids")
+    parts: tuple[Any, ...] = sequence(grids, (_engine.GridRecord, list), "grids")
     if len(parts) != 2:
         raise wrong("grids", "a record and the records in flight", grids)
     record, in_flight = instance(parts[0], _engine.GridRecord, "grids[0]"), parts[1]

@@ -7,9 +7,9 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from tileproof.emulator import _engine
 from tileproof.emulator.errors import LaunchError
 from tileproof.emulator.memory import Buffer
@@ -71,7 +71,7 @@ class TensorMap:
         element_strides: Sequence[int] | None = None,
         swizzle: str = "none",
         oob_fill: str = "zero",
-        dtype: Any = None,
+        dtype: npt.DTypeLike | None = None,
         offset: int = 0,
     ) -> TensorMap:
         """The map of a tensor that starts `offset` bytes into `buffer`; `dtype` defaults to the buffer's.
@@ -103,7 +103,7 @@ class TensorMap:
         element_strides: Sequence[int] | None = None,
         swizzle: str = "none",
         oob_fill: str = "zero",
-        dtype: Any = None,
+        dtype: npt.DTypeLike | None = None,
         offset: int = 0,
     ) -> TensorMap:
         """The map of cuTensorMapEncodeIm2col: dimensions C, W[, H[, D]], N; corners W first."""
@@ -326,7 +326,7 @@ class TensorMap:
         return data[:8] == _MAGIC and data[120:124] == struct.pack("<I", _fnv1a(data[:120]))
 
 
-def _name_of(buffer: Buffer, dtype: Any) -> str:
+def _name_of(buffer: Buffer, dtype: npt.DTypeLike | None) -> str:
     """The name of a map's element type: `dtype`, which may be such a name, or the buffer's."""
     if isinstance(dtype, str) and dtype in _CODES:
         return dtype

@@ -182,7 +182,7 @@ def _own(what: str, kernel: str) -> Iterator[None]:
         ) from error  # fmt: skip
 
 
-def _problem_name(plan: Any) -> str:
+def _problem_name(plan: object) -> str:
     """The name of the plan's problem type; what stands in its place where there is none."""
     problem = getattr(plan, "problem", plan)
     return problem.name if isinstance(problem, ProblemType) else f"{type(problem).__name__} {problem!r}"[:80]

@@ -79,7 +79,7 @@ def _no_kernel(name: str, found: str) -> TileproofError:
     )
 
 
-def _load(file: Path) -> Any:
+def _load(file: Path) -> object:
     """KERNELS of the module in `file`, which may import its neighbours."""
     file = file.resolve()
     name = f"tileproof_kernel_{hashlib.sha256(str(file).encode()).hexdigest()[:12]}"
@@ -117,7 +117,11 @@ def _failed(where: str, error: BaseException) -> TileproofError:
     )
 
 
-def _kernels(given: Any, where: str) -> tuple[Kernel, ...]:
+# What a module or an entry point gives as KERNELS: checked when it is read.
+OutsideKernels = Any
+
+
+def _kernels(given: OutsideKernels, where: str) -> tuple[Kernel, ...]:
     try:
         found = given() if callable(given) and not isinstance(given, Kernel) else given
         found = (found,) if isinstance(found, Kernel) else tuple(found)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Sequence
 
 import torch
 from tileproof.ops import backends, flat, library
 from tileproof.ops.checks import (
+    Sequences,
     check_choice,
     check_dkv_dtype,
     check_scale,
@@ -30,7 +31,7 @@ def sparse_mla(
     sm_scale: float | None = None,
     topk_length: Tensor | None = None,
     sink: Tensor | None = None,
-    cu_seqlens: Any = None,
+    cu_seqlens: Sequences | None = None,
     lse_base: str = "e",
     backend: str | None = None,
 ) -> tuple[Tensor, Tensor]:
@@ -68,11 +69,11 @@ def sparse_mla_backward(
     topk_length: Tensor | None = None,
     sink: Tensor | None = None,
     sink_in_lse: bool = True,
-    cu_seqlens: Any = None,
+    cu_seqlens: Sequences | None = None,
     lse_base: str = "e",
     deterministic: bool = False,
     dkv_dtype: torch.dtype = torch.bfloat16,
-    out: Any = None,
+    out: Sequence[Tensor] | None = None,
     backend: str | None = None,
 ) -> tuple[Tensor, Tensor, Tensor | None]:
     """Return ``dq`` (as q), ``dkv`` (as kv, in `dkv_dtype`) and ``d_sink`` (as sink; None without a sink).
@@ -148,7 +149,12 @@ def fold_sink(lse: Tensor, sink: Tensor, lse_base: str = "e") -> Tensor:
 
 
 def _rows(
-    q: Tensor, kv: Tensor, indices: Tensor, topk_length: Tensor | None, cu_seqlens: Any, batched: bool
+    q: Tensor,
+    kv: Tensor,
+    indices: Tensor,
+    topk_length: Tensor | None,
+    cu_seqlens: Sequences | None,
+    batched: bool,
 ) -> tuple[Tensor, Tensor | None]:
     """Indices of rows of all kv, and lengths, without a batch axis."""
     if cu_seqlens is not None:

@@ -14,14 +14,14 @@ BACKENDS = {"reference": "any device, in torch", "emulator": "cpu: the compiled 
 _RUNS_ON = "; ".join(f"{name}: {where}" for name, where in BACKENDS.items())
 
 
-def chosen(backend: Any, device: torch.device) -> str:
+def chosen(backend: str | None, device: torch.device) -> str:
     """The name of the backend; None: `reference` on the CPU, and an error where no kernel can be launched."""
     check_choice("backend", backend, (None, *BACKENDS))
     if backend is not None:
         return str(backend)
     if device.type not in ("cpu", "meta"):
         raise TileproofError(
-            "there is no kernel for this device", where="backend", expected=_RUNS_ON,
+            "no backend runs kernels on this device", where="backend", expected=_RUNS_ON,
             found=f"backend None, and q on {device}", do='choose backend="reference"',
         )  # fmt: skip
     return "reference"

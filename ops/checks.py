@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import torch
 from tileproof.spec.machine.errors import TileproofError
@@ -53,7 +52,13 @@ def check_tensors(given: Mapping[str, torch.Tensor | None]) -> tuple[bool, Sizes
     return batched, sizes
 
 
-def _check_kind(name: str, tensor: Any, dtypes: Sequence[torch.dtype], device: torch.device | None) -> None:
+# Ends of sequences: of both, or of queries and of kv rows.
+Sequences = torch.Tensor | tuple[torch.Tensor, torch.Tensor]
+
+
+def _check_kind(
+    name: str, tensor: object, dtypes: Sequence[torch.dtype], device: torch.device | None
+) -> None:
     """A strided tensor of one of these dtypes, on the device of q."""
     if not isinstance(tensor, torch.Tensor):
         raise TileproofError(
@@ -116,7 +121,7 @@ def check_width(d_v: int, d_qk: int, where: str) -> None:
         )  # fmt: skip
 
 
-def check_scale(sm_scale: Any, d_qk: int) -> float:
+def check_scale(sm_scale: float | None, d_qk: int) -> float:
     """The factor of the logits; without one d_qk^-0.5."""
     if sm_scale is None:
         return float(max(d_qk, 1)) ** -0.5
@@ -128,7 +133,7 @@ def check_scale(sm_scale: Any, d_qk: int) -> float:
     return float(sm_scale)
 
 
-def check_choice(name: str, value: Any, choices: Sequence[Any]) -> None:
+def check_choice(name: str, value: object, choices: Sequence[object]) -> None:
     """One of a few values."""
     if not any(value is choice or (type(value) is type(choice) and value == choice) for choice in choices):
         raise TileproofError(
@@ -137,13 +142,13 @@ def check_choice(name: str, value: Any, choices: Sequence[Any]) -> None:
         )  # fmt: skip
 
 
-def check_dkv_dtype(dtype: Any, q: torch.Tensor) -> None:
+def check_dkv_dtype(dtype: torch.dtype, q: torch.Tensor) -> None:
     """float64 gradients are of float64 inputs."""
     wide = (torch.float64,) if q.dtype == torch.float64 else ()
     check_choice("dkv_dtype", dtype, (torch.bfloat16, torch.float16, torch.float32, *wide))
 
 
-def check_sequences(cu_seqlens: Any, q: torch.Tensor, kv: torch.Tensor, batched: bool) -> None:
+def check_sequences(cu_seqlens: Sequences, q: torch.Tensor, kv: torch.Tensor, batched: bool) -> None:
     """`cu_seqlens [n + 1]`, or a pair of them (of queries, of kv rows): 0, not decreasing, up to the end.
 
     Values are read on the CPU only: on another device the host would wait for them.

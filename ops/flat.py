@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
+from tileproof.ops.checks import Sequences
 
 
 def without_batch(tensor: torch.Tensor | None) -> torch.Tensor | None:
@@ -18,7 +17,7 @@ def of_batches(indices: torch.Tensor, s_kv: int) -> torch.Tensor:
     return _moved(indices, first, s_kv).flatten(0, 1)
 
 
-def of_sequences(indices: torch.Tensor, cu_seqlens: Any) -> torch.Tensor:
+def of_sequences(indices: torch.Tensor, cu_seqlens: Sequences) -> torch.Tensor:
     """``[s_q, topk]`` rows of kv, from rows of the sequence that a query belongs to."""
     of_q, of_kv = cu_seqlens if isinstance(cu_seqlens, tuple | list) else (cu_seqlens, cu_seqlens)
     token = torch.arange(indices.shape[0], device=indices.device)
@@ -27,6 +26,6 @@ def of_sequences(indices: torch.Tensor, cu_seqlens: Any) -> torch.Tensor:
     return _moved(indices, first[:, None], (end - first)[:, None])
 
 
-def _moved(indices: torch.Tensor, first: Any, rows: Any) -> torch.Tensor:
+def _moved(indices: torch.Tensor, first: torch.Tensor | int, rows: torch.Tensor | int) -> torch.Tensor:
     index = indices.long()
     return torch.where((index >= 0) & (index < rows), index + first, -1)

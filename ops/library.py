@@ -23,14 +23,23 @@ from torch import Tensor
 LSE_BASES = ("e", "2")
 
 
-def _check_forward(q: Any, kv: Any, indices: Any, topk_length: Any, sink: Any, d_v: int) -> None:
+def _check_forward(
+    q: Tensor, kv: Tensor, indices: Tensor, topk_length: Tensor | None, sink: Tensor | None, d_v: int
+) -> None:
     given = {"q": q, "kv": kv, "indices": indices, "topk_length": topk_length, "sink": sink}
     _flat(*check_tensors(given))
     check_width(d_v, q.shape[-1], "d_v")
 
 
 def _check_backward(
-    q: Any, kv: Any, o: Any, dO: Any, lse: Any, indices: Any, topk_length: Any, sink: Any
+    q: Tensor,
+    kv: Tensor,
+    o: Tensor,
+    dO: Tensor,
+    lse: Tensor,
+    indices: Tensor,
+    topk_length: Tensor | None,
+    sink: Tensor | None,
 ) -> dict[str, int]:
     """The length of every axis."""
     given = {"q": q, "kv": kv, "o": o, "dO": dO, "lse": lse, "indices": indices}
@@ -135,13 +144,16 @@ def _(
     )
 
 
-def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+Context = Any  # of an autograd function: torch has no type for the attributes that are set on it
+
+
+def _save(ctx: Context, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
     q, kv, indices, topk_length, sink, ctx.sm_scale, _, ctx.lse_base, ctx.backend = inputs
     ctx.mark_non_differentiable(output[1])
     ctx.save_for_backward(q, kv, *output, indices, topk_length, sink)
 
 
-def _gradients(ctx: Any, dO: Tensor, _: Any) -> tuple[Any, ...]:
+def _gradients(ctx: Context, dO: Tensor, _: Tensor) -> tuple[Any, ...]:
     q, kv, o, lse, indices, topk_length, sink = ctx.saved_tensors
     dq, dkv, d_sink = sparse_mla_backward(
         q,

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from tileproof.ops.api import D_V, sparse_mla
+from tileproof.ops.checks import Sequences
 from torch import Tensor
 
 
@@ -36,7 +35,7 @@ class SparseMLA(torch.nn.Module):
         kv: Tensor,
         indices: Tensor,
         topk_length: Tensor | None = None,
-        cu_seqlens: Any = None,
+        cu_seqlens: Sequences | None = None,
     ) -> Tensor:
         """Return ``o [.., s_q, h_q, d_v]``; arguments as of `sparse_mla`."""
         return sparse_mla(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -11,7 +11,9 @@ from tileproof.spec.machine.errors import TileproofError
 
 
 def check_out(
-    out: Any, results: Mapping[str, tuple[tuple[int, ...], torch.dtype]], given: Mapping[str, Any]
+    out: Sequence[torch.Tensor],
+    results: Mapping[str, tuple[tuple[int, ...], torch.dtype]],
+    given: Mapping[str, Any],
 ) -> None:
     """`out` has one tensor for each of `results` (name -> shape, dtype) and shares no memory with `given`.
 
@@ -52,7 +54,7 @@ def check_out(
         _check_memory(out, list(results), given)
 
 
-def _check_memory(out: Any, names: list[str], given: Mapping[str, Any]) -> None:
+def _check_memory(out: Sequence[torch.Tensor], names: list[str], given: Mapping[str, Any]) -> None:
     """Alignment, and ranges of memory that overlap."""
     ranges = {name: _range(tensor) for name, tensor in given.items() if isinstance(tensor, torch.Tensor)}
     for number, (tensor, name) in enumerate(zip(out, names, strict=True)):

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from tileproof.spec.machine.errors import TileproofError
-from tileproof.spec.machine.types import Array
+from tileproof.spec.machine.types import Array, Json
 
 Arrays = Mapping[str, Array]
 DTYPES = (
@@ -88,7 +88,7 @@ def receive(source: socket.socket, deadline: float | None = None) -> Message:
     return Message(body, arrays)
 
 
-def _form(name: Any, dtype: Any, shape: Any) -> int:
+def _form(name: Json, dtype: Json, shape: Json) -> int:
     """The bytes of an array of this form."""
     if not isinstance(name, str) or dtype not in DTYPES or not isinstance(shape, list) or len(shape) > 32:
         raise ValueError("an array of another form")

@@ -128,7 +128,7 @@ class ForeignProcess:
         return f"its process ended with code {code}"
 
 
-def _error_of(told: Any) -> TileproofError:
+def _error_of(told: object) -> TileproofError:
     """The error that the other side tells; texts only, whatever it sent."""
     parts = told if isinstance(told, Mapping) else {}
     what, *rest = (str(parts.get(key, "")) for key in _PARTS)

@@ -6,8 +6,9 @@ import contextlib
 import runpy
 import sys
 import traceback
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from tileproof.spec.machine.errors import TileproofError
 
@@ -23,7 +24,10 @@ def run_python(path: Path, what: str) -> dict[str, Any]:
             sys.path.remove(folder)
 
 
-def guarded(call: Any, path: Path, what: str) -> Any:
+T = TypeVar("T")
+
+
+def guarded(call: Callable[[], T], path: Path, what: str) -> T:
     """What a user's function returns; TileproofError says at which line it raised."""
     try:
         with contextlib.redirect_stdout(sys.stderr):  # standard output is the verdict's

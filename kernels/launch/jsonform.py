@@ -23,6 +23,7 @@ import numpy as np
 from tileproof.kernels.launch.contents import ArrayContent, FileBytes, InlineBytes
 from tileproof.kernels.launch.model import SCHEMA, SCHEMA_VERSION, HostCall, LaunchFile
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.types import Json, JsonObject, TypeForm
 
 T = TypeVar("T")
 PATH = Path(__file__).with_name("launch.schema.json")
@@ -70,7 +71,7 @@ def read(path: Path) -> LaunchFile:
     return parse(data, path.parent, str(path))
 
 
-def parse(data: Any, folder: Path, where: str = "launch file") -> LaunchFile:
+def parse(data: Json, folder: Path, where: str = "launch file") -> LaunchFile:
     """The launch file that plain data stand for; its paths begin in `folder`."""
     if not isinstance(data, dict) or data.get("schema") != SCHEMA:
         found = repr(data.get("schema")) if isinstance(data, dict) else type(data).__name__
@@ -98,20 +99,20 @@ def parse(data: Any, folder: Path, where: str = "launch file") -> LaunchFile:
     return dataclasses.replace(load(LaunchFile, rest, where), folder=folder)
 
 
-def blanks(data: Any, place: str = "") -> list[tuple[str, str]]:
+def blanks(data: Json, place: str = "") -> list[tuple[str, str]]:
     """The values that are left to be filled in: where each lies, and what it asks for."""
     found = _strings(data, place)
     return [(at, text.removeprefix(BLANK).strip()) for at, text in found if text.startswith(BLANK)]
 
 
-def _all_strings(data: Any, where: str) -> list[tuple[str, str]]:
+def _all_strings(data: Json, where: str) -> list[tuple[str, str]]:
     try:
         return list(_strings(data))
     except RecursionError:
         raise TileproofError("the launch file is nested too deeply", where=where) from None
 
 
-def _strings(data: Any, place: str = "") -> Iterator[tuple[str, str]]:
+def _strings(data: Json, place: str = "") -> Iterator[tuple[str, str]]:
     """Each text of plain data, keys included, with its place."""
     if isinstance(data, str):
         yield place, data
@@ -124,7 +125,7 @@ def _strings(data: Any, place: str = "") -> Iterator[tuple[str, str]]:
             yield from _strings(value, f"{place}[{number}]")
 
 
-def dump(value: Any) -> Any:
+def dump(value: object) -> Json:
     """A value of the model as plain data; TileproofError for a Python function."""
     if isinstance(value, ArrayContent):
         value = InlineBytes(value.data.tobytes())
@@ -136,7 +137,7 @@ def dump(value: Any) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         out = {"kind": value.kind} if hasattr(value, "kind") else {}
         for one in _written(type(value)):
-            item = getattr(value, one.name)
+            item: object = getattr(value, one.name)
             if not _is_default(one, item):
                 out[one.name] = dump(item)
         return out
@@ -151,12 +152,12 @@ def dump(value: Any) -> Any:
     return os.fspath(value) if isinstance(value, os.PathLike) else value
 
 
-def load(kind: type[T], data: Any, where: str) -> T:
+def load(kind: type[T], data: Json, where: str) -> T:
     """The value of a class of the model that plain data stand for."""
     return typing.cast(T, _load(kind, data, where))
 
 
-def in_memory(kind: Any) -> bool:
+def in_memory(kind: TypeForm) -> bool:
     """Whether a class of the model has no JSON form."""
     return bool(getattr(kind, "in_memory", False))
 
@@ -165,23 +166,24 @@ def _written(kind: type[Any]) -> list[dataclasses.Field[Any]]:
     return [field for field in dataclasses.fields(kind) if field.type != "Path"]
 
 
-def _default(one: dataclasses.Field[Any]) -> Any:
+def _default(one: dataclasses.Field[Any]) -> object:
     if one.default_factory is not dataclasses.MISSING:
         return one.default_factory()
     return one.default
 
 
-def _is_default(one: dataclasses.Field[Any], item: Any) -> bool:
+def _is_default(one: dataclasses.Field[Any], item: object) -> bool:
     default = _default(one)
     return type(item) is type(default) and bool(item == default) and math.copysign(1, _sign(item)) > 0
 
 
-def _sign(item: Any) -> float:
+def _sign(item: object) -> float:
     return item if isinstance(item, float) else 1.0
 
 
-def _load(kind: Any, data: Any, where: str) -> Any:
-    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+def _load(kind: TypeForm, data: Json, where: str) -> Json:
+    origin: TypeForm = typing.get_origin(kind)
+    arguments = typing.get_args(kind)
     if dataclasses.is_dataclass(kind) and isinstance(kind, type):
         return _object(kind, data, where)
     if origin is typing.Literal:
@@ -208,7 +210,7 @@ def _load(kind: Any, data: Any, where: str) -> Any:
     return _plain(kind, data, where)
 
 
-def _plain(kind: Any, data: Any, where: str) -> Any:
+def _plain(kind: TypeForm, data: Json, where: str) -> Json:
     if kind is float and data in _NO_NUMBERS:
         return float(data)
     wanted: Any = int | float if kind is float else kind
@@ -217,7 +219,7 @@ def _plain(kind: Any, data: Any, where: str) -> Any:
     return float(data) if kind is float else data
 
 
-def _union(arguments: tuple[Any, ...], data: Any, where: str) -> Any:
+def _union(arguments: tuple[Any, ...], data: Json, where: str) -> Json:
     classes = {
         argument.kind: argument
         for argument in arguments
@@ -235,7 +237,7 @@ def _union(arguments: tuple[Any, ...], data: Any, where: str) -> Any:
     return _load(exact, data, where)
 
 
-def _object(kind: type[Any], data: Any, where: str) -> Any:
+def _object(kind: type[Any], data: Json, where: str) -> Json:
     if not isinstance(data, dict):
         raise _wrong(where, "an object", data)
     hints, fields = typing.get_type_hints(kind), {one.name: one for one in _written(kind)}
@@ -258,7 +260,7 @@ def _object(kind: type[Any], data: Any, where: str) -> Any:
         ) from None
 
 
-def _wrong(where: str, expected: str, found: Any) -> TileproofError:
+def _wrong(where: str, expected: str, found: object) -> TileproofError:
     return TileproofError(
         "a field of the launch file violates the schema",
         where=where, expected=expected, found=repr(found)[:80],
@@ -268,9 +270,9 @@ def _wrong(where: str, expected: str, found: Any) -> TileproofError:
 # ---- the schema
 
 
-def schema() -> dict[str, Any]:
+def schema() -> JsonObject:
     """The JSON Schema of a launch file; each class is a definition with its docstring."""
-    definitions: dict[str, Any] = {}
+    definitions: JsonObject = {}
     _schema(LaunchFile, definitions)
     whole = definitions["LaunchFile"]
     stated = {"schema": {"const": SCHEMA}, "schema_version": {"const": SCHEMA_VERSION}}
@@ -284,8 +286,9 @@ def schema() -> dict[str, Any]:
     }
 
 
-def _schema(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
-    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+def _schema(kind: TypeForm, definitions: JsonObject) -> JsonObject:
+    origin: TypeForm = typing.get_origin(kind)
+    arguments = typing.get_args(kind)
     if dataclasses.is_dataclass(kind) and isinstance(kind, type):
         if kind.__name__ not in definitions:
             definitions[kind.__name__] = {}
@@ -310,7 +313,7 @@ def _schema(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
     return {"type": names[kind]}
 
 
-def _definition(kind: type[Any], definitions: dict[str, Any]) -> dict[str, Any]:
+def _definition(kind: type[Any], definitions: JsonObject) -> JsonObject:
     hints, fields = typing.get_type_hints(kind), _written(kind)
     properties = {}
     for field in fields:

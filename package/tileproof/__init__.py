@@ -16,7 +16,7 @@ if sys.argv[:1] == ["-m"] and any(
 
     sys.path[:] = [path for path in sys.path if path not in ("", os.getcwd())]
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tileproof.conformance.api.calls import judge, run
@@ -36,7 +36,7 @@ _FROM = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     """Imports what launch files need when it is first asked for: most commands need none of it."""
     if name not in _FROM:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

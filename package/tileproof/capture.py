@@ -44,7 +44,7 @@ def backward(
     own: Any = function
     before = own.backward
 
-    def once(ctx: Any, *given: Any) -> Any:
+    def once(ctx: Any, *given: Any) -> Any:  # noqa: ANN401 - of any autograd function
         end()
         made = before(ctx, *given)
         found = made if isinstance(made, tuple) else (made,)

@@ -13,3 +13,4 @@ DType = np.dtype[Any]
 Index = Any
 Json = Any  # what json.load returns: it is typed by checks when it is read
 JsonObject = dict[str, Any]
+TypeForm = Any  # a type annotation at run time (a class, a union, a Literal): PEP 747 names its type

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import numpy as np
 import torch
+from tileproof.spec.machine.types import Index
 from tileproof.spec.problems.dense_attention_bwd.inputs import Inputs, Sequence
 from tileproof.spec.problems.dense_attention_bwd.masks import blocks
 
@@ -109,5 +109,5 @@ def _moved(whole: slice, part: slice) -> slice:
     return slice(whole.start + part.start, whole.start + part.stop)
 
 
-def _store(outputs: Mapping[str, np.ndarray], name: str, at: Any, value: Tensor) -> None:
+def _store(outputs: Mapping[str, np.ndarray], name: str, at: Index, value: Tensor) -> None:
     outputs[name][at] = value.numpy().astype(outputs[name].dtype)

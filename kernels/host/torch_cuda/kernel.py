@@ -31,7 +31,7 @@ class Operators:
 
     listener: Callable[[str], None] | None = None
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> Callable[..., Any]:
         if self.listener is not None:
             self.listener(name)
         return getattr(torch.ops.aten, name)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import lzma
 from pathlib import Path
-from typing import Any
+
+from tileproof.spec.machine.types import Json
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "evidence"
 
@@ -23,7 +24,7 @@ def read_text(path: Path | str) -> str:
     return (lzma.decompress(data) if Path(path).suffix == ".xz" else data).decode()
 
 
-def read_json(path: Path | str) -> Any:
+def read_json(path: Path | str) -> Json:
     """The value of an evidence file in JSON; errors as of `read_text` and json.loads."""
     return json.loads(read_text(path))
 
@@ -36,6 +37,6 @@ def write_text(path: Path, text: str) -> None:
     scratch.replace(path)
 
 
-def write_json(path: Path, value: Any) -> None:
+def write_json(path: Path, value: Json) -> None:
     """Write an evidence file in JSON."""
     write_text(path, json.dumps(value, indent=1) + "\n")

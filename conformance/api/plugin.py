@@ -7,9 +7,16 @@ looked up when it runs.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+if TYPE_CHECKING:
+    import hypothesis
+    from tileproof.conformance.api.calls import LaunchLike, ReferenceLike
+    from tileproof.conformance.verdict.contract import VerdictRecord
+    from tileproof.spec.machine.run_result import RunResult
+
 
 SECONDS = 60.0
 MARKER = "tileproof"
@@ -62,7 +69,7 @@ def tileproof_run() -> Callable[..., Any]:
     """`tileproof.run` with what the test's marker says."""
     from tileproof.conformance.api import calls as api
 
-    def run(launch: Any, **how: Any) -> Any:
+    def run(launch: LaunchLike, **how: Any) -> RunResult:
         return api.run(launch, **{**_marked(_RUN_KEYS), **how})
 
     return run
@@ -75,7 +82,13 @@ def tileproof_judge(pytestconfig: pytest.Config) -> Callable[..., Any]:
     """
     from tileproof.conformance.api import calls as api
 
-    def judge(launch: Any, expect: Any = None, *, accept: Sequence[str] = ("clean",), **how: Any) -> Any:
+    def judge(
+        launch: LaunchLike,
+        expect: ReferenceLike | None = None,
+        *,
+        accept: Sequence[str] = ("clean",),
+        **how: Any,
+    ) -> VerdictRecord:
         given = {**_marked(_KEYS), **how}
         given["seconds"] = _seconds(pytestconfig, given.get("seconds"))
         given.setdefault("seed", _seed(pytestconfig))
@@ -110,7 +123,7 @@ def _seconds(config: pytest.Config, asked: float | None) -> float:
     return limit if asked is None else min(float(asked), limit)
 
 
-def _hypothesis_settings() -> Any:
+def _hypothesis_settings() -> hypothesis.settings | None:
     """The settings of the Hypothesis test that runs; None in another test."""
     try:
         import hypothesis

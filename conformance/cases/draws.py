@@ -16,6 +16,7 @@ import hypothesis
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from hypothesis.internal.conjecture.providers import AVAILABLE_PROVIDERS, PrimitiveProvider
+from hypothesis.internal.intervalsets import IntervalSet
 
 NAME = "tileproof"
 
@@ -72,7 +73,7 @@ class Draws(PrimitiveProvider):
             value = self._random.choice([low, high, min(max(0.0, low), high)])
         return value if abs(value) >= smallest_nonzero_magnitude or low > 0 or high < 0 else 0.0
 
-    def draw_string(self, intervals: Any, *, min_size: int = 0, max_size: int = 10**10) -> str:
+    def draw_string(self, intervals: IntervalSet, *, min_size: int = 0, max_size: int = 10**10) -> str:
         """Characters of `intervals`, at most eight more than the fewest."""
         size = self._random.randint(min_size, min(max_size, min_size + 8))
         return "".join(chr(intervals[self._random.randrange(len(intervals))]) for _ in range(size))
@@ -89,7 +90,7 @@ def run(test: Callable[..., None], *strategies: st.SearchStrategy[Any], examples
     """
 
     class Seeded(Draws):
-        def __init__(self, conjecturedata: Any, /) -> None:
+        def __init__(self, conjecturedata: object, /) -> None:
             super().__init__(seed)
 
     AVAILABLE_PROVIDERS[NAME] = Seeded

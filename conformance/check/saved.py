@@ -39,6 +39,7 @@ from tileproof.spec import plan as plans
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.finding import Finding
 from tileproof.spec.machine.schedule import SEEDED, Schedule
+from tileproof.spec.machine.types import Json
 from tileproof.spec.plan import KernelPlan
 from tileproof.spec.problems import problem_type
 from tileproof.spec.problems.base import tiling_of
@@ -232,7 +233,7 @@ def _read_launch(path: Path) -> LaunchFile:
 # ---- plans as data
 
 
-def dump_plan(value: Any) -> Any:
+def dump_plan(value: object) -> Json:
     """A plan as plain data: classes of `spec.plan` by their names, the problem type by its name."""
     if isinstance(value, KernelPlan):
         own = {
@@ -247,7 +248,7 @@ def dump_plan(value: Any) -> Any:
     return [dump_plan(part) for part in value] if isinstance(value, tuple) else value
 
 
-def load_plan(data: Any) -> KernelPlan:
+def load_plan(data: Json) -> KernelPlan:
     """The plan that plain data stand for; TileproofError for a problem type that is not installed, and for
     data that are not a plan.
     """
@@ -263,7 +264,7 @@ def load_plan(data: Any) -> KernelPlan:
     return plan
 
 
-def _loaded(data: Any) -> Any:
+def _loaded(data: Json) -> Json:
     if isinstance(data, list):
         return tuple(_loaded(part) for part in data)
     if not isinstance(data, dict):

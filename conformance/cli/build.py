@@ -6,13 +6,18 @@ import hashlib
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from tileproof.conformance.cli.exit_codes import CLEAN, ERROR
 from tileproof.conformance.cli.variants import chosen, variant_options
 from tileproof.conformance.report import terminal as text
 from tileproof.spec.machine.errors import TileproofError
+
+if TYPE_CHECKING:
+    from tileproof.kernels.kernel import Kernel
+    from tileproof.kernels.variant import Variant
+
 
 NOTHING_TO_BUILD = "a launch file is built when it runs: `tileproof inspect` shows its PTX"
 
@@ -74,7 +79,7 @@ def build(kernel: str | None, variant: str | None, folder: Path | None, as_json:
     return ERROR if errors else CLEAN
 
 
-def _built(found: Any, variant: Any, probe: bool) -> dict[str, Any]:
+def _built(found: Kernel, variant: Variant, probe: bool) -> dict[str, Any]:
     built = found.build(variant, probe)
     use = built.resources
     return {
@@ -86,7 +91,7 @@ def _built(found: Any, variant: Any, probe: bool) -> dict[str, Any]:
     }
 
 
-def _assembled(found: Any, variant: Any, folder: Path) -> list[dict[str, Any]]:
+def _assembled(found: Kernel, variant: Variant, folder: Path) -> list[dict[str, Any]]:
     from tileproof.kernels import toolchain
     from tileproof.kernels.cubin import cubins
 

@@ -24,8 +24,9 @@ from tileproof.kernels.called import HOST
 from tileproof.spec.machine.errors import TileproofError
 
 if TYPE_CHECKING:
-    from tileproof.conformance.check.property import Report
+    from tileproof.conformance.check.property import PolicyChoice, Report
     from tileproof.conformance.check.run import KernelUnderTest
+    from tileproof.conformance.drivers.emulator import Mma
     from tileproof.conformance.verdict.contract import VerdictRecord
     from tileproof.spec.problems.cases import AnyCase
 
@@ -107,9 +108,9 @@ def check(
     seed: str,
     edges: bool,
     jobs: int,
-    policy: Any,
+    policy: PolicyChoice,
     driver_name: str,
-    mma: Any,
+    mma: Mma,
     races: bool,
     seconds_limit: float,
     strict: bool,
@@ -194,7 +195,7 @@ def check(
             for one, under_test in zip(variants, under_tests, strict=True):
                 progress.start(found.title(one))
                 if case is not None:
-                    when = Schedule(policy, schedule_seed) if chooses else Schedule()
+                    when = Schedule(policy, schedule_seed) if chooses and policy != "all" else Schedule()
                     reports.append(engine.replay(under_test, case, when))
                 else:
                     reports.append(engine.check(under_test, progress=progress.show, ahead=ahead, **budget))

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tileproof.conformance.drivers.driver import Driver
 from tileproof.kernels.called import HOST
 from tileproof.kernels.kernel import Kernel
 from tileproof.spec.machine.errors import TileproofError
+
+if TYPE_CHECKING:
+    from tileproof.conformance.drivers.emulator import Mma
+
 
 EMULATOR, CUDA = "emulator", "cuda"
 DRIVERS = (EMULATOR, CUDA)
@@ -29,7 +33,7 @@ def driver_of(kernel: Kernel, name: str) -> str:
 
 @contextmanager
 def opened(
-    name: str, *, policy: str, mma: Any, races: bool, allow: Sequence[str], strict: bool, seconds_limit: float
+    name: str, *, policy: str, mma: Mma, races: bool, allow: Sequence[str], strict: bool, seconds_limit: float
 ) -> Iterator[Driver]:
     """Open the driver `name` with these options; TileproofError for an unsupported option, or without a
     card.

@@ -20,6 +20,8 @@ from tileproof.spec.machine.finding_text import brief, lines, place, printable
 
 if TYPE_CHECKING:
     from tileproof.conformance.explore.case import ExploredCase
+    from tileproof.emulator.explore import Defect, Exploration
+    from tileproof.emulator.hang import Names
     from tileproof.spec.machine.finding import Finding
 
 DEFECT = 1
@@ -225,7 +227,7 @@ def _read(text: str) -> str:
         raise TileproofError("the schedule cannot be read", where=text[1:], found=str(error)) from None
 
 
-def _row(number: int, found: Any, names: Any, command: Sequence[str], out: str) -> dict[str, Any]:
+def _row(number: int, found: Defect, names: Names | None, command: Sequence[str], out: str) -> dict[str, Any]:
     """Return a finding as data; write a long schedule into the folder `out`."""
     schedule = found.shrunk.schedule if found.shrunk else found.schedules[0]
     text = str(schedule)
@@ -277,7 +279,7 @@ def _value_row(found: Finding, schedule: str, command: Sequence[str]) -> dict[st
     }
 
 
-def _covered(result: Any) -> list[str]:
+def _covered(result: Exploration) -> list[str]:
     """Return what the certificate of the run under `early` says; nothing without race checking."""
     if not result.certificate:
         return in_words(summary([result.certificate]), True, result.schedules)
@@ -285,7 +287,7 @@ def _covered(result: Any) -> list[str]:
     return [f"{result.certificate}{more}"]
 
 
-def _print(title: str, result: Any, rows: Sequence[dict[str, Any]], failed: bool) -> None:
+def _print(title: str, result: Exploration, rows: Sequence[dict[str, Any]], failed: bool) -> None:
     console = Console(highlight=False, soft_wrap=True)
     passed = "[bold yellow]INCOMPLETE[/]" if result.interrupted else "[bold green]CLEAN[/]"
     verdict = "[bold red]DEFECT[/]" if failed else passed

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tileproof.conformance.gate.evidence import ReleaseEvidence
     from tileproof.conformance.gate.gate import GateOptions
     from tileproof.conformance.gate.launch_files import GatedLaunch
+    from tileproof.conformance.gate.model import Profile
     from tileproof.conformance.verdict.contract import VerdictRecord
 
 WORSE = 1
@@ -76,7 +77,7 @@ NIGHTLY_MUTANTS = 100
 def gate(
     kernels: tuple[str, ...],
     variant: str | None,
-    profile: Any,
+    profile: Profile,
     against: Path | None,
     out: Path,
     seed: int,
@@ -229,7 +230,7 @@ def reason_lines(found: Sequence[Any]) -> Iterator[str]:
         yield f"  - and {len(found) - MAX_REASONS} more, in the evidence"
 
 
-def print_verdict(made: Any, paths: dict[str, Path]) -> None:
+def print_verdict(made: ReleaseEvidence, paths: dict[str, Path]) -> None:
     """Print the verdict in a few lines."""
     from tileproof.conformance.cli.gate_mutants import killed
     from tileproof.conformance.gate.difference import MUTATION

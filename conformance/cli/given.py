@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 from tileproof.spec.machine.errors import TileproofError
+
+if TYPE_CHECKING:
+    from tileproof.conformance.judging.reference import ReferenceFunction
+
 
 expect_option = click.option(
     "--expect", metavar="REF.py[:FUNCTION]",
@@ -20,7 +24,7 @@ def refuse(what: str, options: Mapping[str, object], do: str = "omit the options
         raise TileproofError(f"{what} does not take these options", where=", ".join(wrong), found=what, do=do)
 
 
-def reference_of(expect: str | None) -> Any:
+def reference_of(expect: str | None) -> ReferenceFunction | None:
     """The reference function that `--expect` names, None without it."""
     from tileproof.conformance.judging.reference import load
 

@@ -20,6 +20,7 @@ from tileproof.spec.machine.errors import TileproofError
 
 if TYPE_CHECKING:
     from tileproof.conformance.api.verdicts import Judging, KernelChoice
+    from tileproof.conformance.drivers.emulator import Mma
     from tileproof.conformance.judging.judging import JudgeOptions
     from tileproof.conformance.verdict.contract import VerdictRecord
     from tileproof.kernels.kernel import Kernel
@@ -104,7 +105,7 @@ def judge(
     races: bool,
     strict: bool,
     allow: tuple[str, ...],
-    mma: Any,
+    mma: Mma,
     dump: Path | None,
     jobs: int,
     isolate: bool,

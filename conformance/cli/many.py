@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -221,7 +221,7 @@ def _answer(case: AskedCase, made: VerdictRecord) -> str:
     return json.dumps({**head, "record": jsonform.dump(made)}, allow_nan=False)
 
 
-def _head(case: AskedCase, word: Word, why: Any) -> Mapping[str, Any]:
+def _head(case: AskedCase, word: Word, why: Sequence[str]) -> Mapping[str, Any]:
     own = {} if case.id is None else {"id": case.id}
     return {
         "number": case.number, **own, "launch": case.name, "verdict": word, "exit_code": EXIT_CODES[word],

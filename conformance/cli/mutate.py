@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from tileproof.conformance.beside.mutate.journal import Journal
     from tileproof.conformance.beside.mutate.judged import Judgement
     from tileproof.conformance.beside.mutate.rules import Facts
+    from tileproof.conformance.beside.mutate.runs import Profile
     from tileproof.kernels.kernel import Kernel
     from tileproof.kernels.launch.model import LaunchFile
 
@@ -87,7 +88,7 @@ def mutate(
     operators: str | None,
     only: tuple[int, ...],
     at: tuple[str, ...],
-    profile: Any,
+    profile: Profile,
     variant: str | None,
     jobs: int,
     seconds: float,
@@ -264,7 +265,7 @@ def _original(
     variant: str | None,
     entry: str | None,
     expect: str | None,
-    profile: Any,
+    profile: Profile,
     progress: Callable[[int, int], None],
 ) -> MutatedOriginal:
     """Run the original; TileproofError if it is not clean."""

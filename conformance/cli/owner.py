@@ -15,6 +15,7 @@ import secrets
 import signal
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
@@ -85,7 +86,7 @@ class _Interrupts:
     and raises KeyboardInterrupt while it runs, once for signals that come together.
     """
 
-    def __init__(self, report: Any) -> None:
+    def __init__(self, report: Callable[..., None]) -> None:
         self._report = report
         self._last = -SAME_S
         self.running = False
@@ -106,7 +107,7 @@ class _Interrupts:
         os._exit(ERROR)
 
 
-def _command(report: Any, mask: Any) -> NoReturn:
+def _command(report: Callable[..., None], mask: set[int] | None) -> NoReturn:
     """The command line, in this process, with that mask of signals; reports its exit code after its output
     is written.
     """

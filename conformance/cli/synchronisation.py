@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from tileproof.conformance.drivers.names import code_place
 from tileproof.conformance.report import terminal as text
 from tileproof.spec.machine.errors import TileproofError
+
+if TYPE_CHECKING:
+    from tileproof.spec.machine.finding import Finding, MachinePlace, Race
+
 
 MISSED = 1
 
@@ -44,7 +48,7 @@ def synchronisation(only: tuple[str, ...], as_json: bool) -> int:
             finding = shown.finding if shown else None
             if outcome.wrong:
                 wrong.append(f"{row.id}: {outcome.wrong}")
-            named = _root(finding, shown.root) if shown else ""
+            named = _root(shown.finding, shown.root) if shown else ""
             table.append(
                 {
                     "id": row.id,
@@ -79,7 +83,7 @@ def _cells(row: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def _root(finding: Any, root: tuple[str, ...]) -> str:
+def _root(finding: Finding, root: tuple[str, ...]) -> str:
     """Return the place that the finding names."""
     if root:
         return root[0] if "cycle" not in root[0] or len(root) < 2 else f"{root[0]}: {root[1]}"
@@ -90,7 +94,7 @@ def _root(finding: Any, root: tuple[str, ...]) -> str:
     return f"{both}; missing: {race.missing}"
 
 
-def _place(access: Any) -> str:
+def _place(access: MachinePlace | Race) -> str:
     """Return the opcode and place of an access."""
     opcode = ".".join(access.instruction.split(" ")[0].split(".")[:3])
     return f"{opcode} at {code_place(access.source, access.ptx_line)}"

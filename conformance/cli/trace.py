@@ -16,6 +16,10 @@ from tileproof.spec.machine.finding_text import headline, root
 
 if TYPE_CHECKING:
     from tileproof.conformance.explore.case import ExploredCase, TracedLaunch
+    from tileproof.kernels.edit import PlantedDefect
+    from tileproof.kernels.kernel import Kernel
+    from tileproof.kernels.variant import Variant
+    from tileproof.spec.machine.schedule import Policy
 
 DEFECT = 1
 BLOCKS = 4  # default number of k-blocks
@@ -68,7 +72,7 @@ def trace(
     variant: str | None,
     blocks: int | None,
     number: int | None,
-    policy: Any,
+    policy: Policy,
     schedule_seed: int,
     given: str | None,
     plant: str | None,
@@ -198,7 +202,12 @@ def joined(traces: Sequence[tuple[str, dict[str, Any]]]) -> dict[str, Any]:
 
 
 def _trace_function(
-    kernel: Any, variant: Any, planted: Any, blocks: int, asked: list[str], out: str | None
+    kernel: Kernel,
+    variant: Variant,
+    planted: PlantedDefect | None,
+    blocks: int,
+    asked: list[str],
+    out: str | None,
 ) -> None:
     """Print or save the writes of a Python function; TileproofError for options that do not apply."""
     from tileproof.conformance.cases.generators import small

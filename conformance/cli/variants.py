@@ -19,7 +19,7 @@ def variant_options(command: Command) -> Command:
     """Add `--variant` and `--d-qk`, combined as the argument `variant`; TileproofError on contradiction."""
 
     @wraps(command)
-    def with_variant(*args: Any, variant: str | None, d_qk: str | None = None, **given: Any) -> Any:
+    def with_variant(*args: Any, variant: str | None, d_qk: str | None = None, **given: Any) -> object:
         return command(*args, variant=_sizes_text(variant, d_qk), **given)
 
     short = click.option("--d-qk", metavar="N|all", help="Short for --variant d_qk=N.")(with_variant)

@@ -9,9 +9,10 @@ ends of its f32 value's interval, which most often are one number.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any, Literal
+from typing import Literal, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -61,7 +62,7 @@ class _Recorder(Arithmetic):
     def round_to(self, form: Form, a: Pairs) -> Form:
         return form
 
-    def operation(self, name: str) -> Any:
+    def operation(self, name: str) -> NoReturn:
         """Every operation but those above."""
         raise _OtherOperation(name)
 
@@ -82,7 +83,7 @@ class _Adder(Arithmetic):
     def round_to(self, form: Form, a: F32) -> Form:
         return form
 
-    def operation(self, name: str) -> Any:
+    def operation(self, name: str) -> NoReturn:
         """Every operation but those above."""
         raise _OtherOperation(name)
 
@@ -129,7 +130,7 @@ class Ordered:
         name: str,
         group: int,
         cta: int | None,
-        terms: Any,
+        terms: Sequence[Bounded],
     ) -> list[F32] | None:
         stage = chain.stage(name)
         if not all(term.exact for term in terms):

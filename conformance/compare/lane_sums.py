@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from functools import reduce
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from tileproof.spec.machine.types import Array
 from tileproof.spec.plan import LaneOrder
 
 F32 = npt.NDArray[np.float32]
@@ -30,7 +30,7 @@ def lane_sums(order: LaneOrder, a: F32, b: F32) -> F32 | None:
     return np.asarray(reduce(np.add, np.moveaxis(total[..., 0], 1, 0)), np.float32)
 
 
-def fused(a: Any, b: Any, c: Any) -> F32:
+def fused(a: Array, b: Array, c: Array) -> F32:
     """``a b + c`` of f32 numbers, rounded to f32 once.
 
     The product is exact in float64. Where the sum is not, it is rounded to odd, so that its rounding to f32

@@ -16,6 +16,7 @@ from tileproof.conformance.observe.tiles import Reference
 from tileproof.spec.arithmetic import F32, StageValue, WithOperands
 from tileproof.spec.arithmetic.bound import BOUND
 from tileproof.spec.arithmetic.operation import AnyArithmetic
+from tileproof.spec.arithmetic.reads import OwnTerm
 from tileproof.spec.arithmetic.terms import Bounded
 from tileproof.spec.arithmetic.text import Text, named
 from tileproof.spec.problems.faults import F64, Alternative
@@ -32,11 +33,11 @@ class _Other:
         self._m, self._number, self._change = m, number, change
         self.done: list[tuple[str, int]] = []
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - an operation, or an attribute of any type
         own = getattr(self._m, name)
         return partial(self._do, name, own) if name in OPERATIONS else own
 
-    def _do(self, name: str, own: Callable[..., Any], *terms: Any) -> Any:
+    def _do(self, name: str, own: Callable[..., Any], *terms: OwnTerm) -> OwnTerm:
         self.done.append((name, len(terms)))
         if len(self.done) - 1 != self._number or self._change is None:
             return own(*terms)
@@ -98,7 +99,7 @@ def _changes(name: str, count: int) -> Iterator[Change]:
         yield partial(_sum, "rest", n)
 
 
-def _sum(how: str, n: int, m: AnyArithmetic, terms: tuple[Any, ...]) -> Any:
+def _sum(how: str, n: int, m: AnyArithmetic, terms: tuple[OwnTerm, ...]) -> OwnTerm:
     """A factor added to the product of the others, subtracted from it, or left out."""
     rest = [one for i, one in enumerate(terms) if i != n]
     product = rest[0] if len(rest) == 1 else m.mul(*rest)

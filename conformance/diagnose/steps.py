@@ -13,12 +13,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from tileproof.conformance.diagnose.arrays import Region, holds
 from tileproof.conformance.diagnose.faults import K_STEP
 from tileproof.conformance.observe.tiles import Chain, Reference
 from tileproof.spec import numerics
 from tileproof.spec.arithmetic import Form
 from tileproof.spec.arithmetic.exact import Exact
+from tileproof.spec.arithmetic.terms import Bounded
+from tileproof.spec.machine.types import Array, Index
 from tileproof.spec.problems.cases import ProblemInputs
 from tileproof.spec.problems.faults import F64, WrongTile
 
@@ -56,11 +59,11 @@ class _Recorder(Exact):
         self._known: list[tuple[Any, str]] = []
         self.products: list[tuple[F64, F64, tuple[str, str]]] = []
 
-    def _called(self, term: Any) -> str:
+    def _called(self, term: Array) -> str:
         return next((name for known, name in self._known if known is term), "")
 
-    def read(self, form: Form, x: Any) -> Any:
-        term = super().read(form, x.value if hasattr(x, "errors") else x)
+    def read(self, form: Form, x: npt.ArrayLike | Bounded) -> Array:
+        term = super().read(form, x.value if isinstance(x, Bounded) else x)
         self._known.append((term, next(self._names)))
         return term
 
@@ -167,7 +170,7 @@ class Deviation:
                     where = "" if first == cols[0] else f"columns {first}..{first + width - 1} of "
                     yield f"{where}{name}", part
 
-    def usable(self, at: Any) -> bool:
+    def usable(self, at: Index) -> bool:
         """Whether the stage is a sum of products, and known there."""
         whole = (self.residual[at], self.slack[at])
         return bool(self.steps) and all(np.isfinite(one).all() for one in whole)
@@ -193,7 +196,7 @@ def _before(chain: Chain, tile: WrongTile) -> Iterator[tuple[str, F64]]:
                 yield f"{name}{'' if coord.k_block is None else f' of k-block {coord.k_block}'}", value
 
 
-def _counted(deviation: Deviation, region: Region, at: Any) -> str:
+def _counted(deviation: Deviation, region: Region, at: Index) -> str:
     steps = deviation.steps
     values = [step.value[at] for step in steps]
     if not all(np.isfinite(value).all() for value in values):

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 from tileproof.conformance.observe.tiles import StageTile
-from tileproof.spec.machine.types import Array
+from tileproof.spec.machine.types import Array, DType
 from tileproof.spec.problems.cases import ProblemInputs
 from tileproof.spec.problems.faults import F64, Mask
 
@@ -53,7 +52,7 @@ def data_of(inputs: ProblemInputs) -> Mapping[str, Array]:
     return {name: one for name, one in vars(inputs).items() if isinstance(one, np.ndarray) and one.ndim > 1}
 
 
-def _source(vectors: F64, data: Mapping[str, Array], dtype: Any) -> str:
+def _source(vectors: F64, data: Mapping[str, Array], dtype: DType) -> str:
     """The array of the inputs in which every vector stands, at a multiple of its own width."""
     for name, array in data.items():
         if array.dtype == dtype and array.shape[-1] % vectors.shape[1] == 0:
@@ -63,12 +62,12 @@ def _source(vectors: F64, data: Mapping[str, Array], dtype: Any) -> str:
     return ""
 
 
-def _all_in(vectors: F64, pool: F64, dtype: Any) -> bool:
+def _all_in(vectors: F64, pool: F64, dtype: DType) -> bool:
     """Whether nine of ten vectors, in the bits of `dtype`, stand in the pool."""
     return bool(_known(vectors, pool, dtype).sum() >= 0.9 * len(vectors))
 
 
-def _known(vectors: F64, pool: F64, dtype: Any) -> Mask:
+def _known(vectors: F64, pool: F64, dtype: DType) -> Mask:
     """Which of the vectors, in the bits of `dtype`, stand in the pool."""
     with np.errstate(invalid="ignore", over="ignore"):
         known = {row.tobytes() for row in pool.astype(dtype)}

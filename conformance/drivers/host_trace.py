@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from tileproof.kernels.launch.contents import dtype_of
 from tileproof.kernels.launch.model import LaunchFile
+from tileproof.spec.machine.types import Index, Json
 
 
 @dataclass(frozen=True)
@@ -28,11 +29,11 @@ class _Output(np.ndarray):
     events: list[WriteEvent] | None = None
     began: float = 0.0
 
-    def __array_finalize__(self, whole: Any) -> None:
+    def __array_finalize__(self, whole: object) -> None:
         if isinstance(whole, _Output):
             self.name, self.events, self.began = whole.name, whole.events, whole.began
 
-    def __setitem__(self, at: Any, value: Any) -> None:
+    def __setitem__(self, at: Index, value: Json) -> None:
         plain = self.view(np.ndarray)
         plain[at] = value
         if self.events is not None:
@@ -40,7 +41,7 @@ class _Output(np.ndarray):
             self.events.append(WriteEvent(seconds, self.name, _words(at), int(np.size(plain[at]))))
 
 
-def _words(at: Any) -> str:
+def _words(at: Index) -> str:
     if isinstance(at, tuple):
         return ", ".join(map(_words, at))
     if isinstance(at, slice):

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from hypothesis.database import DirectoryBasedExampleDatabase
 from tileproof.conformance.cases.resolve import launch_file
@@ -29,7 +29,7 @@ from tileproof.conformance.gate.checks.schedules import explored, explored_kerne
 from tileproof.conformance.gate.checks.stages import figures, replay
 from tileproof.conformance.gate.evidence import ReleaseEvidence, again
 from tileproof.conformance.gate.launch_files import GatedLaunch
-from tileproof.conformance.gate.model import CheckReport, GateCheck, GatedVariant
+from tileproof.conformance.gate.model import CheckReport, GateCheck, Gated, GatedVariant
 from tileproof.conformance.gate.runner import CheckJob, not_run
 from tileproof.conformance.gate.store import ResultStore, StoredResult
 from tileproof.conformance.judging import reference as references
@@ -41,6 +41,11 @@ from tileproof.kernels.variant import Variant
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.finding_text import headline
 from tileproof.spec.machine.schedule import SEEDED, Schedule
+from tileproof.spec.machine.types import Json
+
+if TYPE_CHECKING:
+    from distributed import Client
+
 
 Work = Literal["known failures", "examples", "schedules", "mutant", "drawn mutants"]
 INSTALL = "pip install 'tileproof[campaign]' (in a checkout: make setup)"
@@ -146,7 +151,7 @@ def gated_by(shard: Shard) -> GatedVariant | GatedLaunch:
 # ---- on a worker
 
 
-def run_shard(data: Mapping[str, Any]) -> Any:
+def run_shard(data: Mapping[str, Any]) -> Json:
     """The result of a shard, both as plain data: what goes between the processes."""
     # Dask's own threads draw from the module `random`; problems are drawn from a generator of their own.
     warnings.filterwarnings("ignore", message="Do not use the `random` module inside strategies")
@@ -155,7 +160,7 @@ def run_shard(data: Mapping[str, Any]) -> Any:
 
 
 def _job(shard: Shard, gated: GatedVariant | GatedLaunch) -> CheckJob:
-    def work(gated: Any) -> CheckReport:
+    def work(gated: Gated) -> CheckReport:
         return _WORK[shard.work](shard, gated)
 
     return CheckJob(GateCheck(shard.name, "", "quick", True, False, work), gated, gated.key)
@@ -367,7 +372,7 @@ def connected(scheduler: str, workers: int) -> Iterator[Any]:
 def run(
     wanted: Sequence[Shard],
     store: ResultStore,
-    client: Any,
+    client: Client,
     progress: Callable[[str], None] = lambda line: None,
 ) -> dict[str, StoredResult]:
     """The result of each shard by key; those in `store` are not run again, what arrives is stored."""

@@ -32,6 +32,7 @@ from tileproof.emulator import Module
 from tileproof.kernels import toolchain
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.schedule import SEEDED
+from tileproof.spec.machine.types import JsonObject
 
 SCHEMA = "tileproof-evidence"
 FILE = "evidence.json"
@@ -255,6 +256,6 @@ def named(verdict: VerdictRecord) -> str:
     return ", ".join(f"{name} {value}" for name, value in verdict.program.variant.items())
 
 
-def without_run(text: str) -> Any:
+def without_run(text: str) -> JsonObject:
     """The evidence without its facts of time and machine, for comparing two runs."""
     return {name: value for name, value in json.loads(text).items() if name != "run"}

@@ -116,7 +116,8 @@ class CheckReport:
         return cls("failed" if wrong else "passed", wrong, **rest)
 
 
-KernelCheck = Callable[[Any], CheckReport]  # of a `GatedVariant`; a campaign's also of a launch file
+Gated = Any  # a `GatedVariant`; of a campaign also a launch file: a check is registered for its own
+KernelCheck = Callable[[Gated], CheckReport]
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from tileproof.conformance.verdict import jsonform
 from tileproof.conformance.verdict.contract import CheckOutcome, PlantedControl
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.finding import Finding
+from tileproof.spec.machine.types import Json, JsonObject
 
 SCHEMA_VERSION = 3
 
@@ -136,7 +137,7 @@ class ResultStore:
             self.done[one.key] = one
 
     @staticmethod
-    def _parsed(line: bytes) -> Any:
+    def _parsed(line: bytes) -> JsonObject | None:
         try:
             data = json.loads(line)
         except ValueError:
@@ -149,7 +150,7 @@ class ResultStore:
         if data and not data.endswith(b"\n"):
             self._file.write(b"\n")
 
-    def _line(self, data: Any) -> None:
+    def _line(self, data: Json) -> None:
         self._file.write(json.dumps(data, allow_nan=False).encode() + b"\n")
         self._file.flush()
         os.fsync(self._file.fileno())

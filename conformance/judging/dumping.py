@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.run_result import RunResult
+from tileproof.spec.machine.types import Array
 
 INDEX = "index.json"
 
@@ -35,7 +36,7 @@ def write_arrays(run: RunResult, folder: Path) -> None:
         raise TileproofError("arrays cannot be written", where=str(folder), found=str(error)) from None
 
 
-def _array(folder: Path, name: str, array: Any, written: Any) -> dict[str, Any]:
+def _array(folder: Path, name: str, array: Array, written: Array) -> dict[str, Any]:
     file = "".join(c if c.isalnum() or c in "-_." else "_" for c in name)
     own = array.dtype.isbuiltin == 1
     np.save(folder / f"{file}.npy", array if own else array.view(f"u{array.dtype.itemsize}"))

@@ -21,7 +21,7 @@ from tileproof.kernels.launch.arguments import ScalarArgument, items_of
 from tileproof.kernels.launch.contents import FileBytes, InlineBytes, Unwritten, dtype_of
 from tileproof.kernels.launch.model import LaunchBuffer, LaunchFile
 from tileproof.spec.machine.errors import TileproofError
-from tileproof.spec.machine.types import Array, DType
+from tileproof.spec.machine.types import Array, DType, Json
 
 F64 = npt.NDArray[np.float64]
 # Of an output without a bound: units in its last place, and the part of the largest expected value, that an
@@ -103,7 +103,7 @@ def replace_buffers(launch: LaunchFile, buffers: Sequence[LaunchBuffer]) -> Laun
 
 
 def _renamed(launch: LaunchFile, names: Mapping[str, str]) -> LaunchFile:
-    def of(value: Any) -> Any:
+    def of(value: Json) -> Json:
         if isinstance(value, tuple):
             return tuple(of(one) for one in value)
         if not is_dataclass(value) or isinstance(value, type):
@@ -185,7 +185,7 @@ def _arguments(reference: ReferenceFunction, given: Mapping[str, Any]) -> dict[s
     return taken
 
 
-def _named(reference: ReferenceFunction, returned: Any, judged: list[str]) -> dict[str, Any]:
+def _named(reference: ReferenceFunction, returned: object, judged: list[str]) -> dict[str, Any]:
     if isinstance(returned, Mapping):
         return {str(name): value for name, value in returned.items()}
     values = list(returned) if isinstance(returned, tuple) else [returned]
@@ -198,7 +198,7 @@ def _named(reference: ReferenceFunction, returned: Any, judged: list[str]) -> di
 def _output(
     reference: ReferenceFunction,
     name: str,
-    returned: Any,
+    returned: object,
     shape: tuple[int, ...],
     dtype: DType,
     *,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from tileproof.conformance.judging.expected import Expected
@@ -14,6 +14,7 @@ from tileproof.kernels.foreign.process import ForeignProcess
 from tileproof.kernels.foreign.running import guarded, run_python
 from tileproof.kernels.paths import described, require_file
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.types import Json
 
 FUNCTION = "reference"
 WHAT = "the reference"
@@ -29,7 +30,7 @@ class NotAnArray:
     def __init__(self, text: str) -> None:
         self._text = text
 
-    def __array__(self, *_: object, **__: object) -> Any:
+    def __array__(self, *_: object, **__: object) -> NoReturn:
         raise TypeError(self._text)
 
 
@@ -52,7 +53,7 @@ class ReferenceFile:
         self.__signature__ = _signature(told.get("parameters"), path)
         self.buffers = _buffers(told.get("buffers"), path)
 
-    def __call__(self, **given: Any) -> Any:
+    def __call__(self, **given: Any) -> Json:
         if not self._process.usable:
             self._process, _ = self._started()
         arrays = {name: value for name, value in given.items() if isinstance(value, np.ndarray)}
@@ -75,7 +76,7 @@ class ReferenceFile:
         return process, told.body
 
 
-def _signature(told: Any, path: Path) -> inspect.Signature:
+def _signature(told: Json, path: Path) -> inspect.Signature:
     try:
         return inspect.Signature(
             [
@@ -90,7 +91,7 @@ def _signature(told: Any, path: Path) -> inspect.Signature:
 _NONE = inspect.Parameter.empty
 
 
-def _buffers(told: Any, path: Path) -> dict[str, dict[str, Any]]:
+def _buffers(told: Json, path: Path) -> dict[str, dict[str, Any]]:
     """What is said of buffers, with the types that a launch file has."""
     try:
         for given in told.values():
@@ -108,7 +109,7 @@ def _buffers(told: Any, path: Path) -> dict[str, dict[str, Any]]:
     return told  # type: ignore[no-any-return]
 
 
-def _returned(answer: Message) -> Any:
+def _returned(answer: Message) -> tuple[Expected, ...] | dict[str, Expected]:
     """What the function returned: arrays by name, or in their order."""
     names, forms = answer.body.get("names"), answer.body.get("values")
     if not isinstance(forms, list) or not (names is None or isinstance(names, list)):
@@ -117,7 +118,7 @@ def _returned(answer: Message) -> Any:
     return tuple(values) if names is None else dict(zip(map(str, names), values, strict=False))
 
 
-def _value(form: Any, number: int, answer: Message) -> Expected:
+def _value(form: Json, number: int, answer: Message) -> Expected:
     if not isinstance(form, Mapping):
         raise _no_answer(None, "the form of a value")
     value: Any = answer.arrays.get(f"{number}")
@@ -181,7 +182,7 @@ def _load(path: Path, name: str) -> Message:
     return Message({"parameters": parameters, "buffers": names.get("BUFFERS", {})})
 
 
-def _form(returned: Any, name: str, arrays: dict[str, Any]) -> dict[str, str]:
+def _form(returned: object, name: str, arrays: dict[str, Any]) -> dict[str, str]:
     """A value and its bounds as arrays of real numbers; a text where there is no number."""
     given = returned if isinstance(returned, Expected) else Expected(returned)
     form: dict[str, str] = {}

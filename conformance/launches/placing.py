@@ -63,7 +63,7 @@ from tileproof.kernels.launch.model import (
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.limits import RESERVED_SHARED_BYTES
 from tileproof.spec.machine.run_result import Output
-from tileproof.spec.machine.types import Array
+from tileproof.spec.machine.types import Array, Json
 
 Arrays = Mapping[str, Array]
 
@@ -273,7 +273,7 @@ class PlacedLaunch:
         return self.buffers[name]
 
 
-def _bytes(value: Any) -> npt.NDArray[np.uint8]:
+def _bytes(value: Json) -> npt.NDArray[np.uint8]:
     raw = value.encode() if isinstance(value, TensorMap) else bytes(value)
     return np.frombuffer(raw, np.uint8)
 

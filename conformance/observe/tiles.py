@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, cast
@@ -13,6 +13,7 @@ import numpy.typing as npt
 from tileproof.reference.evaluate import Evaluation, Shared
 from tileproof.spec.arithmetic import F32, Form
 from tileproof.spec.arithmetic.bound import BOUND
+from tileproof.spec.arithmetic.reads import OwnTerm
 from tileproof.spec.arithmetic.terms import Bounded, Sum
 from tileproof.spec.machine.types import Array
 from tileproof.spec.problems.base import ProblemType, TileCoord, Tiling
@@ -152,7 +153,7 @@ class Chain(Evaluation):
         term: Any = kept.copy if copied else kept.value
         return cast(Bounded, term)
 
-    def earlier(self, name: str, group: int, form: Form) -> Any:
+    def earlier(self, name: str, group: int, form: Form) -> OwnTerm:
         """An input as the kernel had it, where it was seen in that form."""
         key = (name, group, form)
         if key not in self._given:
@@ -166,7 +167,7 @@ class Chain(Evaluation):
 
     def _from_tiles(
         self, name: str, group: int, form: Form, tiles: Mapping[TileCoord, StageTile | None]
-    ) -> Any:
+    ) -> OwnTerm:
         extents = [self.extent(group, axis) for axis in self.stage(name).tile]
         shape = tuple(span.stop - span.start for span in extents)
         narrow = {"bf16": np.dtype(ml_dtypes.bfloat16), "f16": np.dtype(np.float16)}.get(form.name)
@@ -190,7 +191,7 @@ class Chain(Evaluation):
             self.shared.setdefault(("seen", name, group, form), []).append((value, unknown, known))
         return known
 
-    def _same(self, key: Any, value: Array, unknown: npt.NDArray[np.bool_]) -> Any:
+    def _same(self, key: Hashable, value: Array, unknown: npt.NDArray[np.bool_]) -> OwnTerm:
         """The term of the same bits, if a launch on these inputs showed them before."""
         bits = value.view(f"u{value.itemsize}")
         for other, hidden, term in self.shared.get(key, ()):
@@ -215,7 +216,7 @@ class Chain(Evaluation):
             for source in stage.inputs
         }
 
-    def _restricted(self, name: str, group: int, term: Any, spans: Mapping[str, slice]) -> Any:
+    def _restricted(self, name: str, group: int, term: OwnTerm, spans: Mapping[str, slice]) -> OwnTerm:
         index = []
         for axis in self.axes(name):
             wanted, first = spans.get(axis), self.extent(group, axis).start

@@ -15,9 +15,10 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
+from multiprocessing.context import ForkContext
 from pathlib import Path
-from types import FrameType
-from typing import Any, Generic, TypeVar
+from types import FrameType, ModuleType
+from typing import IO, Any, Generic, TypeVar
 
 from tileproof.spec.machine.errors import TileproofError
 
@@ -63,7 +64,7 @@ class Children(Generic[T]):
     """
 
     def __init__(self, as_json: bool = False) -> None:
-        self._form: Any = json if as_json else pickle
+        self._form: ModuleType = json if as_json else pickle
         self._context = multiprocessing.get_context("fork")
         self._running: list[_Child] = []
         self._signals = contextlib.ExitStack()
@@ -201,7 +202,7 @@ def in_child(work: Callable[[], T], seconds: float | None = None) -> ChildResult
     return ChildResult(fault=f"it did not end in {seconds:.0f} s")
 
 
-def _start(context: Any, number: int, work: Callable[[], Any], form: Any) -> _Child:
+def _start(context: ForkContext, number: int, work: Callable[[], Any], form: ModuleType) -> _Child:
     sys.stdout.flush()
     sys.stderr.flush()
     ours, theirs = context.Pipe(duplex=False)
@@ -224,7 +225,7 @@ def _end_with(parent: int) -> None:
             os._exit(1)
 
 
-def _child(work: Callable[[], Any], pipe: Connection, parent: int, form: Any) -> None:
+def _child(work: Callable[[], Any], pipe: Connection, parent: int, form: ModuleType) -> None:
     _end_with(parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to every process of the terminal
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -246,20 +247,20 @@ def _child(work: Callable[[], Any], pipe: Connection, parent: int, form: Any) ->
     os._exit(0)  # what the parent's libraries do at exit is the parent's affair
 
 
-def _has_file(stream: Any) -> bool:
+def _has_file(stream: IO[str] | None) -> bool:
     try:
-        return bool(stream.fileno() >= 0)
+        return stream is not None and bool(stream.fileno() >= 0)
     except (OSError, ValueError, AttributeError):
         return False
 
 
-def _sent(form: Any, value: Any) -> bytes:
+def _sent(form: ModuleType, value: object) -> bytes:
     if form is json:
         return json.dumps(value).encode()
     return pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL)
 
 
-def _received(one: _Child, form: Any) -> ChildResult[Any]:
+def _received(one: _Child, form: ModuleType) -> ChildResult[Any]:
     seconds = time.monotonic() - one.began
     try:
         kind, value = form.loads(one.pipe.recv_bytes())

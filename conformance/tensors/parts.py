@@ -6,13 +6,13 @@ import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from tileproof.conformance.observe.tiles import Chain, StageTile
 from tileproof.reference.evaluate import Evaluation, Shared
 from tileproof.spec.arithmetic import F32, Form
 from tileproof.spec.arithmetic.forms import round_in
+from tileproof.spec.arithmetic.reads import OwnTerm
 from tileproof.spec.arithmetic.terms import Bounded
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.types import Array
@@ -212,7 +212,7 @@ class PartialChain(Chain):
         term: Bounded = kept.copy if narrow and kept.copy is not None else kept.value
         return term
 
-    def earlier(self, name: str, group: int, form: Form) -> Any:
+    def earlier(self, name: str, group: int, form: Form) -> OwnTerm:
         """An input as the kernel had it where that is known, elsewhere as the reference has it."""
         if name not in self.pieces:
             return super().earlier(name, group, form)

@@ -16,12 +16,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.types import Json, JsonObject, TypeForm
 
 T = TypeVar("T")
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
 
-def dump(value: Any) -> Any:
+def dump(value: object) -> Json:
     """A dataclass as plain data; what is no number in JSON (NaN, infinity) becomes its name, so that every
     reader can read it.
     """
@@ -36,7 +37,7 @@ def dump(value: Any) -> Any:
     return value
 
 
-def text(value: Any) -> str:
+def text(value: object) -> str:
     """The JSON text of a dataclass, one field per line."""
     return json.dumps(dump(value), indent=1, allow_nan=False) + "\n"
 
@@ -47,7 +48,7 @@ def load(
     name: str,
     version: int,
     what: str,
-    upgrades: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] | None = None,
+    upgrades: Mapping[int, Callable[[JsonObject], JsonObject]] | None = None,
 ) -> T:
     """The `kind` that a file holds; `name` and `version` are its schema's. `upgrades`: for each older version
     that is read, how its data become the next version's. TileproofError names what is wrong with a file that
@@ -70,7 +71,7 @@ def load(
     if not isinstance(data, dict) or data.get("schema") != name:
         found = data.get("schema", "no schema") if isinstance(data, dict) else type(data).__name__
         raise TileproofError(f"{what} has another schema", where=str(path), expected=name, found=str(found))
-    known: dict[Any, Callable[[dict[str, Any]], dict[str, Any]]] = dict(upgrades or {})
+    known: dict[Any, Callable[[JsonObject], JsonObject]] = dict(upgrades or {})
     found_version = data.get("schema_version")
     while (step := known.pop(data.get("schema_version"), None)) is not None:
         try:
@@ -93,15 +94,16 @@ def load(
     return parse(kind, data, str(path))
 
 
-def parse(kind: type[T], data: Any, where: str) -> T:
+def parse(kind: type[T], data: Json, where: str) -> T:
     """The value of type `kind` that plain data stand for; TileproofError names the first field that does
     not.
     """
     return typing.cast(T, _parse(kind, data, where))
 
 
-def _parse(kind: Any, data: Any, where: str) -> Any:
-    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+def _parse(kind: TypeForm, data: Json, where: str) -> Json:
+    origin: TypeForm = typing.get_origin(kind)
+    arguments = typing.get_args(kind)
     if kind is Any:
         return data
     if dataclasses.is_dataclass(kind) and isinstance(kind, type):
@@ -132,7 +134,7 @@ def _parse(kind: Any, data: Any, where: str) -> Any:
     return float(data) if kind is float else data
 
 
-def _dataclass(kind: type[Any], data: Any, where: str) -> Any:
+def _dataclass(kind: type[Any], data: Json, where: str) -> Json:
     if not isinstance(data, dict):
         raise _wrong(where, "an object", data)
     hints, fields = typing.get_type_hints(kind), {f.name: f for f in dataclasses.fields(kind)}
@@ -143,21 +145,22 @@ def _dataclass(kind: type[Any], data: Any, where: str) -> Any:
     return kind(**{name: _parse(hints[name], one, f"{where}.{name}") for name, one in data.items()})
 
 
-def _wrong(where: str, expected: str, found: Any) -> TileproofError:
+def _wrong(where: str, expected: str, found: object) -> TileproofError:
     return TileproofError(
         "a field violates the schema", where=where, expected=expected, found=repr(found)[:80]
     )
 
 
-def schema(kind: type[Any], title: str) -> dict[str, Any]:
+def schema(kind: type[Any], title: str) -> JsonObject:
     """The JSON Schema of a dataclass; each class in it is a definition with its docstring."""
-    definitions: dict[str, Any] = {}
+    definitions: JsonObject = {}
     _schema(kind, definitions)
     return {"$schema": DRAFT, "title": title, "$ref": f"#/$defs/{kind.__name__}", "$defs": definitions}
 
 
-def _schema(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
-    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+def _schema(kind: TypeForm, definitions: JsonObject) -> JsonObject:
+    origin: TypeForm = typing.get_origin(kind)
+    arguments = typing.get_args(kind)
     if dataclasses.is_dataclass(kind) and isinstance(kind, type):
         if kind.__name__ not in definitions:
             definitions[kind.__name__] = {}

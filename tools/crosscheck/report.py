@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
+from tileproof.spec.machine.types import Json
+
 OpinionOutcome = Literal["fine", "error", "no opinion"]
 PASSES = ("race_free", "verified")
 FINDS = ("not_wellsynced", "potential_race", "invalid_lifecycle")
@@ -73,7 +75,7 @@ def _grouped(diagnostics: list[dict[str, Any]], source: list[str]) -> list[str]:
     return found
 
 
-def _ptx_lines(value: Any) -> list[int]:
+def _ptx_lines(value: Json) -> list[int]:
     """The PTX lines that a diagnostic names, in its order; its keys for them differ by kind."""
     if isinstance(value, Mapping):
         own = [

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tileproof.spec.machine.contracts import MmaForm
+from tileproof.spec.machine.contracts.algebra import IntTuple
 from tileproof.spec.machine.contracts.view import atom
 from tileproof.tools.operand_constraints.rows import LoadRow, OperandForm, OperandRow
 
@@ -45,7 +46,9 @@ def _tile(mn: int, k: int, major: str = "K", swizzle: str = "128B", **more: Any)
     return OperandForm("tile", (mn, k), major, swizzle, **more)
 
 
-def _raw_of(shape: Any, stride: Any, bits: tuple[int, int, int] = (0, 4, 3), **more: Any) -> OperandForm:
+def _raw_of(
+    shape: IntTuple, stride: IntTuple, bits: tuple[int, int, int] = (0, 4, 3), **more: Any
+) -> OperandForm:
     return OperandForm("raw", shape=shape, stride=stride, bits=bits, **more)
 
 

@@ -13,7 +13,6 @@ import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from tileproof.kernels import toolchain
 from tileproof.kernels.compile import FLAGS
@@ -313,7 +312,7 @@ def _operand(operand: OperandForm, form: MmaForm) -> str:
     return f"Smem<{dtype}, {f'Turned_<{layout}>' if operand.transposed else layout}>"
 
 
-def _tuple(value: Any, name: str) -> str:
+def _tuple(value: object, name: str) -> str:
     if isinstance(value, tuple):
         return f"{name}<{', '.join(_tuple(item, name) for item in value)}>"
     return f"Int<{value}>"

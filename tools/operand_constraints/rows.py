@@ -11,6 +11,7 @@ from typing import Any
 
 from tileproof.spec.machine.contracts import Misfit, MmaForm, OperandView, algebra, check, check_load
 from tileproof.spec.machine.contracts.view import MODES
+from tileproof.spec.machine.types import Json
 
 
 @dataclass(frozen=True)
@@ -137,5 +138,5 @@ def row_of(data: dict[str, Any]) -> OperandRow | LoadRow:
     return OperandRow(data["family"], MmaForm(**data["form"]), a, b, (data["c"][0], data["c"][1]))
 
 
-def _tuples(value: Any) -> Any:
+def _tuples(value: Json) -> Json:
     return tuple(_tuples(item) for item in value) if isinstance(value, list) else value

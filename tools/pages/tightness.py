@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -25,6 +24,7 @@ from tileproof.emulator.products import products
 from tileproof.reference.evaluate import Evaluation
 from tileproof.spec.arithmetic.rounded import Rounded
 from tileproof.spec.machine.pages import write_or_check
+from tileproof.spec.numerics import F64
 from tileproof.spec.page import table
 from tileproof.spec.plan import LaneOrder
 from tileproof.spec.plans import head64
@@ -61,14 +61,14 @@ class _InOrder(Rounded):
 
     exact_mode: bool = False
 
-    def rowsum(self, a: Any, b: Any) -> Any:
+    def rowsum(self, a: F64, b: F64) -> F64:
         (order,) = PLAN.sums_in_order
         assert isinstance(order, LaneOrder)
         sums = lane_sums(order, np.asarray(a, np.float32), np.asarray(b, np.float32))
         assert sums is not None
         return sums.astype(np.float64)
 
-    def accumulate(self, total: Any, a: Any, b: Any) -> Any:
+    def accumulate(self, total: F64, a: F64, b: F64) -> F64:
         width = b.shape[1]
         result = np.array(total, np.float64)
         result[:, :width] = products(result[:, :width].astype(np.float32), a, b, exact=self.exact_mode)

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from tileproof.spec.machine import swizzle as sw
 from tileproof.spec.machine import tmem
 from tileproof.spec.machine.contracts import OperandView, algebra
+from tileproof.spec.machine.contracts.algebra import IntTuple
 from tileproof.spec.machine.contracts.form import BITS
 from tileproof.spec.machine.contracts.view import MODES, SwizzleBits, atom
 from tileproof.spec.machine.errors import TileproofError
@@ -228,7 +229,7 @@ def _cuts(breaks: npt.NDArray[np.bool_], count: int) -> list[tuple[int, int]]:
     return list(pairwise(starts))
 
 
-def _offsets(shape: Any, stride: Any, count: int) -> I64:
+def _offsets(shape: IntTuple, stride: IntTuple, count: int) -> I64:
     """The offset of each of a mode's `count` coordinates, first extent fastest (colexicographic)."""
     offset = np.zeros(count, dtype=np.int64)
     rest = np.arange(count, dtype=np.int64)
@@ -260,12 +261,12 @@ def _small_enough(rows: int, columns: int) -> None:
         )
 
 
-def _tuple(text: str, whole: str) -> Any:
+def _tuple(text: str, whole: str) -> IntTuple:
     """A nested tuple of integers, as CuTe prints it: "_8" and "8" are the same."""
     tokens = re.findall(r"[(),]|_?-?\d+|\S", text)
     position = 0
 
-    def item(depth: int) -> Any:
+    def item(depth: int) -> IntTuple:
         nonlocal position
         if position >= len(tokens) or depth > 20:
             raise _unreadable(whole, "a layout such as " + SYNTAX, text.strip() or "nothing")
@@ -296,17 +297,17 @@ def _unreadable(text: str, expected: str, found: str) -> TileproofError:
     return TileproofError("not a CuTe layout", where=text.strip()[:200], expected=expected, found=found[:200])
 
 
-def _alike(shape: Any, stride: Any) -> bool:
+def _alike(shape: IntTuple, stride: IntTuple) -> bool:
     if isinstance(shape, tuple) and isinstance(stride, tuple):
         return len(shape) == len(stride) and all(_alike(a, b) for a, b in zip(shape, stride, strict=True))
     return isinstance(shape, int) and isinstance(stride, int)
 
 
-def _leaves(value: Any) -> list[int]:
+def _leaves(value: IntTuple) -> list[int]:
     return [leaf for item in value for leaf in _leaves(item)] if isinstance(value, tuple) else [value]
 
 
-def _product(value: Any) -> int:
+def _product(value: IntTuple) -> int:
     total = 1
     for leaf in _leaves(value):
         total *= leaf

@@ -10,6 +10,7 @@ from typing import Any
 
 from tileproof.conformance.beside.mutate.score import row
 from tileproof.conformance.gate.store import CannotWrite
+from tileproof.spec.machine.types import JsonObject
 
 DATE = "date"
 
@@ -39,7 +40,7 @@ def enter(path: Path, numbers: Mapping[str, Any], **of: Any) -> bool:
     return True
 
 
-def _undated(line: bytes | str) -> Any:
+def _undated(line: bytes | str) -> JsonObject | None:
     try:
         data = json.loads(line)
     except ValueError:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 
-def numbers(array: Any) -> Any:
+def numbers(array: np.ndarray) -> np.ndarray:
     """Values in float64; raw data of two bytes are bf16."""
     if array.dtype == np.dtype("V2"):
         array = (array.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
@@ -45,7 +45,7 @@ def intact(case: Path) -> bool:
     return True
 
 
-def judged(case: Path, name: str, found: Any) -> str:
+def judged(case: Path, name: str, found: np.ndarray) -> str:
     """What is wrong with a stage, in words; "" where nothing is."""
     expected = np.load(case / "expected" / f"{name}.npy")
     narrow = case / "bound16" / f"{name}.npy"

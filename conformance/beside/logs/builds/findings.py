@@ -270,7 +270,7 @@ def _tells_no_more(before: BuildFinding, made: BuildFinding) -> bool:
     return made.diagnostic.tool == "ptxas" and before.cause.code == made.cause.code
 
 
-def _trail(diagnostic: Diagnostic) -> Any:
+def _trail(diagnostic: Diagnostic) -> tuple[object, ...]:
     return tuple((frame.entity, frame.inside, frame.place) for frame in diagnostic.frames)
 
 

@@ -87,6 +87,11 @@ PAGE_PHRASES = {
         "reports; prints; records; detects"
     ),
     r"\bWhat it knows\b": "name what the section lists",
+    r"\b(?:findings?|remark|verdict|answer|certificate|sentryward) (?:says?|tells?|knows|is told)\b": (
+        "reports; lists; supports"
+    ),
+    r"\bexit code is that of\b": "determines the exit code",
+    r"\b[Nn]othing of (?:it|them) (?:is|was)\b": "it is not",
 }
 # Identifiers, each with the name that took its place.
 NAMES = {
@@ -170,7 +175,8 @@ def test_a_bad_sentence_is_seen(said: str) -> None:
     "said",
     [
         "Whoever writes the file chooses.", "the emulator knows the order",
-        "## What it knows",
+        "## What it knows", "the certificate says `sums`", "nothing of it is compiled",
+        "the exit code is that of the worst verdict",
     ],
 )  # fmt: skip
 def test_a_bad_sentence_of_a_page_is_seen(said: str) -> None:

@@ -73,8 +73,8 @@ def _mma(m: int, n: int) -> str:
 
 LOOPS = {
     "shared load, chain": Loop(
-        "add.u32 %w1, %row, %w0; ld.shared.u32 %w0, [%w1];", ("shared_load", "other"),
-        _sum("shared_load", "other"),
+        "add.u32 %w1, %row, %w0; ld.shared.u32 %w0, [%w1];",  # the sum is part of the load's address
+        ("shared_load",), _sum("shared_load"),
     ),
     "ex2, chain": Loop("ex2.approx.ftz.f32 %f0, %f0;", ("transcendental",), _sum("transcendental")),
     "mbarrier, own arrival and wait": Loop(
@@ -86,7 +86,8 @@ LOOPS = {
     ),
     "barrier.cluster": Loop(
         "barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;",
-        ("cluster_barrier",), _sum("cluster_barrier"), warps=4, cluster=2,
+        ("memory_barrier", "cluster_barrier"),
+        _sum("memory_barrier", "cluster_barrier"), warps=4, cluster=2,
     ),
     "bulk load of 1 KB and wait": Loop(
         "@%first mbarrier.arrive.expect_tx.shared::cta.b64 _, [%bar], 1024;"
@@ -137,6 +138,7 @@ WITHOUT = {
     "memory_rate": "a copy of gigabytes: launch files hold their buffers in host memory",
     "read_queue": "fitted to a whole kernel",
     "addition_queue": "fitted to a whole kernel",
+    "other": "no program isolates it",
     "read_operands": "no program isolates it",
     "uniform": "no program isolates it",
     "special_register": "benchmarks/silicon/latency.cu measures it",

@@ -83,6 +83,7 @@ def answer(verdicts: list[tuple[str, str, Verdict]]) -> Answer:
 def run(folder: Path, patterns: Sequence[str], name: str) -> Answer:
     """Repeat the launches of these patterns on the driver `name`."""
     verdicts = []
+    emulated: Any = Emulated()
     with CudaDriver(HANG_SECONDS) as card:
         if name != "emulator":
             try:
@@ -98,9 +99,13 @@ def run(folder: Path, patterns: Sequence[str], name: str) -> Answer:
             for number in recorded.chosen(expression):
                 case = recorded.cases[number]
                 on_card = name == "cuda" or (name == "dry-run" and not ONLY_SM100.search(case["text"]))
-                driver: Any = card if on_card else Emulated()
-                on = card.name if on_card else "emulator"
-                verdicts.append((case["test"], on, replay(driver, case, *recorded.buffers(number))))
+                verdict: Verdict = ("refused", "")
+                on = "emulator"
+                if on_card:
+                    on, verdict = card.name, replay(card, case, *recorded.buffers(number))
+                if not on_card or (name == "dry-run" and verdict[0] == "refused"):
+                    on, verdict = "emulator", replay(emulated, case, *recorded.buffers(number))
+                verdicts.append((case["test"], on, verdict))
     return answer(verdicts)
 
 

@@ -108,7 +108,10 @@ def test_scale_input_d(scale: int, mode: str) -> None:
 def test_lane_mask(group: int) -> None:
     rng = np.random.default_rng(7)
     words = [int(w) for w in rng.integers(0, 2**32, 4 * group, dtype=np.uint64)]
-    form = Form(128 * group, 32, group, extra={"mask": "{" + ", ".join(map(str, words)) + "},"})
+    registers = [f"%r{110 + number}" for number in range(len(words))]  # ptxas takes no numbers here
+    before = " ".join(f"mov.b32 {name}, {word};" for name, word in zip(registers, words, strict=True))
+    extra = {"before": before, "mask": "{" + ", ".join(registers) + "},"}
+    form = Form(128 * group, 32, group, extra=extra)
     a, b = integers(form, 8)
     d = np.full((128 * group, 32), 5.0, np.float32)
     got = multiply(form, a, b, d)[0]

@@ -156,7 +156,7 @@ def kernel(form: Form, columns: int, enable: bool) -> str:
     mask, scale = form.extra.get("mask", ""), form.extra.get("scale", "")
     scales = "[%r58], [%r59]," if form.scale_type else ""
     commit = f"tcgen05.commit.cta_group::{g}.mbarrier::arrive::one.shared::cluster" + (
-        ".multicast::cluster.b64 [1024], 3;" if g == 2 else ".b64 [%r70];"
+        ".multicast::cluster.b64 [1024], %h0;" if g == 2 else ".b64 [%r70];"
     )
     bytes_ = 0xF000
     return f"""
@@ -182,6 +182,7 @@ def kernel(form: Form, columns: int, enable: bool) -> str:
     setp.eq.u32 %p2, %r20, 0; and.pred %p2, %p2, %p0; @!%p2 bra ISSUED;
     cvt.u32.u64 %r56, %a5; setp.{"eq" if enable else "ne"}.u32 %p3, %t, %t; add.u32 %r52, %r100, {A_COLUMN};
     add.u32 %r57, %r100, {form.lane << 16}; add.u32 %r58, %r100, {SFA_COLUMN}; add.u32 %r59, %r100, {SFB_COLUMN};
+    mov.b16 %h0, 3; {form.extra.get("before", "")}
     tcgen05.mma{ws}.cta_group::{g}{form.spelling} [%r57], {a}, %a4, %r56, {scales} {mask} %p3{scale};
     {commit}
     ISSUED: {wait(1024)}

@@ -2,8 +2,8 @@
 
 PTX for sm_100a is assembled for the sm_100f family as well: a cubin for sm_100a loads on compute capability
 10.0 alone, one for sm_100f also on later members of the family, such as 10.3 of a B300 (CUDA programming
-guide, family-specific features). The text is the same but for its `.target`; ptxas refuses what not every
-member of the family has.
+guide, family-specific features). PTX for sm_90 is assembled for that family too. The text is the same but for
+its `.target`; ptxas refuses what not every member of the family has.
 """
 
 from __future__ import annotations
@@ -19,18 +19,27 @@ from tileproof.kernels import toolchain
 from tileproof.kernels.compile import TIMEOUT_S, Built, Resources, compile_error, parse_resources
 from tileproof.spec.machine.errors import TileproofError
 
-FAMILIES = {"sm_100a": "sm_100f"}
+FAMILIES = {"sm_100a": "sm_100f", "sm_90": "sm_100f"}
 _TARGET = re.compile(r"^(\s*\.target\s+)(\w+)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class Cubin:
-    """The machine code of one entry for `target`, and what ptxas says that it needs."""
+    """The machine code of a module for `target`, called by one of its entries; `log` is what ptxas said."""
 
     entry: str
     target: str
     image: bytes = field(repr=False)
-    resources: Resources
+    log: str = field(repr=False)
+
+    @property
+    def resources(self) -> Resources:
+        """What the entry needs."""
+        return self.resources_of(self.entry)
+
+    def resources_of(self, entry: str) -> Resources:
+        """What an entry of the module needs."""
+        return parse_resources(self.log, entry)
 
     @property
     def sha256(self) -> str:
@@ -43,12 +52,17 @@ class Cubin:
         return f"{self.entry}.{self.target}.cubin"
 
 
-def targets_of(ptx: str) -> tuple[str, ...]:
-    """The PTX's own target, and its family where it has one; TileproofError where the text has no target."""
+def target_of(ptx: str) -> str:
+    """The target that the PTX names; TileproofError where it names none."""
     found = _TARGET.search(ptx)
     if found is None:
         raise TileproofError("the PTX names no .target", where="PTX", found=ptx[:80])
-    own = found[2]
+    return found[2]
+
+
+def targets_of(ptx: str) -> tuple[str, ...]:
+    """The PTX's own target, and the family that it is assembled for too; TileproofError as of `target_of`."""
+    own = target_of(ptx)
     return (own, FAMILIES[own]) if own in FAMILIES else (own,)
 
 
@@ -69,7 +83,7 @@ def cubin(built: Built, target: str) -> Cubin:
         said = done.stdout + done.stderr
         if done.returncode:
             raise compile_error(f"ptxas for {target}", said)
-        return Cubin(built.entry, target, out.read_bytes(), parse_resources(said, built.entry))
+        return Cubin(built.entry, target, out.read_bytes(), said)
 
 
 def cubins(built: Built) -> tuple[Cubin, ...]:

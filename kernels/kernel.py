@@ -12,6 +12,7 @@ from typing import Any
 from tileproof.kernels.compile import ARCH, Built
 from tileproof.kernels.edit import Edit, PlantedDefect
 from tileproof.kernels.image import Image
+from tileproof.kernels.launch.layout import EntryBeside, Layout
 from tileproof.kernels.launch.model import LaunchFile
 from tileproof.kernels.variant import Variant, select
 from tileproof.spec.machine.errors import TileproofError
@@ -30,7 +31,8 @@ class Kernel:
     build, whether it is the probe build). `probe`: there is a probe build. `defects` gives the kernel's
     planted defects. `on_demand`: its builds take long, and `tileproof build` makes them only when they are
     named. `clocks`: those per k-block that the model's likely case may take (docs/time.md); None where no
-    budget is stated.
+    budget is stated. `layout`: the launch as data, for launchers without this package; None where the
+    kernel has none. `beside`: what such a launcher runs before and after it.
     """
 
     name: str
@@ -43,6 +45,8 @@ class Kernel:
     arch: str = ARCH
     on_demand: bool = False
     clocks: Callable[[Variant], float | None] = field(default=lambda _: None, repr=False)
+    layout: Callable[[KernelPlan], Layout] | None = field(default=None, repr=False)
+    beside: Callable[[], Sequence[EntryBeside]] = field(default=tuple, repr=False)
 
     def variant(self, **sizes: int) -> Variant:
         """The first variant with these sizes; TileproofError lists the known ones."""

@@ -92,7 +92,7 @@ def sparse_mla_backward(
     sink: ``[h_q]`` in lse's dtype: one more logit of each head's softmax, natural units, without a value.
     sink_in_lse: whether lse holds the sink; else it is added (`fold_sink`).
     cu_seqlens: ``[n + 1]`` int32 or int64: packed sequences of queries and kv rows; or a pair, of each.
-    deterministic: the same bits in every call; the kernels add to dKV in the order of arrival.
+    deterministic: the same bits in every call. Without it the kernels add to dKV in the order of arrival.
     dkv_dtype: bfloat16, float16 or float32, or float64 for float64 inputs.
     out: (dq, dkv) or (dq, dkv, d_sink) that the results are written to: contiguous, aligned to 16 bytes,
         in memory of their own. These tensors are returned.

@@ -16,7 +16,7 @@ import torch
 from tileproof.conformance.drivers import emulator
 from tileproof.kernels.launch.model import LaunchFile
 from tileproof.kernels.registry import kernel
-from tileproof.kernels.sm90.mla_around import launches
+from tileproof.kernels.sm90.mla_around import launches, ordered
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.finding_text import brief
 from tileproof.spec.machine.run_result import RunResult
@@ -30,7 +30,7 @@ MAX_HEADS = max(KERNELS)
 Array = npt.NDArray[np.generic]
 
 
-def check_supported(q: torch.Tensor, sizes: Mapping[str, int], deterministic: bool) -> None:
+def check_supported(q: torch.Tensor, sizes: Mapping[str, int]) -> None:
     """TileproofError names what the kernels are not made for."""
     wrong = None
     if q.device.type != "cpu":
@@ -43,8 +43,6 @@ def check_supported(q: torch.Tensor, sizes: Mapping[str, int], deterministic: bo
         wrong = "q", f"d_qk {' or '.join(map(str, D_QK_SUPPORTED))}", str(sizes["d_qk"])
     elif sizes["d_v"] != D_V:
         wrong = "o", f"d_v {D_V}", str(sizes["d_v"])
-    elif deterministic:
-        wrong = "deterministic", "False: the kernels add to dKV in the order of arrival", "True"
     if wrong is not None:
         where, expected, found = wrong
         raise TileproofError(
@@ -65,6 +63,7 @@ def backward(
     sm_scale: float,
     lse_base: str,
     dkv_dtype: torch.dtype,
+    deterministic: bool,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """As `reference.backward`; TileproofError where the emulator reports an error of the kernel."""
     heads = q.shape[1]
@@ -72,27 +71,34 @@ def backward(
     if sink is not None:
         own_lse = np.ascontiguousarray(inputs.lse[:, :heads])
         validate_sink(own_lse, np.zeros_like(own_lse), array(sink))
+    slots, whole = None, inputs
+    if deterministic:
+        made = _results(ordered.expand(inputs))
+        slots = made["slots"]
+        inputs = ordered.expanded(inputs, slots, made["rows"])
     own = kernel(KERNELS[inputs.problem.h_q])
     variant = own.variant_of(inputs)
     launch = own.launch(inputs, own.build(variant))
     run = emulator.run(launch, own.plan(variant), schedule=Schedule("early"), taps=False)
     _require_no_errors(run)
     delta, dQ, dKV = (run.outputs[name].values for name in ("delta", "dQ", "dKV"))
-    made = lse.new_empty(0)
+    if slots is not None:
+        dKV = _results(ordered.collect(dKV, whole, slots))["dKV"]
+    gradient = lse.new_empty(0)
     if sink is not None:
         own_delta = np.ascontiguousarray(delta[:, :heads])
-        made = torch.from_numpy(_result(launches.d_sink(own_lse, own_delta, array(sink)), "d_sink"))
+        gradient = torch.from_numpy(_results(launches.d_sink(own_lse, own_delta, array(sink)))["d_sink"])
     if dkv_dtype != torch.float32:
         half: launches.Half = "bfloat16" if dkv_dtype == torch.bfloat16 else "float16"
-        dKV = _result(launches.convert(dKV, half), "narrow")
-    return tensor(dQ[:, :heads]), tensor(dKV), made
+        dKV = _results(launches.convert(dKV, half))["narrow"]
+    return tensor(dQ[:, :heads]), tensor(dKV), gradient
 
 
-def _result(launch: LaunchFile, output: str) -> Array:
-    """An output of a launch without a plan."""
+def _results(launch: LaunchFile) -> dict[str, Array]:
+    """The outputs of a launch without a plan."""
     run, buffers = emulator.launch_on(launch, schedule=Schedule("early"))
     _require_no_errors(run)
-    return emulator.outputs_of(launch, buffers)[output].values
+    return {name: one.values for name, one in emulator.outputs_of(launch, buffers).items()}
 
 
 def _require_no_errors(run: RunResult) -> None:

@@ -116,7 +116,7 @@ def sparse_mla_backward(
     backends.check_backend(backend, q, sizes, deterministic)
     scale = check_scale(sm_scale, q.shape[-1])
     return backends.backward(
-        backend, q, kv, o, dO, lse, indices, topk_length, sink, scale, lse_base, dkv_dtype
+        backend, q, kv, o, dO, lse, indices, topk_length, sink, scale, lse_base, dkv_dtype, deterministic
     )
 
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,8 +26,9 @@ NOTHING_TO_BUILD = "a launch file is built when it runs: `tileproof inspect` sho
     "--cubins",
     "folder",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Also assemble each production build, for sm_100a and for the sm_100f family, into this folder, with"
-    " manifest.json.",
+    help="Also write what a launcher needs into this folder: for each production build cubins for sm_100a and"
+    " for the sm_100f family, a fat binary of them and the PTX, manifest.json, and tileproof_launch.h."
+    " Entries that are there already are kept.",
 )
 @click.option("--json", "as_json", is_flag=True, help="The result as JSON on standard output.")
 def build(kernel: str | None, variant: str | None, folder: Path | None, as_json: bool) -> int:
@@ -39,10 +37,10 @@ def build(kernel: str | None, variant: str | None, folder: Path | None, as_json:
     If a kernel cannot be built, the others are still built, and the exit code is 2.
     """
     from tileproof.conformance.cases import resolve
-    from tileproof.kernels import registry
+    from tileproof.kernels import manifest, registry
 
     rows: list[dict[str, Any]] = []
-    manifest: list[dict[str, Any]] = []
+    images: list[dict[str, Any]] = []
     errors = [] if kernel else list(registry.broken().values())
     every = registry.kernels().values()
     to_build = (
@@ -59,7 +57,7 @@ def build(kernel: str | None, variant: str | None, folder: Path | None, as_json:
                         rows.append(_built(found, each, probe))
                     if folder is not None:
                         progress.start(f"assembling {found.entry(each, False)}")
-                        manifest += _assembled(found, each, folder)
+                        images += manifest.packaged(found, each, folder)
             except TileproofError as error:
                 if kernel:
                     raise
@@ -67,8 +65,8 @@ def build(kernel: str | None, variant: str | None, folder: Path | None, as_json:
     text.print_rows("Builds", rows, as_json)
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "manifest.json").write_text(json.dumps(manifest, indent=1) + "\n")
-        click.echo(f"{len(manifest)} cubins and manifest.json are in {folder}", err=True)
+        entries = len(manifest.write(images, folder))
+        click.echo(f"{entries} entries, manifest.json and tileproof_launch.h are in {folder}", err=True)
     on_demand = [] if kernel else [each.name for each in every if each.on_demand]
     if on_demand:
         click.echo(
@@ -89,28 +87,3 @@ def _built(found: Kernel, variant: Variant, probe: bool) -> dict[str, Any]:
         "dynamic_smem": found.plan(variant).smem_bytes,
         "ptx": str(built.ptx_path),
     }
-
-
-def _assembled(found: Kernel, variant: Variant, folder: Path) -> list[dict[str, Any]]:
-    from tileproof.kernels import toolchain
-    from tileproof.kernels.cubin import cubins
-
-    built = found.build(variant)
-    folder.mkdir(parents=True, exist_ok=True)
-    rows = []
-    for cubin in cubins(built):
-        (folder / cubin.file_name).write_bytes(cubin.image)
-        rows.append(
-            {
-                "kernel": found.name,
-                "variant": dict(variant.sizes),
-                "entry": cubin.entry,
-                "target": cubin.target,
-                "file": cubin.file_name,
-                "sha256": cubin.sha256,
-                "ptx_sha256": hashlib.sha256(built.ptx.encode()).hexdigest(),
-                "toolchain": toolchain.find().version,
-                "resources": asdict(cubin.resources),
-            }
-        )
-    return rows

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from tileproof.conformance.beside.record.fatbin import ptx_of
 from tileproof.conformance.cli.app import main
+from tileproof.kernels import manifest
 from tileproof.kernels.cubin import cubin, targets_of
 from tileproof.kernels.registry import kernel
 from tileproof.spec.machine.errors import TileproofError
@@ -17,17 +20,37 @@ from tileproof.spec.machine.errors import TileproofError
 NAME, D_QK = "head128-part0", 576
 
 
-def test_both_targets_are_built_and_the_manifest_names_both(tmp_path: Path) -> None:
+def test_both_targets_are_built_and_what_was_there_is_kept(tmp_path: Path) -> None:
+    other = {"entry": "of an earlier call", "launch": None}
+    manifest.write([other], tmp_path)
     done = CliRunner().invoke(main, ["build", NAME, "--d-qk", str(D_QK), "--cubins", str(tmp_path)])
     assert done.exit_code == 0, done.output
-    rows = json.loads((tmp_path / "manifest.json").read_text())
-    assert [row["target"] for row in rows] == ["sm_100a", "sm_100f"]
-    for row in rows:
-        image = (tmp_path / row["file"]).read_bytes()
+    stated = json.loads((tmp_path / "manifest.json").read_text())
+    (row,) = [row for row in stated["entries"] if row != other]
+    assert other in stated["entries"] and row["launch"] is None  # head128-part0 is half of a backward
+    assert [one["target"] for one in row["cubins"]] == ["sm_100a", "sm_100f"]
+    for one in row["cubins"]:
+        image = (tmp_path / one["file"]).read_bytes()
         assert image[:4] == b"\x7fELF" and row["entry"].encode() in image
-        assert hashlib.sha256(image).hexdigest() == row["sha256"]
-        assert row["resources"]["spill_stores"] == row["resources"]["spill_loads"] == 0
-    assert rows[0]["sha256"] != rows[1]["sha256"]
+        assert hashlib.sha256(image).hexdigest() == one["sha256"]
+        assert one["resources"]["spill_stores"] == one["resources"]["spill_loads"] == 0
+    assert row["cubins"][0]["sha256"] != row["cubins"][1]["sha256"]
+    image = (tmp_path / row["image"]).read_bytes()
+    assert hashlib.sha256(image).hexdigest() == row["sha256"]
+    target = kernel(NAME)
+    assert _words(ptx_of(image)) == _words(target.build(target.variant(d_qk=D_QK)).ptx)
+
+
+def _words(ptx: str) -> list[str]:
+    """Without comments and space, which `fatbinary` leaves out."""
+    return re.sub(r"//.*", "", ptx).rstrip("\0").split()
+
+
+def test_a_manifest_of_another_version_is_not_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "manifest.json").write_text("[]")
+    with pytest.raises(TileproofError, match="another version"):
+        manifest.write([], tmp_path)
+    assert (tmp_path / "manifest.json").read_text() == "[]"
 
 
 def test_what_the_family_does_not_have_is_refused() -> None:

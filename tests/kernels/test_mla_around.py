@@ -62,7 +62,7 @@ def delta_is_wrong(ptx: str = "", heads: int = 64) -> bool:
     return bool(result.findings) or not output.written.all() or not right.all()
 
 
-def convert_is_wrong(to: Half, ptx: str = "", count: int = 1027, grid: int = launches.GRID) -> bool:
+def convert_is_wrong(to: Half, ptx: str = "", count: int = 1027, grid: int = 4) -> bool:
     given = wide(count)
     result = tileproof.run(launches.convert(given, to, ptx, grid))
     with np.errstate(over="ignore", invalid="ignore"):
@@ -73,7 +73,7 @@ def convert_is_wrong(to: Half, ptx: str = "", count: int = 1027, grid: int = lau
     return bool(result.findings) or not output.written.all() or not bool(same)
 
 
-def clear_is_wrong(ptx: str = "", count: int = 1027, grid: int = launches.GRID) -> bool:
+def clear_is_wrong(ptx: str = "", count: int = 1027, grid: int = 4) -> bool:
     before = np.full(count + 5, GUARD)
     result = tileproof.run(launches.clear(before, count, ptx, grid))
     found = result.outputs["values"].values.view(np.uint32)

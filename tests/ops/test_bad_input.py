@@ -180,7 +180,6 @@ OF_THE_KERNELS: dict[str, tuple[str, str, str, Change]] = {
         lambda given: {name: given[name][..., :544] for name in ("q", "kv")})),
     "d_v 500": ("o", "d_v 512", "500", resized(
         lambda given: {name: given[name][..., :500] for name in ("o", "dO")})),
-    "deterministic": ("deterministic", "False", "True", put("deterministic", True)),
     "lse below the sink": ("lse[0, 0]", "at least", "0", put("sink", torch.full((16,), 9.0))),
 }  # fmt: skip
 

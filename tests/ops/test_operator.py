@@ -191,3 +191,13 @@ def test_without_torch_the_extra_is_named_and_only_this_package_needs_it() -> No
     code = "import sys, tileproof.conformance.cli.app; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+def test_a_deterministic_call_on_the_emulator_is_the_same_gradient() -> None:
+    given = drawn(3, 2, 5, 576, 512, 40, dtype=torch.bfloat16)
+    given["topk_length"] = torch.tensor([40, 0, 17], dtype=torch.int32)
+    known = sparse_mla_backward(**given, dkv_dtype=torch.float32)
+    made = sparse_mla_backward(**given, dkv_dtype=torch.float32, backend="emulator", deterministic=True)
+    usual = sparse_mla_backward(**given, dkv_dtype=torch.float32, backend="emulator")
+    assert torch.equal(made[0], usual[0])
+    assert (made[1] - known[1]).norm() < 0.01 * known[1].norm()

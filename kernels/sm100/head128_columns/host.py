@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from tileproof.kernels.compile import Built
 from tileproof.kernels.image import Sources
 from tileproof.kernels.kernel import Kernel
-from tileproof.kernels.launch.arguments import TensorMapArgument
-from tileproof.kernels.launch.builder import bf16_rows
-from tileproof.kernels.launch.model import LaunchBuffer, LaunchFile
+from tileproof.kernels.launch.layout import RowsMap
+from tileproof.kernels.launch.model import LaunchFile
+from tileproof.kernels.sm90.mla_around import launches
 from tileproof.kernels.sm100 import backward
 from tileproof.kernels.sm100.head128_columns import defects
 from tileproof.kernels.variant import Variant
@@ -20,24 +20,14 @@ if TYPE_CHECKING:
     from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs
 
 
+def maps(plan: KernelPlan) -> list[RowsMap]:
+    """A box has all heads; those of RoPE have the columns of a CTA."""
+    whole = [backward.rows(plan, name) for name in ("q", "dO", "kv", "dQ")]
+    return whole + [backward.rows(plan, name, 32) for name in ("q", "kv", "dQ")]
+
+
 def describe(inputs: Inputs, plan: KernelPlan, built: Built, probe: bool) -> LaunchFile:
-    """See backward.describe; a box has all heads, those of RoPE the columns of a CTA."""
-    h_q, d_qk = plan.size("h_q"), plan.size("d_qk")
-    rows, s_kv = inputs.problem.s_q * h_q, inputs.problem.s_kv
-
-    def maps(
-        q: LaunchBuffer, dO: LaunchBuffer, kv: LaunchBuffer, dQ: LaunchBuffer
-    ) -> list[TensorMapArgument]:
-        return [
-            bf16_rows(q, rows, d_qk, h_q),
-            bf16_rows(dO, rows, plan.size("d_v"), h_q),
-            bf16_rows(kv, s_kv, d_qk, 1),
-            bf16_rows(dQ, rows, d_qk, h_q),
-            bf16_rows(q, rows, d_qk, h_q, 32),
-            bf16_rows(kv, s_kv, d_qk, 1, 32),
-            bf16_rows(dQ, rows, d_qk, h_q, 32),
-        ]
-
+    """See backward.describe."""
     return backward.describe(inputs, plan, built, probe, maps)
 
 
@@ -55,6 +45,8 @@ KERNELS = (
             suffix=lambda v: f"d{v['d_qk']}",
         ),
         describe=describe,
+        layout=lambda plan: backward.layout(plan, maps),
+        beside=launches.beside,
         defects=lambda: defects.DEFECTS,
         clocks=lambda v: CLOCKS[v["d_qk"]],
     ),

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from tileproof.kernels.compile import Built
 from tileproof.kernels.image import Sources
 from tileproof.kernels.kernel import Kernel
-from tileproof.kernels.launch.arguments import TensorMapArgument
-from tileproof.kernels.launch.builder import bf16_rows
-from tileproof.kernels.launch.model import LaunchBuffer, LaunchFile
+from tileproof.kernels.launch.layout import RowsMap
+from tileproof.kernels.launch.model import LaunchFile
+from tileproof.kernels.sm90.mla_around import launches
 from tileproof.kernels.sm100 import backward
 from tileproof.kernels.sm100.head64 import defects
 from tileproof.kernels.variant import Variant
@@ -20,21 +20,13 @@ if TYPE_CHECKING:
     from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs
 
 
+def maps(plan: KernelPlan) -> list[RowsMap]:
+    """A box has the 64 heads of a token."""
+    return [backward.rows(plan, name) for name in ("q", "dO", "kv", "dQ")]
+
+
 def describe(inputs: Inputs, plan: KernelPlan, built: Built, probe: bool) -> LaunchFile:
-    """See backward.describe; a box has the 64 heads of a token."""
-    heads, d_qk = plan.size("h_q"), plan.size("d_qk")
-    rows = inputs.problem.s_q * heads
-
-    def maps(
-        q: LaunchBuffer, dO: LaunchBuffer, kv: LaunchBuffer, dQ: LaunchBuffer
-    ) -> list[TensorMapArgument]:
-        return [
-            bf16_rows(q, rows, d_qk, heads),
-            bf16_rows(dO, rows, plan.size("d_v"), heads),
-            bf16_rows(kv, inputs.problem.s_kv, d_qk, 1),
-            bf16_rows(dQ, rows, d_qk, heads),
-        ]
-
+    """See backward.describe."""
     return backward.describe(inputs, plan, built, probe, maps)
 
 
@@ -51,6 +43,8 @@ KERNELS = (
         plan_of=lambda v: head64.plan(v["d_qk"]),
         image=SOURCES,
         describe=describe,
+        layout=lambda plan: backward.layout(plan, maps),
+        beside=launches.beside,
         defects=lambda: defects.DEFECTS,
         clocks=lambda v: CLOCKS[v["d_qk"]],
     ),

@@ -1,12 +1,16 @@
-// The kernels around the sparse MLA backward: delta, clear, convert to bf16 and to f16, d_sink.
+// The kernels around the sparse MLA backward: delta, clear, convert to bf16 and to f16, d_sink,
+// expand and collect.
 #include <cstddef>
 
 #include "sm90/mla_around/d_sink.cuh"
 #include "sm90/mla_around/delta.cuh"
 #include "sm90/mla_around/dkv.cuh"
+#include "sm90/mla_around/ordered.cuh"
 
 static_assert(sizeof(tileproof::DeltaParams) == 32 && offsetof(tileproof::DeltaParams, heads) == 24);
 static_assert(sizeof(tileproof::SinkParams) == 40 && offsetof(tileproof::SinkParams, heads) == 36);
+static_assert(sizeof(tileproof::ExpandParams) == 56 && offsetof(tileproof::ExpandParams, d_qk) == 48);
+static_assert(sizeof(tileproof::CollectParams) == 48 && offsetof(tileproof::CollectParams, d_qk) == 40);
 
 extern "C" __global__ void __launch_bounds__(tileproof::kDeltaThreads)
     tileproof_mla_delta(const __grid_constant__ tileproof::DeltaParams params) {
@@ -31,4 +35,14 @@ extern "C" __global__ void __launch_bounds__(tileproof::kDkvThreads)
 extern "C" __global__ void __launch_bounds__(tileproof::kSinkHeads* tileproof::kSinkTokens)
     tileproof_mla_d_sink(const __grid_constant__ tileproof::SinkParams params) {
   tileproof::sink_gradient(params);
+}
+
+extern "C" __global__ void __launch_bounds__(tileproof::kExpandThreads)
+    tileproof_mla_expand(const __grid_constant__ tileproof::ExpandParams params) {
+  tileproof::expand(params);
+}
+
+extern "C" __global__ void __launch_bounds__(tileproof::kCollectThreads)
+    tileproof_mla_collect(const __grid_constant__ tileproof::CollectParams params) {
+  tileproof::collect(params);
 }

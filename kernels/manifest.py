@@ -1,0 +1,149 @@
+"""Kernels for launchers without this package: a fat binary of each entry, a manifest, and a C header.
+
+A fat binary has a cubin for each target and the PTX, which the driver compiles where no cubin fits. The
+manifest states what a launch needs (`launch.layout`); the header has the same as tables. Both list all
+entries of the folder: what an earlier call wrote there is kept, and an entry that is built again replaced.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from tileproof.kernels import c_header, toolchain
+from tileproof.kernels.compile import TIMEOUT_S, Built, compile_error
+from tileproof.kernels.cubin import Cubin, cubins, target_of
+from tileproof.kernels.kernel import Kernel
+from tileproof.kernels.launch.layout import Layout
+from tileproof.kernels.variant import Variant
+from tileproof.spec.machine.errors import TileproofError
+
+SCHEMA, SCHEMA_VERSION = "tileproof-kernels", 1
+FILE = "manifest.json"
+Row = dict[str, Any]
+
+
+def packaged(kernel: Kernel, variant: Variant, folder: Path) -> list[Row]:
+    """Writes the images of the production build, and of what a launcher runs beside it; their rows."""
+    layout = None if kernel.layout is None else kernel.layout(kernel.plan(variant))
+    own = kernel.build(variant)
+    rows = [_row(own.entry, layout, _images(own, folder), kernel.name, dict(variant.sizes))]
+    images: dict[str, Images] = {}
+    for one in kernel.beside():
+        if one.built.ptx not in images:
+            images[one.built.ptx] = _images(one.built, folder)
+        rows.append(_row(one.entry, one.layout, images[one.built.ptx]))
+    return rows
+
+
+def write(rows: Iterable[Row], folder: Path) -> Sequence[Row]:
+    """Writes the manifest and the header of `rows` and of the entries that were there; all rows.
+
+    TileproofError for a manifest of another version.
+    """
+    every = {row["entry"]: row for row in (*read(folder), *rows)}
+    kept = [every[entry] for entry in sorted(every)]
+    stated = {"schema": SCHEMA, "schema_version": SCHEMA_VERSION, "entries": kept}
+    _replace(folder / FILE, json.dumps(stated, indent=1) + "\n")
+    _replace(folder / c_header.FILE, c_header.render(kept))
+    return kept
+
+
+def read(folder: Path) -> list[Row]:
+    """The rows of a folder's manifest, none where there is no manifest; TileproofError as of `write`."""
+    try:
+        stated = json.loads((folder / FILE).read_text())
+    except FileNotFoundError:
+        return []
+    except (OSError, ValueError) as error:
+        raise TileproofError(
+            "the manifest cannot be read", where=str(folder / FILE), found=str(error)
+        ) from error
+    found = stated.get("schema_version") if isinstance(stated, Mapping) else "a list"
+    if found != SCHEMA_VERSION:
+        raise TileproofError(
+            "the manifest has another version", where=str(folder / FILE), expected=str(SCHEMA_VERSION),
+            found=str(found), do="build into an empty folder",
+        )  # fmt: skip
+    return list(stated["entries"])
+
+
+@dataclass(frozen=True)
+class Images:
+    """What was written of one PTX."""
+
+    ptx: str
+    fat: bytes
+    fat_name: str
+    cubins: Sequence[Cubin]
+
+
+def _images(built: Built, folder: Path) -> Images:
+    made = cubins(built)
+    folder.mkdir(parents=True, exist_ok=True)
+    for one in made:
+        (folder / one.file_name).write_bytes(one.image)
+    images = Images(built.ptx, _fat_binary(built, made), f"{built.entry}.fatbin", made)
+    (folder / images.fat_name).write_bytes(images.fat)
+    return images
+
+
+def _row(
+    entry: str,
+    layout: Layout | None,
+    images: Images,
+    kernel: str = "",
+    variant: Mapping[str, int] | None = None,
+) -> Row:
+    return {
+        "entry": entry,
+        "kernel": kernel,
+        "variant": dict(variant or {}),
+        "image": images.fat_name,
+        "sha256": hashlib.sha256(images.fat).hexdigest(),
+        "ptx_target": target_of(images.ptx),
+        "ptx_sha256": hashlib.sha256(images.ptx.encode()).hexdigest(),
+        "cubins": [
+            {
+                "target": one.target,
+                "file": one.file_name,
+                "sha256": one.sha256,
+                "resources": asdict(one.resources_of(entry)),
+            }
+            for one in images.cubins
+        ],
+        "toolchain": toolchain.find().version,
+        "launch": None if layout is None else layout.as_dict(),
+    }
+
+
+def _fat_binary(built: Built, made: Sequence[Cubin]) -> bytes:
+    with tempfile.TemporaryDirectory(prefix="tileproof-fatbin-") as folder:
+        parts = [("elf", one.target, one.image) for one in made]
+        parts.append(("ptx", target_of(built.ptx), built.ptx.encode()))
+        command = [str(toolchain.find().nvcc.parent / "fatbinary"), "-64", "--create", "kernel.fatbin"]
+        for number, (kind, target, image) in enumerate(parts):
+            (Path(folder) / f"{number}.{kind}").write_bytes(image)
+            command.append(f"--image3=kind={kind},sm={target.removeprefix('sm_')},file={number}.{kind}")
+        try:
+            done = subprocess.run(
+                command, cwd=folder, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise TileproofError("no fat binary was made", where=command[0], found=str(error)) from error
+        if done.returncode:
+            raise compile_error("fatbinary", done.stdout + done.stderr)
+        return (Path(folder) / "kernel.fatbin").read_bytes()
+
+
+def _replace(path: Path, text: str) -> None:
+    fresh = path.with_name(path.name + ".new")
+    fresh.write_text(text)
+    os.replace(fresh, path)

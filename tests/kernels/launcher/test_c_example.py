@@ -1,0 +1,136 @@
+"""The C example on the stub driver and the emulator, judged by the stages of the problem."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+import pytest
+from tileproof.conformance.beside.record import recorder
+from tileproof.conformance.compare.compare import within_bound
+from tileproof.kernels.registry import kernel
+from tileproof.reference.chain import outputs_of
+from tileproof.spec.problems.base import Tiling
+from tileproof.spec.problems.sparse_mla_bwd import sink as contract
+from tileproof.spec.problems.sparse_mla_bwd.case import Indices, SparseCase
+from tileproof.spec.problems.sparse_mla_bwd.problem import SPARSE_MLA_BWD
+
+from tests.kernels.launcher.conftest import EXAMPLE, compiled
+
+BF16 = ml_dtypes.bfloat16
+
+
+def given(data: Path) -> tuple[Any, npt.NDArray[Any]]:
+    """Inputs of two tokens, and a sink, in files."""
+    x = SparseCase(576, tokens=(Indices(),) * 2, values="normal", h_q=64, seed=3).inputs()
+    sink = np.random.default_rng(3).standard_normal(64).astype(np.float32)
+    for name in ("q", "kv", "o", "dO", "lse", "indices"):
+        np.ascontiguousarray(getattr(x, name)).tofile(data / f"{name}.bin")
+    sink.tofile(data / "sink.bin")
+    return x, sink
+
+
+def call(program: Path, folder: Path, data: Path, x: Any) -> recorder.Recorded:
+    """The program on the emulator."""
+    problem = x.problem
+    sizes = (problem.s_q, problem.s_kv, 64, 576, problem.topk, float(np.float32(problem.sm_scale)))
+    words = [str(program), str(folder), str(data), *map(str, sizes), "sink"]
+    return recorder.record(words, run=True, quiet=True)
+
+
+def wrong(data: Path, x: Any, sink: npt.NDArray[Any]) -> list[str]:
+    """Outputs outside their bounds."""
+    problem, found = x.problem, {}
+    rows, dkv = (problem.s_q, 64), (problem.s_kv, 576)
+    found["delta"] = np.fromfile(data / "delta.bin", np.float32).reshape(rows)
+    found["dQ"] = np.fromfile(data / "dq.bin", BF16).reshape(*rows, 576)
+    found["dKV"] = np.fromfile(data / "dkv_f32.bin", np.float32).reshape(dkv)
+    bad = []
+    for name, values in found.items():
+        known = outputs_of(x, name, problem=SPARSE_MLA_BWD, tiling=Tiling(64, 64))
+        if not within_bound(values, known.value, known.error).all():
+            bad.append(name)
+    narrow = np.fromfile(data / "dkv.bin", BF16).reshape(dkv)
+    if not (narrow.view(np.uint16) == found["dKV"].astype(BF16).view(np.uint16)).all():
+        bad.append("dkv")
+    d_sink = np.fromfile(data / "d_sink.bin", np.float32)
+    arguments = (x.lse, found["delta"], sink)
+    if not within_bound(d_sink, contract.d_sink(*arguments), contract.bound_d_sink(*arguments)).all():
+        bad.append("d_sink")
+    return bad
+
+
+def test_the_example_computes_the_backward(folder: Path, tmp_path: Path) -> None:
+    x, sink = given(tmp_path)
+    done = call(compiled(folder, tmp_path / "example", "c99"), folder, tmp_path, x)
+    assert done.problem is None and done.exit_code == 0, (done.problem, done.stderr, done.failed)
+    assert not done.findings and not done.failed and not done.unknown
+    plan = kernel("head64").plan(kernel("head64").variant(d_qk=576))
+    entries = [launch.entry for launch in done.recording.launches]
+    assert entries == [
+        "tileproof_mla_clear", "tileproof_head64_d576", "tileproof_mla_bf16", "tileproof_mla_d_sink"
+    ]  # fmt: skip
+    main = done.recording.launches[1]
+    assert (main.block[0], main.shared_bytes) == (plan.threads, plan.smem_bytes)
+    assert len({launch.stream for launch in done.recording.launches}) == 1
+    assert wrong(tmp_path, x, sink) == []
+
+
+# A first call writes dq elsewhere: the cached tensor maps may not serve the second.
+TWICE = """
+  if (tileproof_open(&library, words[1])) return 1;
+  tileproof_mla_call other = call;
+  other.dq = output(2 * rows * call.d_qk);
+  if (tileproof_mla_backward(&library, &other, stream)) return 1;
+  if (tileproof_mla_backward(&library, &call, stream)) {"""
+ONCE = re.compile(r"\n  if \(tileproof_open.*\{")
+PLANTED = {
+    "nothing": ("", ""),
+    "dKV is not cleared": (
+        r'status = tileproof_start\(library, tileproof_named\("tileproof_mla_clear".*\n', ""
+    ),
+    "maps of another address": (r"slot->address == address && ", ""),
+    "q in the place of kv": (
+        r"sizes\[value->name\];", "sizes[value->name == TILEPROOF_N_kv ? TILEPROOF_N_q : value->name];"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PLANTED)
+def test_a_wrong_launcher_is_found(name: str, folder: Path, tmp_path: Path) -> None:
+    pattern, instead = PLANTED[name]
+    header = (folder / "tileproof_launch.h").read_text()
+    if pattern:
+        header, count = re.subn(pattern, instead, header)
+        assert count == 1
+    (tmp_path / "tileproof_launch.h").write_text(header)
+    source, count = ONCE.subn(TWICE, EXAMPLE.read_text())
+    assert count == 1
+    (tmp_path / "twice.c").write_text(source)
+    x, sink = given(tmp_path)
+    program = compiled(tmp_path, tmp_path / "twice", "c99", tmp_path / "twice.c")
+    done = call(program, folder, tmp_path, x)
+    found = bool(done.findings or done.exit_code or wrong(tmp_path, x, sink))
+    assert found == (name != "nothing")
+
+
+def test_the_header_is_cplusplus_too(folder: Path, tmp_path: Path) -> None:
+    compiled(folder, tmp_path / "example", "c++17", EXAMPLE)
+
+
+def test_the_manifest_states_the_launch_of_the_plan(folder: Path) -> None:
+    stated = json.loads((folder / "manifest.json").read_text())
+    (main,) = [row for row in stated["entries"] if row["kernel"] == "head64"]
+    plan = kernel("head64").plan(kernel("head64").variant(d_qk=576))
+    launch = main["launch"]
+    assert tuple(launch["cluster"]) == plan.cluster_dims
+    assert (launch["threads"], launch["shared_bytes"]) == (plan.threads, plan.smem_bytes)
+    (parameter,) = launch["parameters"]
+    kinds = [value["kind"] for value in parameter["values"]]
+    assert kinds[:5] == ["tensor map"] * 4 + ["pointer"] and kinds[-2:] == ["f32", "f32"]

@@ -26,7 +26,7 @@ def render(rows: Sequence[Row]) -> str:
     lines = [f"enum {{ {listed}, TILEPROOF_NAMES = {len(numbers) + 1} }};"]
     for number, row in enumerate(stated):
         parameters = row["launch"]["parameters"]
-        sizes = ", ".join(f"{{{one['bytes']}, {len(one['values'])}}}" for one in parameters)
+        sizes = ", ".join(f"{{{each['bytes']}, {len(each['values'])}}}" for each in parameters)
         lines.append(f"static const tileproof_parameter tileproof_parameters_{number}[] = {{{sizes}}};")
         lines.append(f"static const tileproof_value tileproof_values_{number}[] = {{")
         lines += [f"    {_value(value, numbers)}," for _, value in _values(row)] + ["};"]
@@ -37,7 +37,7 @@ def render(rows: Sequence[Row]) -> str:
 
 
 def _values(row: Row) -> list[tuple[int, Row]]:
-    return [(at, value) for at, one in enumerate(row["launch"]["parameters"]) for value in one["values"]]
+    return [(at, value) for at, each in enumerate(row["launch"]["parameters"]) for value in each["values"]]
 
 
 def _extents(rows: Sequence[Row]) -> list[Row]:

@@ -36,10 +36,10 @@ def packaged(kernel: Kernel, variant: Variant, folder: Path) -> list[Row]:
     own = kernel.build(variant)
     rows = [_row(own.entry, layout, _images(own, folder), kernel.name, dict(variant.sizes))]
     images: dict[str, Images] = {}
-    for one in kernel.beside():
-        if one.built.ptx not in images:
-            images[one.built.ptx] = _images(one.built, folder)
-        rows.append(_row(one.entry, one.layout, images[one.built.ptx]))
+    for each in kernel.beside():
+        if each.built.ptx not in images:
+            images[each.built.ptx] = _images(each.built, folder)
+        rows.append(_row(each.entry, each.layout, images[each.built.ptx]))
     return rows
 
 
@@ -88,8 +88,8 @@ class Images:
 def _images(built: Built, folder: Path) -> Images:
     made = cubins(built)
     folder.mkdir(parents=True, exist_ok=True)
-    for one in made:
-        (folder / one.file_name).write_bytes(one.image)
+    for each in made:
+        (folder / each.file_name).write_bytes(each.image)
     images = Images(built.ptx, _fat_binary(built, made), f"{built.entry}.fatbin", made)
     (folder / images.fat_name).write_bytes(images.fat)
     return images
@@ -112,12 +112,12 @@ def _row(
         "ptx_sha256": hashlib.sha256(images.ptx.encode()).hexdigest(),
         "cubins": [
             {
-                "target": one.target,
-                "file": one.file_name,
-                "sha256": one.sha256,
-                "resources": asdict(one.resources_of(entry)),
+                "target": each.target,
+                "file": each.file_name,
+                "sha256": each.sha256,
+                "resources": asdict(each.resources_of(entry)),
             }
-            for one in images.cubins
+            for each in images.cubins
         ],
         "toolchain": toolchain.find().version,
         "launch": None if layout is None else layout.as_dict(),
@@ -126,7 +126,7 @@ def _row(
 
 def _fat_binary(built: Built, made: Sequence[Cubin]) -> bytes:
     with tempfile.TemporaryDirectory(prefix="tileproof-fatbin-") as folder:
-        parts = [("elf", one.target, one.image) for one in made]
+        parts = [("elf", each.target, each.image) for each in made]
         parts.append(("ptx", target_of(built.ptx), built.ptx.encode()))
         command = [str(toolchain.find().nvcc.parent / "fatbinary"), "-64", "--create", "kernel.fatbin"]
         for number, (kind, target, image) in enumerate(parts):

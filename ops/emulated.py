@@ -98,7 +98,7 @@ def _results(launch: LaunchFile) -> dict[str, Array]:
     """The outputs of a launch without a plan."""
     run, buffers = emulator.launch_on(launch, schedule=Schedule("early"))
     _require_no_errors(run)
-    return {name: one.values for name, one in emulator.outputs_of(launch, buffers).items()}
+    return {name: each.values for name, each in emulator.outputs_of(launch, buffers).items()}
 
 
 def _require_no_errors(run: RunResult) -> None:

@@ -157,7 +157,7 @@ class Layout:
             entry,
             grid=(self.grid.of(sizes), 1, 1),
             block=(self.threads, 1, 1),
-            arguments=[one.argument(buffers, sizes) for one in self.parameters],
+            arguments=[each.argument(buffers, sizes) for each in self.parameters],
             cluster=self.cluster,
             shared_bytes=self.shared_bytes,
         )
@@ -169,7 +169,7 @@ class Layout:
             "cluster": list(self.cluster),
             "threads": self.threads,
             "shared_bytes": self.shared_bytes,
-            "parameters": [one.as_dict() for one in self.parameters],
+            "parameters": [each.as_dict() for each in self.parameters],
         }
 
 

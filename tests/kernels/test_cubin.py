@@ -28,12 +28,12 @@ def test_both_targets_are_built_and_what_was_there_is_kept(tmp_path: Path) -> No
     stated = json.loads((tmp_path / "manifest.json").read_text())
     (row,) = [row for row in stated["entries"] if row != other]
     assert other in stated["entries"] and row["launch"] is None  # head128-part0 is half of a backward
-    assert [one["target"] for one in row["cubins"]] == ["sm_100a", "sm_100f"]
-    for one in row["cubins"]:
-        image = (tmp_path / one["file"]).read_bytes()
+    assert [each["target"] for each in row["cubins"]] == ["sm_100a", "sm_100f"]
+    for each in row["cubins"]:
+        image = (tmp_path / each["file"]).read_bytes()
         assert image[:4] == b"\x7fELF" and row["entry"].encode() in image
-        assert hashlib.sha256(image).hexdigest() == one["sha256"]
-        assert one["resources"]["spill_stores"] == one["resources"]["spill_loads"] == 0
+        assert hashlib.sha256(image).hexdigest() == each["sha256"]
+        assert each["resources"]["spill_stores"] == each["resources"]["spill_loads"] == 0
     assert row["cubins"][0]["sha256"] != row["cubins"][1]["sha256"]
     image = (tmp_path / row["image"]).read_bytes()
     assert hashlib.sha256(image).hexdigest() == row["sha256"]

@@ -67,8 +67,8 @@ def is_wrong(ptx: str = "") -> bool:
     assert ptx or (before.certified and after.certified)
     found = (before.outputs["slots"], before.outputs["rows"], after.outputs["dKV"])
     same = [
-        bool(one.written.all()) and one.values.tobytes() == known.tobytes()
-        for one, known in zip(found, (slots, rows, dKV), strict=True)
+        bool(each.written.all()) and each.values.tobytes() == known.tobytes()
+        for each, known in zip(found, (slots, rows, dKV), strict=True)
     ]
     return not all(same)
 
@@ -128,7 +128,7 @@ def backward(x: Any, schedule: Schedule) -> Array:
 def test_every_schedule_gives_the_same_bits_and_the_usual_dkv_does_not() -> None:
     x = inputs(3)
     first, *others = (deterministic(x, schedule) for schedule in SCHEDULES)
-    assert all(one.tobytes() == first.tobytes() for one in others)
+    assert all(each.tobytes() == first.tobytes() for each in others)
     usual = {backward(x, schedule).tobytes() for schedule in SCHEDULES}
     assert len(usual) > 1
     known = outputs_of(x, "dKV", problem=SPARSE_MLA_BWD, tiling=Tiling(64, 64))

@@ -27,6 +27,8 @@ from tileproof.emulator.options import LaunchKeywords, LaunchOptions
 from tileproof.emulator.program import Decoded
 from tileproof.emulator.ptx import PtxModule, parse_module
 from tileproof.emulator.reach import ProgramView
+from tileproof.emulator.register_record import chosen as chosen_instructions
+from tileproof.emulator.register_record import recorded
 from tileproof.emulator.registers import launch_registers, most_asked
 from tileproof.emulator.request import check_clusters, check_shape, check_shared, dimensions
 from tileproof.emulator.result import Counters, MbarrierBytes, MbarrierInit, RunResult, finding
@@ -234,6 +236,7 @@ class Module:
         chosen = None
         if how.clusters is not None:
             chosen = check_clusters(entry, how.clusters, shape.grid, shape.cluster, how.cooperative)
+        watched = chosen_instructions(decoded, how.registers)
         allowances = accepted(how.allow)
         record, in_flight = _records(grids)
         dynamic = RESERVED_SHARED_BYTES + decoded.static_shared
@@ -275,6 +278,7 @@ class Module:
                 seconds_limit=how.seconds_limit,
                 grid_record=record,
                 in_flight=in_flight,
+                recorded=watched,
             )
         names = SharedNames(decoded.shared_symbols, named)
         hang = Hang(raw["hang"], ProgramView(decoded)) if "hang" in raw else None
@@ -292,6 +296,7 @@ class Module:
             executed=raw["executed"],
             stored=frozenset(raw["stored"]),
             captures=tuple(records(raw["taps"], how.taps)),
+            registers=recorded(decoded, watched, raw["recorded"]),
             mbarriers=tuple(MbarrierInit(rank, at - dynamic, n) for rank, at, n in raw["mbarriers"]),
             announced=tuple(MbarrierBytes(rank, at - dynamic, n) for rank, at, n in raw["announced"]),
             trace=Trace(

@@ -38,6 +38,7 @@ class LaunchKeywords(TypedDict, total=False):
     outputs: Sequence[Buffer]
     cooperative: bool
     clusters: Sequence[int] | None
+    registers: Sequence[int]
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,8 @@ class LaunchOptions:
         workspace of `cooperative_groups::this_grid().sync()` (%envreg1, %envreg2).
     clusters: the clusters of the grid that run, by number, x fastest. Default: all. The others never start,
         as if they had not been reached; what they would have done is not judged.
+    registers: instructions of the entry, by number, whose 32-bit results are recorded at each execution
+        (`RunResult.registers`); at most 1 GiB of them.
     """
 
     mma: Literal["fast", "exact"] = "fast"
@@ -86,6 +89,7 @@ class LaunchOptions:
     outputs: Sequence[Buffer] = ()
     cooperative: bool = False
     clusters: Sequence[int] | None = None
+    registers: Sequence[int] = ()
 
     def check(self, entry: str, schedule: Schedule) -> None:
         """Raise LaunchError unless these options are valid for a launch of `entry` under `schedule`."""
@@ -97,6 +101,7 @@ class LaunchOptions:
         for name in ("trace", "path", "races", "strict", "cooperative"):
             instance(getattr(self, name), bool, name, entry)
         sequence(self.taps, Tap, "taps", entry)
+        sequence(self.registers, int, "registers", entry)
         if self.trace:
             whole(self.trace_limit, "trace_limit", maximum=MAX_EVENTS, where=entry)
         check_outputs(entry, sequence(self.outputs, Buffer, "outputs", entry))

@@ -150,7 +150,8 @@ py::dict launch(
     bool grant_claims, const std::optional<std::vector<std::tuple<std::string, int, bool>>>& strict,
     double seconds_limit, uint32_t resident, uint64_t room,
     const std::optional<std::vector<uint32_t>>& clusters, const std::vector<uint64_t>& outputs,
-    GridRecord* grid_record, const std::vector<std::pair<GridRecord*, int32_t>>& in_flight) {
+    GridRecord* grid_record, const std::vector<std::pair<GridRecord*, int32_t>>& in_flight,
+    const std::vector<uint32_t>& recorded) {
   const Running counted;
   GlobalMemory memory;
   for (const auto& [address, size, data, written, pages, writable, name] : buffers) {
@@ -187,6 +188,7 @@ py::dict launch(
   c.clusters = clusters;
   c.outputs = outputs;
   c.grid_record = grid_record;
+  c.recorded = recorded;
   for (const auto& [grid, how] : in_flight) c.in_flight.emplace_back(grid, static_cast<InFlight>(how));
   c.grant_claims = grant_claims;
   c.seconds_limit = seconds_limit;
@@ -300,6 +302,17 @@ py::dict launch(
     if (b.stored) stored.append(b.address);
   result["stored"] = stored;
   result["taps"] = records;
+  py::list kept;
+  if (engine.recorded) {
+    for (auto& r : engine.recorded->results) {
+      kept.append(py::make_tuple(r.registers.size(), py::bytes(reinterpret_cast<const char*>(r.words.data()),
+                                                               r.words.size() * sizeof(uint32_t))));
+      r.words = {};  // not twice in memory
+    }
+    if (engine.recorded->dropped)
+      limited.append(py::make_tuple("executions of recorded instructions", engine.recorded->dropped));
+  }
+  result["recorded"] = kept;
   py::list inits;
   for (const auto& [rank, offset, count] : engine.inits) inits.append(py::make_tuple(rank, offset, count));
   result["mbarriers"] = inits;
@@ -437,7 +450,7 @@ PYBIND11_MODULE(_engine, m) {
         py::arg("grant_claims") = false, py::arg("strict") = py::none(), py::arg("seconds_limit") = 0.0,
         py::arg("resident") = 1, py::arg("room") = ~uint64_t{0}, py::arg("clusters") = py::none(),
         py::arg("outputs") = std::vector<uint64_t>{}, py::arg("grid_record") = nullptr,
-        py::arg("in_flight") = py::list());
+        py::arg("in_flight") = py::list(), py::arg("recorded") = std::vector<uint32_t>{});
   m.def("handlers", &handler_ids, "Handler names and their numbers.");
   m.def("set_mma_rules", &set_mma_rules, "Hands over spec.machine.descriptor_rules.");
   m.def(

@@ -107,6 +107,7 @@ struct Config {
   std::vector<uint8_t> known_params;  // 1 for each byte that the caller set; empty: all
   std::vector<std::tuple<uint32_t, uint32_t, std::string>> param_names;  // offset, bytes, name
   std::vector<Tap> taps;
+  std::vector<uint32_t> recorded;  // instructions whose results are kept (register_record.hpp)
 };
 
 }  // namespace tileproof

@@ -3,8 +3,9 @@
 #include <cstdio>
 #include <cstring>
 
-#include "path_trace.hpp"
+#include "budget.hpp"
 #include "grids.hpp"
+#include "path_trace.hpp"
 #include "race.hpp"
 #include "race_dependence.hpp"
 #include "schedule.hpp"
@@ -35,6 +36,10 @@ Engine::Engine(const Program& p, GlobalMemory& m, Config c)
   if (config.races) {
     races_ = std::make_unique<Races>(*this);
     listeners_.push_back(races_.get());
+  }
+  if (!config.recorded.empty()) {
+    recorded = std::make_unique<RegisterRecord>(p, config.recorded, kMostRecordedWords);
+    for (const uint32_t k : config.recorded) executed[k] |= kRecorded;
   }
   if (config.grid_record) {
     grids_ = std::make_unique<Grids>(*this);
@@ -75,7 +80,7 @@ void Engine::run() {
   for (auto& cluster : live) finish_cluster(*cluster);  // the launch was stopped
   if (!stopped) check_outputs();
   note_dropped_poison();
-  for (uint8_t& marks : executed) marks &= static_cast<uint8_t>(~kFollowed);
+  for (uint8_t& marks : executed) marks &= static_cast<uint8_t>(~kSlowly);
 }
 
 bool Engine::start_another() {
@@ -302,7 +307,7 @@ Engine::Ran Engine::run_split(Warp& w, size_t index, uint32_t most, bool consult
     x.mask = mask;
     x.instr = &i;
     const size_t lead = static_cast<size_t>(__builtin_ctz(s->mask));
-    const Step step = w.slow || (marks & kFollowed) ? run_slowly(x, i) : i.fn(x, i);
+    const Step step = w.slow || (marks & kSlowly) ? run_slowly(x, i) : i.fn(x, i);
     s = &w.splits[index];
     switch (step) {
       case Step::Next:

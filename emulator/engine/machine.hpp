@@ -20,6 +20,7 @@
 #include "memory.hpp"
 #include "poison.hpp"
 #include "enumerations/hang.hpp"
+#include "register_record.hpp"
 #include "resident.hpp"
 #include "tensormap.hpp"
 #include "unordered.hpp"
@@ -71,6 +72,8 @@ enum Scope : uint8_t { kNoScope, kScopeCta, kScopeCluster, kScopeGpu, kScopeSys 
 enum : uint8_t { kRan = 1, kTaken = 2, kFellThrough = 4 };
 // While the launch runs, in the same place: the instruction is handed to FirstColumns.
 constexpr uint8_t kFollowed = 8;
+constexpr uint8_t kRecorded = 16;  // its results are kept by RegisterRecord
+constexpr uint8_t kSlowly = kFollowed | kRecorded;
 
 // One executing instruction: the handler's view of the machine.
 struct Exec {
@@ -143,6 +146,7 @@ class Engine {
   std::string printf_text;
   std::map<std::string, uint64_t> cut;  // what was left out of the output, and how much
   std::vector<Capture> tap_records;
+  std::unique_ptr<RegisterRecord> recorded;  // where results are asked for
   std::set<std::tuple<int32_t, uint32_t, uint32_t>> inits;  // CTA rank, offset, count of each mbarrier.init
   std::set<std::tuple<int32_t, uint32_t, int64_t>> announced;  // and the bytes of each phase's expect_tx
   Obligations obligations;                                     // of the race checker's certificate

@@ -76,6 +76,26 @@ class CapturedStage:
 
 
 @dataclass(frozen=True)
+class RecordedResults:
+    """What one instruction wrote to its 32-bit registers, in the order of its executions.
+
+    instruction, ptx_line, source: its name, its line in the PTX, and the source line ("" without one).
+    cta: number of the CTA in the grid, x fastest, ``[executions]``; warp: its warp in the CTA ``[executions]``.
+    lanes: which lanes executed it ``bool [executions, 32]``.
+    values: ``uint32 [executions, registers, 32]``, the registers in the order of the operands; what lanes
+        that did not execute it held is among them.
+    """
+
+    instruction: str
+    ptx_line: int
+    source: str
+    cta: np.ndarray
+    warp: np.ndarray
+    lanes: np.ndarray
+    values: np.ndarray
+
+
+@dataclass(frozen=True)
 class Counters:
     """What the launch did: instructions, barrier phases, bytes by engine, scheduling points."""
 
@@ -187,7 +207,8 @@ class RunResult:
     a replay that the launch reached. `allowed`: findings that the caller accepts; the others are `findings`.
     `stored`: the addresses of the buffers that the launch wrote to. `hang`: the state in which it hung.
     `certificate`: of a run with race checking, whether it stands for all schedules; of a launch file, of all
-    its launches.
+    its launches. `registers`: what recorded instructions wrote, by number of the instruction
+    (`LaunchOptions.registers`).
     The types of `trace`, `held_back` and `hang` are the emulator's.
     """
 
@@ -214,6 +235,7 @@ class RunResult:
     schedule: Schedule | None = None
     seconds: float = field(default=0.0, compare=False)
     limited: tuple[str, ...] = ()
+    registers: Mapping[int, RecordedResults] = field(default_factory=dict, repr=False)
 
     @property
     def certified(self) -> bool:

@@ -1,4 +1,4 @@
-"""Results of chosen instructions, execution by execution: what a kernel holds in registers and never stores."""
+"""Results of chosen instructions, execution by execution: what a kernel holds in registers only."""
 
 from __future__ import annotations
 

@@ -38,6 +38,7 @@ from tileproof.conformance.cli.inspect import inspect, instructions
 from tileproof.conformance.cli.judge import judge
 from tileproof.conformance.cli.layout import layout
 from tileproof.conformance.cli.lists import defects, kernels, stages
+from tileproof.conformance.cli.locate import locate
 from tileproof.conformance.cli.mutants import mutants
 from tileproof.conformance.cli.mutate import mutate
 from tileproof.conformance.cli.record import record
@@ -147,6 +148,7 @@ COMMANDS = (
     kernels,
     judge,
     layout,
+    locate,
     mutants,
     mutate,
     record,

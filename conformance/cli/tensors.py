@@ -91,8 +91,8 @@ def tensors(
             kind,
             read(dump),
             convention=convention,
-            mapping=_pairs("--map", mapping),
-            scalars=_numbers(_pairs("--set", scalars)),
+            mapping=pairs("--map", mapping),
+            scalars=numbers(pairs("--set", scalars)),
             lse_base=lse_base,
             layout=layout,
             ignore=ignore,
@@ -136,7 +136,7 @@ def _inputs(problem: ProblemType) -> list[tuple[str, tuple[str, ...]]]:
     return [(form.name, form.dtypes) for form in forms if form.role == "input"]
 
 
-def _pairs(option: str, given: tuple[str, ...]) -> dict[str, str]:
+def pairs(option: str, given: tuple[str, ...]) -> dict[str, str]:
     """NAME=VALUE options as a mapping."""
     found: dict[str, str] = {}
     for text in given:
@@ -149,7 +149,7 @@ def _pairs(option: str, given: tuple[str, ...]) -> dict[str, str]:
     return found
 
 
-def _numbers(given: dict[str, str]) -> dict[str, float]:
+def numbers(given: dict[str, str]) -> dict[str, float]:
     numbers = {}
     for name, value in given.items():
         try:

@@ -91,7 +91,9 @@ class Elements:
         self.sorted = self.flat[0][self.order]
         self.largest = np.abs(self.flat).max(axis=1)
 
-    def near(self, values: F64, places: Places, run: int, close: tuple[float, float]) -> npt.NDArray[np.bool_]:
+    def near(
+        self, values: F64, places: Places, run: int, close: tuple[float, float]
+    ) -> npt.NDArray[np.bool_]:
         """Whether values of a run are the elements at `places`."""
         there = self.flat[run][places]
         return np.asarray(np.abs(values - there) <= close[0] * np.abs(there) + close[1] * self.largest[run])
@@ -117,9 +119,7 @@ class Elements:
         return np.where(count == 1, found, -1).reshape(shape)
 
 
-def search(
-    result: Result, elements: Elements, factors: Sequence[float], least: float = 0.02
-) -> Found | None:
+def search(result: Result, elements: Elements, factors: Sequence[float], least: float = 0.02) -> Found | None:
     """The slots of a result that hold elements of a stage, of which at least this part must."""
     runs = result.values.shape[0]
     flat = result.values.reshape(runs, -1)

@@ -27,7 +27,9 @@ from tileproof.spec.problems.tensors import Array, TensorForm, TensorForms
 
 DRAWS = 3
 # f32 results of arithmetic, and what is loaded from tensor or shared memory.
-HELD = re.compile(r"^(mma|wmma|fma|mul|add|sub|ex2|div|cvt|selp|neg|max|min)\..*f32|^tcgen05\.ld\.|^ld\.shared")
+RECORDED = re.compile(
+    r"^(mma|wmma|fma|mul|add|sub|ex2|div|cvt|selp|neg|max|min)\..*f32|^tcgen05\.ld\.|^ld\.shared"
+)
 F64 = npt.NDArray[np.float64]
 Progress = Callable[[str], None]
 
@@ -100,7 +102,9 @@ def locate(
     """
     forms = problem.tensors
     if forms is None:
-        raise TileproofError("the tensors of this problem have no names", where="--problem", found=problem.name)
+        raise TileproofError(
+            "the tensors of this problem have no names", where="--problem", found=problem.name
+        )
     modules = load(launch)
     kernel = _Kernel(launch, modules, number, tuple(tensors))
     order = _Order(forms, layout)
@@ -116,14 +120,15 @@ def locate(
         made = expected(problem, forms, drawn, None)
         stages.append({name: stage.value for name, stage in made.items()})
         given = forms.dumped(drawn)
-        recorded, _ = kernel.run(
-            {name: order.theirs(name, given[name]) for name in own}, f"draw {draw + 1}"
-        )
+        recorded, _ = kernel.run({name: order.theirs(name, given[name]) for name in own}, f"draw {draw + 1}")
         runs.append(recorded)
     progress("the launch's own inputs")
     recorded, outputs = kernel.run(own, "the launch's own inputs")
     runs.append(recorded)
-    wanted = [form for form in forms.forms if form.role == "stage" and form.name in stages[0]]
+    wanted: list[TensorForm] = []
+    for form in forms.forms:
+        if form.role == "stage" and not any(_same(stages, form, other) for other in wanted):
+            wanted.append(form)
     dump: dict[str, Array] = dict(own) | {name: np.array(value) for name, value in scalars.items()}
     dump |= outputs
     located = []
@@ -136,6 +141,11 @@ def locate(
                 held.reshape(-1)[places] = values
             dump[slots.form.name] = held
     return Location(tuple(located), dump)
+
+
+def _same(draws: Sequence[Mapping[str, F64]], form: TensorForm, other: TensorForm) -> bool:
+    """Whether two stages have the same values, so that nothing tells their slots apart."""
+    return all(np.array_equal(draw[form.name], draw[other.name]) for draw in draws)
 
 
 class _Order:
@@ -156,7 +166,10 @@ class _Order:
     def _form(self, name: str) -> TensorForm:
         if name not in self._forms:
             raise TileproofError(
-                "the problem has no such tensor", where="--tensor", expected=", ".join(self._forms), found=name
+                "the problem has no such tensor",
+                where="--tensor",
+                expected=", ".join(self._forms),
+                found=name,
             )
         return self._forms[name]
 
@@ -214,7 +227,7 @@ class _Kernel:
         module = self.modules[self.launch.module_of(step).name].module
         decoded = module.decode(step.entry)
         watched = [
-            k for k, name in enumerate(decoded.code["name"].tolist()) if HELD.match(decoded.names[name])
+            k for k, name in enumerate(decoded.code["name"].tolist()) if RECORDED.match(decoded.names[name])
         ]
         instead = {}
         for tensor in self.tensors:
@@ -284,7 +297,9 @@ def _search(
                 if slots := beside(part, own, elements[form.name], factors):
                     found[form.name].append(Found(result, slots.factor, slots.places))
         known_elements = elements[form.name]
-        ranked = sorted(found[form.name], key=lambda slots: (_error(slots, known_elements), slots.factor != 1))
+        ranked = sorted(
+            found[form.name], key=lambda slots: (_error(slots, known_elements), slots.factor != 1)
+        )
         held = np.zeros(known_elements.flat.shape[1], bool)
         for slots in ranked:
             held[slots.places[slots.places >= 0]] = True

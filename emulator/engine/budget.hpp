@@ -15,9 +15,9 @@ constexpr size_t kMostListed = 1 << 16;     // mbarrier.init counts, and byte co
 constexpr size_t kMostInFlight = 1 << 20;   // asynchronous operations
 constexpr uint64_t kMostHeld = 2ull << 30;  // bytes of captures, of data on its way, of groups of copies
 constexpr uint64_t kMostRecordedWords = 1ull << 28;  // of results of recorded instructions
-constexpr uint64_t kGroupBytes = 64;        // about what a committed group of copies takes
-constexpr size_t kMostAccesses = 1 << 25;   // of resident clusters, that the race checker knows
-constexpr size_t kMostDecisions = 1 << 20;  // of a recorded schedule
+constexpr uint64_t kGroupBytes = 64;                 // about what a committed group of copies takes
+constexpr size_t kMostAccesses = 1 << 25;            // of resident clusters, that the race checker knows
+constexpr size_t kMostDecisions = 1 << 20;           // of a recorded schedule
 constexpr size_t kMostPoisonSets = 1 << 18, kMostPoisonReads = 1 << 25;  // sets of reads, reads in all sets
 
 }  // namespace tileproof

@@ -146,7 +146,7 @@ class Engine {
   std::string printf_text;
   std::map<std::string, uint64_t> cut;  // what was left out of the output, and how much
   std::vector<Capture> tap_records;
-  std::unique_ptr<RegisterRecord> recorded;  // where results are asked for
+  std::unique_ptr<RegisterRecord> recorded;                 // where results are asked for
   std::set<std::tuple<int32_t, uint32_t, uint32_t>> inits;  // CTA rank, offset, count of each mbarrier.init
   std::set<std::tuple<int32_t, uint32_t, int64_t>> announced;  // and the bytes of each phase's expect_tx
   Obligations obligations;                                     // of the race checker's certificate

@@ -1,5 +1,5 @@
-// What chosen instructions write to 32-bit registers, for observation inside a kernel that shows nothing: each
-// execution with its CTA, warp and lanes (emulator/register_record.py).
+// What chosen instructions write to 32-bit registers, for observation inside a kernel that shows nothing:
+// each execution with its CTA, warp and lanes (emulator/register_record.py).
 #pragma once
 
 #include <cstdint>

@@ -80,7 +80,7 @@ class RecordedResults:
     """What one instruction wrote to its 32-bit registers, in the order of its executions.
 
     instruction, ptx_line, source: its name, its line in the PTX, and the source line ("" without one).
-    cta: number of the CTA in the grid, x fastest, ``[executions]``; warp: its warp in the CTA ``[executions]``.
+    cta, warp: number of the CTA in the grid, x fastest, and of the warp in the CTA; both ``[executions]``.
     lanes: which lanes executed it ``bool [executions, 32]``.
     values: ``uint32 [executions, registers, 32]``, the registers in the order of the operands; what lanes
         that did not execute it held is among them.

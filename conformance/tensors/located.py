@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +22,7 @@ from tileproof.kernels.launch.contents import dtype_of
 from tileproof.kernels.launch.model import KernelLaunch, LaunchFile
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.run_result import RecordedResults
-from tileproof.spec.problems.base import ProblemType
+from tileproof.spec.problems.base import ProblemType, upstream
 from tileproof.spec.problems.tensors import Array, TensorForm, TensorForms
 
 DRAWS = 3
@@ -125,9 +125,15 @@ def locate(
     progress("the launch's own inputs")
     recorded, outputs = kernel.run(own, "the launch's own inputs")
     runs.append(recorded)
+    held = {form.stage for form in forms.forms if form.name in outputs}
+    needed = {name for stage in held for name in upstream(problem, stage)}
     wanted: list[TensorForm] = []
     for form in forms.forms:
-        if form.role == "stage" and not any(_same(stages, form, other) for other in wanted):
+        if (
+            form.role == "stage"
+            and form.stage in needed
+            and not any(_same(stages, form, other) for other in wanted)
+        ):
             wanted.append(form)
     dump: dict[str, Array] = dict(own) | {name: np.array(value) for name, value in scalars.items()}
     dump |= outputs
@@ -317,9 +323,7 @@ def _spread(
 
 def _compared(result: Result) -> Result:
     """The result in the draws, without the run that is judged."""
-    return Result(
-        result.name, result.number, result.register, result.source, result.warps, result.values[:DRAWS]
-    )
+    return replace(result, values=result.values[:DRAWS])
 
 
 def _factors(scalars: Sequence[float]) -> list[float]:

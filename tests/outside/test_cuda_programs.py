@@ -73,6 +73,7 @@ def test_a_planted_error_is_found(
 
 # Where the recording of mem_eff_backward.cu has the tensors of its problem.
 SHAPES = {"q": 96, "k": 120, "v": 120, "lse": None, "o": 96, "dO": 96, "delta": None}
+STAGES = ("delta", "P", "S", "dD", "dS")  # D is S, dP is dD without dropout; dB is dS / sm_scale
 OUTPUTS = {"dq": 96, "dk": 120, "dv": 120}
 
 
@@ -94,9 +95,9 @@ def test_every_stage_of_the_attention_backward_is_found_in_registers(
     _, path = recorded("mem_eff_backward", tmp_path, capfd)
     code, text = stages_of(path, capfd)
     assert code == 0, text
-    assert all(f"  {name}: " in text for name in ("delta", "P", "S", "dD", "dS", "dB"))
+    assert all(f"  {name}: " in text for name in STAGES)
     assert "no register" not in text and "too few" not in text
-    for stage in ("delta", "P", "S", "dD", "dS", "dB"):
+    for stage in STAGES:
         assert re.search(rf"{stage}, from \S.*: (\d+) of \1 elements within", text)
 
 
@@ -104,6 +105,7 @@ def test_every_stage_of_the_attention_backward_is_found_in_registers(
 DIFFERENCE = re.compile(r"sub\.f32 (%f\d+), (%f\d+), (%f\d+);\n(?=mul\.f32 %f\d+, %f\d+, \1;)")
 
 
+@pytest.mark.slow
 def test_the_first_stage_that_is_not_found_is_the_wrong_one(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -115,7 +117,7 @@ def test_the_first_stage_that_is_not_found_is_the_wrong_one(
     code, text = stages_of(path, capfd)
     assert code == 1
     missing = re.findall(r"  (\w+): no register", text)
-    assert missing == ["dS", "dB"]
+    assert missing == ["dS"]
     assert {"dQ", "dK"} <= set(re.findall(r"\d\. (\w+) (?:differs|is wrong)", text))
     assert "dV, from the reference: 15360 of 15360" in text
 

@@ -119,7 +119,7 @@ def test_the_first_stage_that_is_not_found_is_the_wrong_one(
     missing = re.findall(r"  (\w+): no register", text)
     assert missing == ["dS"]
     assert {"dQ", "dK"} <= set(re.findall(r"\d\. (\w+) (?:differs|is wrong)", text))
-    assert "dV, from the reference: 15360 of 15360" in text
+    assert "dV, from your S: 15360 of 15360" in text
 
 
 def test_a_wrong_lse_is_refused_before_stages_are_searched(

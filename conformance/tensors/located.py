@@ -22,8 +22,9 @@ from tileproof.kernels.launch.contents import dtype_of
 from tileproof.kernels.launch.model import KernelLaunch, LaunchFile
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.run_result import RecordedResults
+from tileproof.spec.machine.types import Array
 from tileproof.spec.problems.base import ProblemType, upstream
-from tileproof.spec.problems.tensors import Array, TensorForm, TensorForms
+from tileproof.spec.problems.tensors import TensorForm, TensorForms
 
 DRAWS = 3
 # f32 results of arithmetic, and what is loaded from tensor or shared memory.
@@ -125,8 +126,8 @@ def locate(
     progress("the launch's own inputs")
     recorded, outputs = kernel.run(own, "the launch's own inputs")
     runs.append(recorded)
-    held = {form.stage for form in forms.forms if form.name in outputs}
-    needed = {name for stage in held for name in upstream(problem, stage)}
+    asked = {form.stage for form in forms.forms if form.name in outputs}
+    needed = {name for stage in asked for name in upstream(problem, stage)}
     wanted: list[TensorForm] = []
     for form in forms.forms:
         if (

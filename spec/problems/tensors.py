@@ -107,7 +107,7 @@ class TensorForms(ABC):
     def dumped(self, inputs: ProblemInputs) -> Mapping[str, Array]:
         """The inputs, numbers included, as a dump of the first convention has them."""
 
-    def drawn(self, inputs: Any, rng: np.random.Generator) -> Any:
+    def drawn(self, inputs: ProblemInputs, rng: np.random.Generator) -> ProblemInputs:
         """Inputs of the same shapes with normal values; TileproofError where the problem has no such draw."""
         del inputs, rng
         raise TileproofError("this problem has no draws of given shapes", where="--problem")

@@ -68,7 +68,9 @@ class Counted(WaitEvidence):
                     return other
                 continue
             rest = [each for each in ledger.producers(other) if each != actor]
-            if rest and all(role_of(each) != role_of(actor) for each in rest):
+            widths = sum(ledger.each.get((each, ledger.family(other)), 1) for each in [actor, *rest])
+            crowded = widths > ledger.init(other) or not ledger.init(other)
+            if rest and crowded and all(role_of(each) != role_of(actor) for each in rest):
                 return other
             peers = self.ledger.peers(actor)
             theirs = any(ledger.total(peer, other) for peer in peers)

@@ -270,7 +270,9 @@ class Ledger:
                 copy = step.to[0]
                 count = self.passes(actor, copy)
                 need = count + 1 - self.free(copy)
-                if self.trace.dump and not self.trace.passed:  # the dump has arrivals, and no waits that ended
+                if (
+                    self.trace.dump and not self.trace.passed
+                ):  # the dump has arrivals, and no waits that ended
                     need = (self.completed(copy) or 0) + 1
                 found.append(Blocked(actor, step, count, need))
         return sorted(found, key=lambda each: each.step.line)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from tileproof.emulator import _engine
 from tileproof.emulator.plain_waits import Waits
 from tileproof.emulator.program import Decoded
+from tileproof.emulator.result import reversing
 from tileproof.emulator.slots import layout_of
 from tileproof.spec.machine.certificate import Certificate, Doubt, Obligations, Reason, from_findings
 from tileproof.spec.machine.finding import Finding
@@ -22,6 +24,7 @@ _BY_OPCODE: tuple[tuple[str, Reason, str], ...] = (
     ("mbarrier.pending_count", "order-decides", "how many arrivals came before"),
     ("multimem.", "unsupported", "multimem instructions"),
 )
+OTHER_COLUMN = "early:environment=1"  # a schedule in which an allocation begins elsewhere
 OVERLAPS = "the launch may overlap a grid before it (a programmatic launch, or another stream)"
 _CLOCK = "clock"
 _UNUSED = layout_of("mbarrier.wait").modifiers.index("unused")
@@ -44,16 +47,19 @@ def certificate(
     if ran not in decoded.doubts:
         decoded.doubts[ran] = tuple(_by_code(ran, decoded, body))
     doubts = (*from_findings(findings), *_by_engine(raw), *decoded.doubts[ran])
-    if chosen is not None:
-        doubts += (Doubt("truncated", "only chosen clusters of the grid ran"),)
     if overlaps:
         doubts += (Doubt("unsupported", OVERLAPS),)
-    return Certificate(Obligations(**raw["obligations"]), doubts, raw["sums"], raw["additions"])
+    due = Obligations(**raw["obligations"])
+    return Certificate(due, doubts, raw["sums"], raw["additions"], part=chosen is not None)
 
 
 def _by_engine(raw: Mapping[str, Any]) -> Iterator[Doubt]:
     for found in raw["doubts"]:
-        yield Doubt(*(found[name] for name in ("reason", "text", "line", "source", "instruction", "count")))
+        schedule = OTHER_COLUMN if found["first_column"] else ""
+        if "hold" in found:
+            schedule = str(reversing(*found["hold"]))
+        what = (found[name] for name in ("reason", "text", "line", "source", "instruction", "count"))
+        yield replace(Doubt(*what), reversed_by=schedule)
 
 
 def _by_code(executed: bytes, decoded: Decoded, body: str) -> Iterator[Doubt]:

@@ -72,12 +72,28 @@ class Defect:
         return dict(Counter(schedule.policy for schedule in self.seen_by or self.schedules))
 
 
+@dataclass(frozen=True)
+class Reversal:
+    """A reason why a launch is not certified, the schedule in which its two events come the other way, and
+    the first signatures that this schedule shows and `early` does not: empty where the outcome is the same.
+    """
+
+    reason: str
+    schedule: Schedule
+    shows: tuple[Signature, ...] = ()
+
+    def __str__(self) -> str:
+        shown = ", ".join(map(str, self.shows)) or "the same findings and outputs as early"
+        return f"{self.reason}; the other order, {self.schedule}: {shown}"
+
+
 @dataclass
 class Exploration:
     """What `explore` found: `defects` with the errors first, and the schedules that ran; `executed`: what
     their launches executed together (`coverage`); `interrupted`: not all that were
     `planned` ran, or not every defect was made small. `certificate`: of the run under `early`, where race
-    checking is on; `covered`: it made all other planned schedules unnecessary.
+    checking is on; `covered`: it made all other planned schedules unnecessary. `reversals`: the schedules
+    constructed for the reasons why it is not certified, which ran as well.
     """
 
     schedules: int = 0
@@ -90,6 +106,7 @@ class Exploration:
     interrupted: bool = False
     certificate: Certificate | None = None
     covered: bool = False
+    reversals: tuple[Reversal, ...] = ()
 
     @property
     def failed(self) -> bool:
@@ -151,6 +168,12 @@ def _merged(alike: Sequence[Defect]) -> Defect:
     )
 
 
+def _new(outcome: Outcome, before: frozenset[Signature]) -> tuple[Signature, ...]:
+    """What a run shows beside `before`; remarks are nothing new."""
+    seen = (found.signature for found in outcome.seen if found.severity in ("error", "warning"))
+    return tuple(signature for signature in seen if signature not in before)
+
+
 def first_outputs(launch: Launch, **how: Any) -> tuple[Outputs, int]:
     """Outputs of the first schedule that has no error (early, late, late-newest; none when each has one), and
     the scheduling points of a late run.
@@ -184,7 +207,8 @@ def explore(
     warning small.
 
     With race checking, `early` runs first. If that run is certified for all schedules, no other schedule of a
-    number of schedules runs, unless `sample`.
+    number of schedules runs, unless `sample`. If a reason why it is not certified has a schedule in which its
+    two events come the other way, this schedule runs before the others and is compared with `early`.
 
     `launch(schedule=..., **how)` makes fresh buffers, runs `Module.launch` with what it is given and returns
     the result and the arrays that must not depend on the schedule; `compare` says which elements differ too
@@ -194,7 +218,8 @@ def explore(
     schedules are left out. An exception of `interrupts` ends it with what is known.
     """
     began = time.monotonic()
-    certificate = None
+    certificate, reversing = None, dict[Schedule, str]()
+    before: frozenset[Signature] = frozenset()
     if isinstance(schedules, int):
         planned(1, policies)  # before a launch: whether they can be explored
     if how.get("races"):
@@ -212,9 +237,12 @@ def explore(
                 certificate=certificate,
                 covered=True,
             )
+        if certificate is not None and isinstance(schedules, int) and not skip:
+            reversing = {Schedule.parse(text): why for text, why in certificate.reversals.items()}
+            before = frozenset(seen.signature for seen in outcome.seen)
     first, points = first_outputs(launch, **how)
     plan = planned(schedules, policies, seed, points) if isinstance(schedules, int) else list(schedules)
-    plan = plan[skip:]
+    plan = [*reversing, *plan[skip:]][: len(plan) - skip]
     judge = Judge(launch, first, compare)
     outcomes: list[Outcome] = []
     ran = b""
@@ -249,4 +277,9 @@ def explore(
         planned=len(plan),
         interrupted=interrupted,
         certificate=certificate,
+        reversals=tuple(
+            Reversal(reversing[outcome.schedule], outcome.schedule, _new(outcome, before))
+            for outcome in outcomes
+            if outcome.schedule in reversing
+        ),
     )

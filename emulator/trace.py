@@ -110,7 +110,7 @@ class Trace:
         self.cluster = cluster
         self.dropped = dropped
         self._view = view
-        self._dynamic = dynamic
+        self.dynamic = dynamic
         self._shared = shared
 
     def __len__(self) -> int:
@@ -118,10 +118,10 @@ class Trace:
 
     def __iter__(self) -> Iterator[Event]:
         for row in self.raw:
-            yield self._event(row)
+            yield self.event(row)
 
     def __getitem__(self, index: int) -> Event:
-        return self._event(self.raw[index])
+        return self.event(self.raw[index])
 
     def only(self, indices: list[int]) -> Trace:
         """The trace with these of its events."""
@@ -133,14 +133,15 @@ class Trace:
         """The cluster in which an event is, by its coordinates in the grid of clusters."""
         return tuple(at // extent for at, extent in zip(event.cta, self.cluster, strict=True))
 
-    def _event(self, row: np.void) -> Event:
+    def event(self, row: np.void) -> Event:
+        """The event of a row of `raw`, whose mbarriers count from the start of shared memory."""
         kinds = (*KINDS, *PATH_KINDS)
         kind, object_, engine = kinds[row["kind"]], OBJECTS[row["object"]], ENGINES[row["engine"]]
         if kind in ("issue", "complete"):
             kind = f"{_PREFIX[row['engine']]}-{kind}"
         pc, barrier = int(row["pc"]), int(row["barrier"])
         if object_ == "mbarrier":
-            barrier -= self._dynamic
+            barrier -= self.dynamic
         return Event(
             time=int(row["time"]),
             kind=kind,
@@ -187,7 +188,7 @@ class Trace:
         """The launch's own names: those of the PTX, and those that the caller gave."""
         names, shared = TraceNames(), self._shared
         if shared is not None:
-            names.symbol = lambda offset: shared.name(offset + self._dynamic)
+            names.symbol = lambda offset: shared.name(offset + self.dynamic)
         return names
 
     def to_text(self, names: TraceNames | None = None) -> str:

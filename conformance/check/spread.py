@@ -55,8 +55,8 @@ def chosen(spread: Spread, launch: LaunchFile) -> LaunchFile:
 
 
 def gathered(spread: Spread, plan: KernelPlan, seen: RunResult, grid: Extent3) -> RunResult:
-    """The result as that of the case alone: outputs at its places, captures counted by its own groups. It has
-    no certificate, which would be of the whole grid. `grid`: of the launch.
+    """The result as that of the case alone: outputs at its places, captures counted by its own groups.
+    `grid`: of the launch.
     """
     outputs = dict(seen.outputs)
     for name, (_, axes) in _outputs(plan).items():
@@ -74,7 +74,6 @@ def gathered(spread: Spread, plan: KernelPlan, seen: RunResult, grid: Extent3) -
         outputs=outputs,
         captures=captures,
         findings=tuple(_moved(finding, here) for finding in seen.findings),
-        certificate=None,
     )
 
 

@@ -162,13 +162,17 @@ def explore(
     ]
     rows += [_value_row(found, first, command) for found in wrong]
     failed = result.failed or bool(wrong)
-    resume = this_command(f"--skip={skip + result.schedules}", without=["--skip"])
+    resume = this_command(f"--skip={skip + result.schedules - len(result.reversals)}", without=["--skip"])
     if as_json:
         verdict = "defect" if failed else "incomplete" if result.interrupted else "clean"
         whole = {
             "verdict": verdict, "kernel": kernel, "problem": explored.text, "schedules": result.schedules,
             "policies": result.policies, "scheduling_points": result.points,
             "certificate": summary([result.certificate]),
+            "reversals": [
+                {"reason": made.reason, "schedule": str(made.schedule), "shows": list(map(str, made.shows))}
+                for made in result.reversals
+            ],
             "not_judged": list(explored.not_judged),
             "seconds": round(result.seconds, 3), "findings": rows,
             **({"interrupted": True, "resume": resume} if result.interrupted else {}),
@@ -299,6 +303,8 @@ def _print(title: str, result: Exploration, rows: Sequence[dict[str, Any]], fail
     )
     for line in [] if failed else _covered(result):
         console.print(escape(line))
+    for reversal in result.reversals:
+        console.print(escape(str(reversal)))
     for number, row in enumerate(rows, 1):
         seen = ", ".join(f"{count} {policy}" for policy, count in row["by_policy"].items())
         head, *more = str(row["text"]).split("\n")

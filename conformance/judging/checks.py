@@ -73,6 +73,8 @@ def schedules(log: RunLog, findings: Sequence[Finding]) -> CheckOutcome:
     """Whether several schedules ran, and their outputs agree; or the runs are certified for all."""
     ended = [run for run in log.runs if not run.ended_by]
     details: dict[str, Any] = {"run": len(ended), "planned": log.planned, "skipped": log.skipped_runs}
+    if reversals := log.reversed_runs():
+        details["reversals"] = reversals
     outcome = CheckOutcome("schedules", True, "passed", details=details)
     some = [s for s in log.causes.values() if len(s.schedules) < len(ended) and not s.anew]
     if log.certified:

@@ -33,6 +33,7 @@ SCHEDULES = 100  # at most, however much time is left
 BRIEF = 12  # of a case that is wrong already
 REPORT_SECONDS, REPORT_SHARE = 5.0, 0.1  # reserved for start-up and for writing the verdict
 CAUSE_PART = 0.3  # of the time that is left, for causes of wrong values
+REVERSALS = 8  # schedules in which two events come the other way, at most
 SMALLER, SMALLER_S = 4, 10.0  # causes that a small schedule is looked for, and seconds of each
 GRACE_S = 5.0  # that a run may take beyond its limit to report it
 
@@ -122,7 +123,9 @@ def _judge(case: Case, log: RunLog, options: JudgeOptions, progress: Progress) -
         log.planned, log.certified = len(log.runs), True
         _explain(case, log, deadline, progress)
         return
-    _rest(case, log, plan[1:], options, deadline, progress)
+    reversing = [] if options.policies else [Schedule.parse(text) for text in log.reversals()][:REVERSALS]
+    log.planned += len(reversing)
+    _rest(case, log, [*reversing, *plan[1:]], options, deadline, progress)
     _explain(case, log, deadline, progress)
     if options.policies:
         return

@@ -6,6 +6,7 @@ import shlex
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from tileproof.conformance.compare.compare import StageScore
 from tileproof.conformance.judging.judged_run import JudgedRun
@@ -87,6 +88,31 @@ class RunLog:
         self.skipped_runs = 0
         self.interrupted = False
         self.certified = False  # the certificates of its runs made other schedules unnecessary
+
+    def reversals(self) -> dict[str, str]:
+        """The schedules constructed for the reasons of the first run's certificate, each with its reason."""
+        found = self.runs[0].certificate if self.runs else None
+        return found.reversals if found is not None else {}
+
+    def reversed_runs(self) -> list[dict[str, Any]]:
+        """Those of `reversals` that ran: the reason, the schedule, and the findings that the first run does
+        not show.
+        """
+        ran = [run.schedule for run in self.runs]
+        known = self.reversals()
+        return [
+            {
+                "reason": known[str(schedule)],
+                "schedule": str(schedule),
+                "shows": [
+                    seen.finding.code
+                    for seen in self.causes.values()
+                    if schedule in seen.schedules and ran[0] not in seen.schedules
+                ],
+            }
+            for schedule in ran[1:]
+            if str(schedule) in known
+        ]
 
     def note(self, schedule: Schedule, done: ChildResult[JudgedRun]) -> None:
         """Counts in what a run's process returned."""

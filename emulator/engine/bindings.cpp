@@ -330,6 +330,8 @@ py::dict launch(
     d["text"] = doubt.text;
     d["other"] = origin_dict(program, doubt.other);
     d["count"] = doubt.count;
+    d["first_column"] = doubt.first_column;
+    if (doubt.hold.step != kNoStep) d["hold"] = py::make_tuple(doubt.hold.actor, doubt.hold.step);
     doubts.append(d);
   }
   result["doubts"] = doubts;

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <string>
 
+#include "config.hpp"
 #include "findings.hpp"
 
 namespace tileproof {
@@ -25,6 +26,9 @@ struct Doubt {
   const char* reason = "";
   std::string text;
   Origin at, other;
+  // Of two events, what holds back the first in a replay; step kNoStep: not known.
+  Decision hold{0, kNoStep};
+  bool first_column = false;  // what decides is where an allocation begins
   uint64_t count = 1;
 };
 

@@ -41,6 +41,9 @@ enum class Path : uint8_t {
 
 enum class Place : uint8_t { Shared, Global, Tmem };
 
+// The lane of a slot that stands for reductions by many threads.
+constexpr int8_t kCrowd = 125;
+
 // Of a kind of reduction: the result depends on the order.
 constexpr uint8_t kSum = 128;
 
@@ -59,10 +62,11 @@ struct Access {
   int32_t barrier = -1, phase = 0;  // the last mbarrier wait of its warp
   Origin at;
   Path path = Path::Generic;
-  bool strong = false;     // atomic, relaxed, volatile or stronger
-  bool unwritten = false;  // of a copy: of bytes that nobody wrote
-  uint8_t scope = 0;       // of a strong one
-  uint8_t adds = 0;        // of a reduction without a result, what it may be exchanged with: commutes_
+  bool strong = false;        // atomic, relaxed, volatile or stronger
+  bool unwritten = false;     // of a copy: of bytes that nobody wrote
+  uint8_t scope = 0;          // of a strong one
+  uint8_t adds = 0;           // of a reduction without a result, what it may be exchanged with: commutes_
+  Decision hold{0, kNoStep};  // of a strong access: holds it back in a replay
 };
 
 struct CopyParts;
@@ -349,12 +353,13 @@ class Races : public Listener {
   void open_round(const Exec& x, uint32_t id, const PhaseEvent& first, const PhaseEvent& second);
   void never_ends(Cta& cta, uint32_t offset, const Barrier& b);
   void begins_again(const Exec& x, Barrier& b, const Cta& cta, uint32_t offset, int lane);
-  void doubt(const char* reason, const Origin& at, const Origin& other, const std::string& text);
+  Doubt& doubt(const char* reason, const Origin& at, const Origin& other, const std::string& text,
+               Decision hold = {0, kNoStep});
   void allocates(const Exec& x);
   uint8_t adds_of(const Instr* i);
   void strong_pair(const Access& a, const Access& b, int8_t lane, const View& v, Place place, int rank,
                    uint64_t address);
-  void sum_read(const Access& a, const Access& b, Place place, int rank, uint64_t address);
+  void sum_read(const Slot& first, uint32_t second, Place place, int rank, uint64_t address);
 
   void acquire(const Warp& w, uint32_t lanes, const Knowledge& from, bool scoped = true);
   void release(const Exec& x, uint32_t lanes, Knowledge& to);
@@ -443,6 +448,8 @@ class Races : public Listener {
   template <class S>
   bool reads_alike(S& shadow, const Cell& cell, const Slot& first, uint32_t second, const View& v,
                    Place place, int rank, uint64_t address);
+  bool adds_apart(const Slot& first, uint32_t id, const View& v);
+  void crowd(std::vector<Slot>& list);
   void forget_slot(std::vector<Slot>& list);
   bool replaces(const Slot& old, Slot& fresh, const View& v, Place place) const;
   void check(const Slot& first, bool first_writes, uint32_t second, bool second_writes, const View& v,
@@ -508,6 +515,12 @@ class Races : public Listener {
   std::map<std::string, uint8_t> kinds_;  // of reductions that may be exchanged, from 1; kSum of inexact sums
   std::vector<Cell*> row_;                // of the atomic operation that runs: its granules
   // Accesses already found ordered before the current one.
+  // The sum that was read last: by which record, where.
+  struct Summed {
+    Slot first;
+    uint32_t second = 0;
+    uint64_t address = 0;
+  } summed_;
   uint32_t memo_for_ = 0;
   std::array<uint32_t, 8> memo_{};
   // Reads by whole warps that the current one was found to stand for as well.

@@ -2,6 +2,7 @@
 #include "first_columns.hpp"
 #include "machine.hpp"
 #include "race.hpp"
+#include "schedule.hpp"
 #include "race_dependence.hpp"
 #include "slots/atomics.hpp"
 
@@ -14,6 +15,9 @@ uint64_t shared_flag(const Cta& cta) {
   return kSharedFlag | cta.cluster->serial << 36 | static_cast<uint64_t>(cta.rank) << 32;
 }
 const size_t kMostSlots = 256;  // of one granule
+// Of those, reductions that commute with the last and are in no order; sums of floats, whose read is a doubt
+// whoever added.
+const size_t kMostAdders = 64, kMostSums = 4;
 
 // Calls f(address, bytes of the granule) for each granule of 16 bytes that a range touches.
 template <class F>
@@ -88,6 +92,7 @@ const View& Races::running(const Exec& x, int lane) {
     finish(view_.writes, t.agent, t.now, x.mask);
     accesses_[view_.writes].strong = x.order & kStrong;
     accesses_[view_.writes].scope = static_cast<uint8_t>(x.order >> kScopeBit);
+    if (x.order & kStrong) accesses_[view_.writes].hold = e_.scheduler->running(x.w, *x.s);
     if (x.order & kAtomic) accesses_[view_.writes].adds = adds_of(x.instr);
   }
   view_.lanes = x.order & kCollective ? t.all : 1u << lane;
@@ -245,6 +250,7 @@ void Races::async_global(const GlobalBuffer& b, uint64_t address, uint32_t size,
     accesses_[id].strong = true;
     accesses_[id].scope = kScopeGpu;
     accesses_[id].adds = adds_of(accesses_[id].at.instr);
+    if (const AsyncOp* op = e_.scheduler->completing()) accesses_[id].hold = {op->actor, op->step};
   }
   granules(address, size, [&](uint64_t a, uint16_t units) {
     visit(global_, global_.at(a >> 4), units, id, lane, write, v, Place::Global, v.at.rank, a);
@@ -257,6 +263,7 @@ void Races::async_release(uint64_t address, uint8_t scope) {
   Access& a = accesses_[op_->writes];
   a.strong = true;
   a.scope = scope;
+  if (const AsyncOp* op = e_.scheduler->completing()) a.hold = {op->actor, op->step};
   Knowledge& to = released_at(flags_[kGlobalFlag | address], {a.cluster, op_->at.rank}, scope);
   give(*op_, to);
   to.started = 0;  // ranks are of one cluster
@@ -345,8 +352,15 @@ void Races::visit(S& shadow, Cell& cell, uint16_t units, uint32_t id, int8_t lan
     stands_for_.fill(0);
   }
   // True: the value will tell whether the two writes race; both stay, since a reader must know of both.
+  // What a reduction is ordered after is not ordered before those that commute with it: all stays but
+  // reductions of its kind that come before it.
+  const bool adder = write && accesses_[id].adds;
+  bool stays_too = false;  // what the last look found
   auto look = [&](const Slot& s, bool first_writes) {
-    if (!(s.units & units) || s.record == id || seen(s.record)) return false;
+    stays_too = adder;
+    if (!(s.units & units) || s.record == id) return false;
+    stays_too = adder && (!first_writes || adds_apart(s, id, v));
+    if (seen(s.record)) return false;
     Slot both = s;
     both.units &= units;
     if (!write && !alike_.empty() && reads_alike(shadow, cell, both, id, v, place, rank, address))
@@ -361,8 +375,8 @@ void Races::visit(S& shadow, Cell& cell, uint16_t units, uint32_t id, int8_t lan
     add_read(shadow, cell, Slot{id, units, lane}, v, place);
     return;
   }
-  const bool both_stay = look(cell.write, true);
-  asks_of_reads_ = write && both_stay;
+  asks_of_reads_ = look(cell.write, true) && write;
+  const bool both_stay = asks_of_reads_ || stays_too;
   const uint16_t others = static_cast<uint16_t>(~units);
   if (cell.more()) [[unlikely]] {
     auto& list = shadow.overflow(cell);
@@ -371,7 +385,7 @@ void Races::visit(S& shadow, Cell& cell, uint16_t units, uint32_t id, int8_t lan
         if (s.write != writes) continue;
         const bool stays = look(s, writes);
         if (write && stays && writes) asks_of_reads_ = true;
-        if (write && !(stays && writes)) s.units &= others;
+        if (write && !(stays && writes) && !stays_too) s.units &= others;
       }
     };
     look_at(true);
@@ -390,7 +404,7 @@ void Races::visit(S& shadow, Cell& cell, uint16_t units, uint32_t id, int8_t lan
   }
   look(cell.read, false);
   asks_of_reads_ = false;
-  cell.read.units &= others;
+  if (!adder) cell.read.units &= others;
   if (cell.write.record == id) {
     if (const uint16_t both = cell.write.units & units; both && lane < 32) [[unlikely]]
       same_store(Slot{id, both, lane}, place, rank, address);
@@ -406,7 +420,9 @@ template <class S>
 bool Races::reads_alike(S& shadow, const Cell& cell, const Slot& first, uint32_t second, const View& v,
                         Place place, int rank, uint64_t address) {
   const Access& a = accesses_[first.record];
-  if (place == Place::Tmem || v.path != Path::Generic || covered(v, kHappens, a, first.lane)) return false;
+  if (place == Place::Tmem || v.path != Path::Generic || first.lane == kCrowd ||
+      covered(v, kHappens, a, first.lane))
+    return false;
   auto stands = [&](const Slot& s) {
     const auto pair = alike_.find(std::minmax(first.record, s.record));
     bool ordered = (first.units & ~s.units) == 0 && pair != alike_.end() && pair->second;
@@ -432,6 +448,29 @@ void Races::forget_slot(std::vector<Slot>& list) {
   list.erase(list.begin());
 }
 
+// Whether an earlier write is no reduction that reduction `id` commutes with and comes after.
+bool Races::adds_apart(const Slot& first, uint32_t id, const View& v) {
+  const Access& a = accesses_[first.record];
+  return a.adds != accesses_[id].adds || first.lane == kCrowd ||
+         !covered(v, kHappens, a, first.stride ? kSeveralLanes : first.lane);
+}
+
+// Of many reductions in no order the oldest are a crowd: any other access of their bytes is a doubt.
+void Races::crowd(std::vector<Slot>& list) {
+  std::vector<size_t> adders;
+  for (size_t n = 0; n < list.size(); ++n)
+    if (list[n].write && accesses_[list[n].record].adds) adders.push_back(n);
+  if (adders.empty()) return;
+  const bool sum = accesses_[list[adders[0]].record].adds & kSum;
+  if (adders.size() <= (sum ? kMostSums : kMostAdders)) return;
+  Slot &into = list[adders[0]], &next = list[adders[1]];
+  if (accesses_[into.record].adds != accesses_[next.record].adds) return;
+  into.units |= next.units;
+  into.lane = kCrowd;
+  into.stride = 0;
+  list.erase(list.begin() + static_cast<std::ptrdiff_t>(adders[1]));
+}
+
 // The last write of a granule; what it leaves of the write before goes to the list.
 template <class S>
 void Races::put_write(S& shadow, Cell& cell, const Slot& fresh, bool both_stay) {
@@ -445,6 +484,7 @@ void Races::put_write(S& shadow, Cell& cell, const Slot& fresh, bool both_stay) 
     auto& list = shadow.overflow(cell);
     if (list.size() > kMostSlots) forget_slot(list);
     list.push_back(old);
+    if (accesses_[old.record].adds) crowd(list);
     cell.more(true);
   }
 }
@@ -468,7 +508,7 @@ void Races::same_store(const Slot& both, Place place, int rank, uint64_t address
 // Whether `fresh` stands for `old` as well: what is ordered after the one is ordered after the other.
 bool Races::replaces(const Slot& old, Slot& fresh, const View& v, Place place) const {
   if (!old.units) return true;
-  if (old.units & ~fresh.units) return false;
+  if (old.units & ~fresh.units || old.lane == kCrowd) return false;
   const Access &a = accesses_[old.record], &b = accesses_[fresh.record];
   if (a.tick == kUnfinished || a.read != b.read) return false;
   const bool own = a.agent == b.agent;

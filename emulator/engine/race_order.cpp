@@ -5,6 +5,7 @@
 #include "first_columns.hpp"
 #include "machine.hpp"
 #include "race.hpp"
+#include "schedule.hpp"
 #include "slots/atomics.hpp"
 
 namespace tileproof {
@@ -57,25 +58,36 @@ void Races::strong_pair(const Access& a, const Access& b, int8_t lane, const Vie
   if (covered(v, kHappens, a, lane)) return;
   doubt("order-decides", b.at, a.at,
         mnemonic(a.at.instr) + " and " + mnemonic(b.at.instr) + " access " + describe(place, rank, address) +
-            ", and nothing orders them: their results depend on which is first");
+            ", and nothing orders them: their results depend on which is first",
+        a.hold);
 }
 
-void Races::sum_read(const Access& a, const Access& b, Place place, int rank, uint64_t address) {
+// A read meets one addition after another: of two at the same bytes, the earlier is held back.
+void Races::sum_read(const Slot& first, uint32_t second, Place place, int rank, uint64_t address) {
+  const Access &a = accesses_[first.record], &b = accesses_[second];
+  Decision hold{0, kNoStep};
+  if (summed_.second == second && summed_.address == address && summed_.first.units & first.units &&
+      summed_.first.record != first.record)
+    hold = accesses_[std::min(summed_.first.record, first.record)].hold;
+  summed_ = {first, second, address};
   doubt("order-decides", b.at, a.at,
         mnemonic(b.at.instr) + " reads " + describe(place, rank, address) + ", a sum of floats by " +
-            mnemonic(a.at.instr) + ", which is rounded in the order of the additions");
+            mnemonic(a.at.instr) + ", which is rounded in the order of the additions",
+        hold);
 }
 
 // The columns of an allocation depend on those before it.
 void Races::allocates(const Exec& x) {
   Thread& t = thread(x.w);
   PhaseEvent& last = state(x.cta).allocated;
-  const PhaseEvent event{t.agent, t.now, t.all, x.origin(x.lane())};
+  PhaseEvent event{t.agent, t.now, t.all, x.origin(x.lane())};
+  event.hold = e_.scheduler->running(x.w, *x.s);
   const auto know = joined(t);
   if (last.agent && !follows({know.get(), t.agent, t.all, t.now, t.together}, last))
     doubt("order-decides", event.at, last.at,
           mnemonic(event.at.instr) + " and " + mnemonic(last.at.instr) +
-              " of one CTA are in no order: which columns are free depends on it");
+              " of one CTA are in no order: which columns are free depends on it",
+          last.hold);
   last = event;
 }
 

@@ -100,7 +100,7 @@ void Races::counts(Barrier& b, const Cta& cta, uint32_t offset, const Actor& who
                              named(other) + " is counted: under another schedule it is counted in phase " +
                              phase;
     if (!b.asked) {
-      doubt("order-decides", event.at, other.at, text);
+      doubt("order-decides", event.at, other.at, text, other.hold);
       if (b.unasked.empty()) b.unasked.push_back({other, event, text});
     } else {
       open_phase(Severity::Error, "phase-overrun", cta, offset, other, event, text, kWaitMissing);
@@ -241,7 +241,8 @@ void Races::never_ends(Cta& cta, uint32_t offset, const Barrier& b) {
   for (const PhaseEvent& e : b.events.announced)
     if (!e.held_open)
       doubt("order-decides", e.at, e.at,
-            named(e) + " announces bytes, and no arrival of its phase is ordered after it," + missing);
+            named(e) + " announces bytes, and no arrival of its phase is ordered after it," + missing,
+            e.hold);
   const Mbarrier* bar = cta.shared.barrier(offset);
   if (!bar || bar->tx >= 0) return;
   for (const PhaseEvent& e : b.events.counted[0])
@@ -294,13 +295,18 @@ void Races::begins_again(const Exec& x, Barrier& b, const Cta& cta, uint32_t off
 }
 
 // What depends on the schedule although nothing races.
-void Races::doubt(const char* reason, const Origin& at, const Origin& other, const std::string& text) {
+Doubt& Races::doubt(const char* reason, const Origin& at, const Origin& other, const std::string& text,
+                    Decision hold) {
   const auto [found, fresh] =
       doubted_.try_emplace(std::make_tuple(reason, at.instr, other.instr), e_.doubts.size());
-  if (fresh)
-    e_.doubts.push_back({reason, text, at, other});
-  else
-    e_.doubts[found->second].count++;
+  if (fresh) {
+    e_.doubts.push_back({reason, text, at, other, hold});
+    return e_.doubts.back();
+  }
+  Doubt& known = e_.doubts[found->second];
+  known.count++;
+  if (known.hold.step == kNoStep) known.hold = hold;
+  return known;
 }
 
 // mbarrier.inval ends the barrier: everything at it must be over before.
@@ -325,7 +331,7 @@ void Races::mbarrier_inval(const Exec& x, Cta& cta, uint32_t offset, int lane) {
       open_phase(Severity::Error, "phase-overrun", cta, offset, other, event, text,
                  "a barrier from the last use to mbarrier.inval");
     else
-      doubt("order-decides", event.at, other.at, text);
+      doubt("order-decides", event.at, other.at, text, other.hold);
   }
   never_ends(cta, offset, *b);
   b->events.inval = event;

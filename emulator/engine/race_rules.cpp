@@ -68,8 +68,16 @@ void Races::compare(const Slot& first, int8_t lane, bool first_writes, uint32_t 
                     const View& v, Place place, int rank, uint64_t address) {
   const Access& a = accesses_[first.record];
   const Access& b = accesses_[second];
+  if (lane == kCrowd) {
+    for_all_lanes_ = false;
+    if (!second_writes || a.adds != b.adds)
+      doubt(a.adds & kSum ? "order-decides" : "not-tracked", b.at, a.at,
+            mnemonic(b.at.instr) + " accesses " + describe(place, rank, address) +
+                ", to which many threads add by " + mnemonic(a.at.instr) + " in no order");
+    return;
+  }
   if (a.adds & kSum && (!second_writes || (b.strong && a.adds != b.adds)))
-    sum_read(a, b, place, rank, address);
+    sum_read(first, second, place, rank, address);
   if (a.strong && b.strong && together(a, b)) {
     if (!a.adds || a.adds != b.adds) strong_pair(a, b, lane, v, place, rank, address);
     return;

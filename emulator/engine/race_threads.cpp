@@ -13,8 +13,9 @@ Races::Races(Engine& engine) : e_(engine) {
   accesses_.resize(1);
   if (Dependences::wanted(engine.program)) follows_ = std::make_unique<Dependences>(engine.program);
   if (FirstColumns::wanted(engine.program))
-    columns_ = std::make_unique<FirstColumns>(
-        engine, [this](const Origin& at, const std::string& text) { doubt("order-decides", at, at, text); });
+    columns_ = std::make_unique<FirstColumns>(engine, [this](const Origin& at, const std::string& text) {
+      doubt("order-decides", at, at, text).first_column = true;
+    });
 }
 Races::~Races() = default;
 

@@ -16,6 +16,7 @@ from tileproof.spec.machine.finding_text import source_or_line
 # does not cover a form of synchronisation. "truncated": the run did not end.
 Reason = Literal["open", "order-decides", "not-tracked", "unsupported", "truncated"]
 
+OTHERS = "clusters that did not run are assumed to share no data with these"
 SUMS_BEFORE = (
     "a launch before the last adds floats in an order that nothing fixes; a later launch may read them"
 )
@@ -23,7 +24,11 @@ SUMS_BEFORE = (
 
 @dataclass(frozen=True)
 class Doubt:
-    """Why a launch is not certified: the reason, in words, and the instruction, as often as it happened."""
+    """Why a launch is not certified: the reason, in words, and the instruction, as often as it happened.
+
+    `reversed_by`: of two events whose order decides, the schedule that holds back the first; of an allocation
+    of tensor memory, a schedule with another first column. Empty where none is constructed.
+    """
 
     reason: Reason
     text: str
@@ -31,6 +36,7 @@ class Doubt:
     source: str = ""
     instruction: str = ""
     count: int = 1
+    reversed_by: str = ""
 
     def __str__(self) -> str:
         place = source_or_line(self.source, self.ptx_line)
@@ -63,23 +69,31 @@ class Certificate:
     Without doubts every legal schedule has the same events and the same values, and ends. `sums`: it adds
     floats in global memory in an order that nothing fixes; these sums are equal up to rounding.
     `additions`: hashes of what reductions without a result add to global memory, as a multiset of addresses
-    and operands.
+    and operands. `part`: only chosen clusters of the grid ran. The certificate then assumes that the others
+    write nothing that these access, but for reductions that commute, and that these write nothing they read.
     """
 
     obligations: Obligations = Obligations()
     doubts: tuple[Doubt, ...] = ()
     sums: bool = False
     additions: tuple[int, int] = (0, 0)
+    part: bool = False
 
     def __bool__(self) -> bool:
         return not self.doubts
+
+    @property
+    def reversals(self) -> dict[str, str]:
+        """The schedules of the doubts that have a schedule, each with the first such doubt as text."""
+        return {doubt.reversed_by: str(doubt) for doubt in reversed(self.doubts) if doubt.reversed_by}
 
     def __str__(self) -> str:
         if self.doubts:
             more = len(self.doubts) - 1
             return f"not certified: {self.doubts[0]}" + (f"; {more} more reason(s)" if more else "")
         sums = "; sums of floats up to the order of their additions" if self.sums else ""
-        return f"certified for all schedules ({self.obligations.total} obligations{sums})"
+        part = f"; {OTHERS}" if self.part else ""
+        return f"certified for all schedules ({self.obligations.total} obligations{sums}{part})"
 
 
 def merged_certificate(
@@ -103,6 +117,7 @@ def merged_certificate(
         (*doubts, *from_findings(found)),
         any(run.sums for run in known),
         known[0].additions if len(known) == 1 else _digest([run.additions for run in known]),
+        any(run.part for run in known),
     )
 
 
@@ -114,12 +129,18 @@ def _digest(additions: list[tuple[int, int]]) -> tuple[int, int]:
 
 def summary(certificates: Iterable[Certificate | None]) -> dict[str, Any]:
     """What the certificates of several runs say, for reports: `certified` of `launches` runs with race
-    checking, and the reasons of the others with the number of runs that give each.
+    checking, and the reasons of the others with the number of runs that give each. `part`: so many of the
+    certified launches ran only chosen clusters.
     """
     known = [run for run in certificates if run is not None]
     reasons = Counter(text for run in known for text in dict.fromkeys(map(str, run.doubts)))
     certified = sum(map(bool, known))
-    return {"launches": len(known), "certified": certified, "reasons": dict(reasons.most_common(12))}
+    return {
+        "launches": len(known),
+        "certified": certified,
+        "part": sum(run.part for run in known if run),
+        "reasons": dict(reasons.most_common(12)),
+    }
 
 
 def in_words(told: Mapping[str, Any], same: bool, schedules: int = 0) -> list[str]:
@@ -129,13 +150,15 @@ def in_words(told: Mapping[str, Any], same: bool, schedules: int = 0) -> list[st
     launches, certified = told["launches"], told["certified"]
     if not launches:
         return []
+    part = [f"{told['part']} of {launches} launches ran only chosen clusters: {OTHERS}"][: told["part"]]
     if certified == launches or (same and certified):
-        return ["certified for all schedules (docs/certificate.md)"]
+        return ["certified for all schedules (docs/certificate.md)", *part]
     head = f"sampled: {schedules or launches} schedules"
     if not same:
         head = f"certified for all schedules: {certified} of {launches} launches"
     reasons = list(told["reasons"].items())[:3]
-    return [head, *(f"not certified: {text} ({count} run{'s'[: count - 1]})" for text, count in reasons)]
+    not_certified = (f"not certified: {text} ({count} run{'s'[: count - 1]})" for text, count in reasons)
+    return [head, *part, *not_certified]
 
 
 # Warnings about order that docs/assumptions.md takes to hold on hardware.

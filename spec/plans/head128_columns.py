@@ -286,7 +286,7 @@ def _shared_memory(rope: int) -> tuple[tuple[SmemTile, ...], tuple[Barrier, ...]
     add("delta_ready", 1, EXPORT_WARPS, H_Q * F32_BYTES, by, "softmax", once=True)
     add("kv_lo_ready", KV_STAGES, 1, half + B_TOPK * rope * BF16_BYTES, "gather4", "mma")
     hi_parts = HALF_COLS // COL_TILE if rope else 1  # of the upper columns, which are waited for
-    add("kv_hi_ready", KV_STAGES * hi_parts, 1, half // hi_parts, "gather4", "mma")
+    add("kv_hi_ready", KV_STAGES * hi_parts, 1, half // hi_parts, "gather4", "mma", parts=hi_parts)
     add("kv_lo_free", KV_STAGES, 1, 0, commit, "load")
     told = "a lane of the peer's signal warp: its finishing warps have read the share there"
     if rope:

@@ -159,3 +159,10 @@ def test_where_nobody_fits_beside_the_first_allocation_has_one_first_column(shar
 def test_sampled_programs_agree_at_other_first_columns() -> None:
     found = Counter(outcome(program(random.Random(seed))) for seed in range(40))
     assert found["contradicted"] == 0 and found["certified"] and found["refused"], found
+
+
+def test_a_reason_has_a_schedule_with_another_first_column() -> None:
+    result = launched(used(OTHER["a constant"][0]))
+    found = [d.reversed_by for d in result.certificate.doubts if "first column" in d.text]  # type: ignore[union-attr]
+    assert found and set(found) == {"early:environment=1"}
+    assert launched(used(OTHER["a constant"][0]), schedule=Schedule.parse(found[0])).errors

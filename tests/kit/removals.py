@@ -2,7 +2,8 @@
 
 A removal changes the PTX: the instruction is left out, a wait passes at once. One launch each under `early`
 with race checking refutes it (an error), or certifies it with the outputs and additions of the original;
-anything else is listed. One small problem of two k-blocks.
+anything else is listed. One small problem of two k-blocks. A certified removal runs under `SAMPLED` as well
+and must give the same again. `--resume FILE` appends a line of JSON per removal and skips those that it has.
 """
 
 from __future__ import annotations
@@ -10,23 +11,23 @@ from __future__ import annotations
 import argparse
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Literal
 
 from tileproof.conformance.cases.generators import small
 from tileproof.conformance.drivers import emulator
-from tileproof.kernels.registry import kernel
+from tileproof.kernels.kernel import Kernel
+from tileproof.kernels.registry import all_compiled, tutorials
+from tileproof.kernels.variant import Variant
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.run_result import RunResult
 from tileproof.spec.machine.schedule import Schedule
 
-KERNELS = (
-    ("head64", 576),
-    ("head64", 512),
-    ("head128-columns", 576),
-    ("head128-columns", 512),
-    ("head128-part0", 576),
-)
+# Schedules of a certified removal beside `early`.
+SAMPLED = ("late", "late-newest", "random:seed=1", "random:seed=2", "late-random:seed=3", "starve:seed=4")
 # Guard, opcode, operands of a line that holds a single instruction.
 LINE = re.compile(r"^(\s*(?:@!?%\w+\s+)?)([a-z]\w*(?:[.:]+\w+)*)\s*([^;]*);\s*(?://.*)?$")
 SYNCHRONISES = re.compile(
@@ -66,74 +67,129 @@ def without(ptx: str, removal: Removal) -> str:
     return "\n".join(lines)
 
 
-@dataclass
-class Outcomes:
-    """How many removals one launch refutes, certifies with equal results, or neither; the latter by name."""
+@dataclass(frozen=True)
+class Outcome:
+    """What the runs of one removal show: `why` has the codes of the errors, or what is open or differs.
 
-    refuted: int = 0
-    certified: int = 0
-    neither: list[str] = field(default_factory=list)
-
-
-def outcomes(ptx: str, launched: Callable[[str], RunResult], unordered: tuple[str, ...] = ()) -> Outcomes:
-    """What a launch of each removal says. `launched` runs a text on the same inputs; outputs named in
-    `unordered` are compared by their additions. AssertionError where the text itself is not certified.
+    `at`: the source line of the instruction, or its PTX line. `schedules`: sampled beside `early`.
     """
-    first, found = launched(ptx), Outcomes()
-    assert first.certified and first.certificate is not None, first.certificate
+
+    line: int
+    opcode: str
+    at: str
+    outcome: Literal["refuted", "certified", "neither"]
+    why: str = ""
+    schedules: int = 0
+
+
+Launched = Callable[[str, str], RunResult]
+
+
+def outcomes(
+    ptx: str, launched: Launched, unordered: tuple[str, ...] = (), known: frozenset[int] = frozenset()
+) -> Iterator[Outcome]:
+    """The outcome of each removal but those of the lines `known`. `launched` runs a text under a schedule, on
+    the same inputs; outputs named in `unordered` are compared by their additions. AssertionError where the
+    text itself is not certified.
+    """
+    first = launched(ptx, "early")
+    assert first.certified, first.certificate
+    sources = _sources(ptx)
     for removal in removals(ptx):
-        place = f"line {removal.line}, {removal.opcode}"
-        try:
-            result = launched(without(ptx, removal))
-        except TileproofError as error:
-            found.neither.append(f"{place}: does not run: {error}")
+        if removal.line in known:
             continue
-        certificate = result.certificate
-        equal = certificate is not None and certificate.additions == first.certificate.additions
-        for name, output in first.outputs.items():
-            other = result.outputs[name]
-            equal &= name in unordered or output.values.tobytes() == other.values.tobytes()
+        text = without(ptx, removal)
+        at = sources.get(removal.line, f"line {removal.line}")
+        found = Outcome(removal.line, removal.opcode, at, "neither")
+        try:
+            result = launched(text, "early")
+        except TileproofError as error:
+            yield replace(found, why=f"does not run: {error}")
+            continue
         if result.errors:
-            found.refuted += 1
-        elif result.certified and equal:
-            found.certified += 1
+            codes = ", ".join(dict.fromkeys(error.code for error in result.errors))
+            yield replace(found, outcome="refuted", why=codes)
+        elif not result.certified:
+            yield replace(found, why=str(result.certificate))
+        elif differs := _differs(first, result, unordered):
+            yield replace(found, why=f"certified with other {differs}")
         else:
-            why = "certified with other outputs" if result.certified else str(certificate)
-            found.neither.append(f"{place}: {why}")
+            yield _sampled(replace(found, outcome="certified"), text, launched, first, unordered)
+
+
+def _sampled(
+    found: Outcome, text: str, launched: Launched, first: RunResult, unordered: tuple[str, ...]
+) -> Outcome:
+    """A certified removal, run under `SAMPLED`."""
+    for schedule in SAMPLED:
+        result = launched(text, schedule)
+        wrong = ", ".join(error.code for error in result.errors) or _differs(first, result, unordered)
+        if not wrong and not result.certified:
+            wrong = str(result.certificate)
+        if wrong:
+            return replace(found, outcome="neither", why=f"certified, but {wrong} under {schedule}")
+    return replace(found, schedules=len(SAMPLED))
+
+
+def _differs(first: RunResult, result: RunResult, unordered: tuple[str, ...]) -> str:
+    """The first output whose bits differ, or the additions; empty: nothing does."""
+    for name, output in first.outputs.items():
+        if name not in unordered and output.values.tobytes() != result.outputs[name].values.tobytes():
+            return name
+    assert first.certificate and result.certificate
+    return "" if first.certificate.additions == result.certificate.additions else "additions"
+
+
+def _sources(ptx: str) -> dict[int, str]:
+    """The source line of each line of the PTX, by its `.file` and `.loc` directives."""
+    files = dict(re.findall(r'^\s*\.file\s+(\d+)\s+"(?:[^"]*/)?([^"]*)"', ptx, re.M))
+    found, here = {}, ""
+    for number, text in enumerate(ptx.split("\n"), 1):
+        if place := re.match(r"\s*\.loc\s+(\d+)\s+(\d+)", text):
+            here = f"{files.get(place[1], place[1])}:{place[2]}"
+        elif here:
+            found[number] = here
     return found
 
 
-def measure(name: str, d_qk: int) -> Outcomes:
-    """The removals of a kernel of the registry."""
-    entry = kernel(name)
-    variant = entry.variant(d_qk=d_qk)
+def measured(entry: Kernel, variant: Variant, known: frozenset[int] = frozenset()) -> Iterator[Outcome]:
+    """The outcomes of a registered kernel, on a small problem of two k-blocks."""
     built, plan = entry.build(variant), entry.plan(variant)
     values = small(plan, 2).inputs()
 
-    def launched(ptx: str) -> RunResult:
+    def launched(ptx: str, schedule: str) -> RunResult:
         launch = entry.launch(values, replace(built, ptx=ptx))
-        return emulator.run(launch, plan, schedule=Schedule("early"), taps=False, races=True)
+        return emulator.run(launch, plan, schedule=Schedule.parse(schedule), taps=False, races=True)
 
-    return outcomes(built.ptx, launched, plan.unordered)
+    return outcomes(built.ptx, launched, plan.unordered, known)
 
 
 def main() -> None:
-    """Prints a line per kernel, and what is neither; or JSON."""
+    """Print a line per kernel, and what is neither."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("kernels", nargs="*", help="kernel, or kernel:d_qk")
-    parser.add_argument("--json", action="store_true")
+    parser.add_argument("kernels", nargs="*", help="kernels; none: all that are registered, and tutorials")
+    parser.add_argument("--resume", type=Path, metavar="FILE", help="outcomes as lines of JSON")
     args = parser.parse_args()
-    for name, d_qk in KERNELS:
-        if args.kernels and not {name, f"{name}:{d_qk}"} & set(args.kernels):
-            continue
-        found = measure(name, d_qk)
-        if args.json:
-            print(json.dumps({"kernel": name, "d_qk": d_qk, **asdict(found)}), flush=True)
-            continue
-        counts = f"{found.refuted} refuted, {found.certified} certified, {len(found.neither)} neither"
-        print(f"{name}, d_qk {d_qk}: {counts}", *found.neither, sep="\n  ", flush=True)
+    before = args.resume.read_text().splitlines() if args.resume and args.resume.exists() else []
+    rows = [json.loads(row) for row in before]
+    for entry in [*all_compiled(), *tutorials.kernels().values()]:
+        for variant in entry.variants if not args.kernels or entry.name in args.kernels else ():
+            title = entry.title(variant)
+            counts, neither = Counter[str](), []
+            found = [Outcome(**row["outcome"]) for row in rows if row["kernel"] == title]
+            for outcome in measured(entry, variant, frozenset(outcome.line for outcome in found)):
+                found.append(outcome)
+                if args.resume:
+                    with args.resume.open("a") as file:
+                        file.write(json.dumps({"kernel": title, "outcome": asdict(outcome)}) + "\n")
+            for outcome in found:
+                counts[outcome.outcome] += 1
+                if outcome.outcome == "neither":
+                    neither.append(f"{outcome.at}, {outcome.opcode}: {outcome.why}")
+            kinds = ", ".join(f"{counts[kind]} {kind}" for kind in ("refuted", "certified", "neither"))
+            print(f"{title}: {len(found)} removed: {kinds}", *neither, sep="\n  ", flush=True)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 cp.async with groups and arrivals, atomics with and without results.
 
     python -m tests.kit.sampled_programs --programs 1500 --seed 0    # certificates against sampled schedules
+    python -m tests.kit.sampled_programs --adding    # mostly reductions, and reads of their results
 """
 
 from __future__ import annotations
@@ -20,6 +21,11 @@ KINDS = (
     "store", "store", "load", "load", "red", "atom", "gred", "gatom", "arrive", "wait", "copy", "commit",
     "group", "copies arrive", "sync 2", "arrive 2", "sync 3", "cluster", "relaxed", "meet",
 )  # fmt: skip
+# Reductions in no order, which commute until something reads their result.
+ADDING = (
+    "red", "red", "red", "gred", "gred", "gred", "float", "float", "load",
+    "gload", "gweak", "fload", "max", "sync 2",
+)  # fmt: skip
 SEEDED = ("random", "starve", "pct")
 SCHEDULES = [
     Schedule("late"),
@@ -30,7 +36,7 @@ HASH = "mad.lo.u32 %r1, %r1, 31, %r3;"
 MEET = "barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;"
 
 
-def _step(rng: random.Random, value: int) -> str:
+def _step(rng: random.Random, value: int, kinds: tuple[str, ...]) -> str:
     """A drawn step of a warp; lane 0 makes single accesses (%p3)."""
     cell, bar = CELL + 4 * rng.randrange(CELLS), rng.randrange(len(BARRIERS))
     source, parity, groups = 4 * rng.randrange(4), rng.randrange(2), rng.choice((0, 0, 1))
@@ -40,6 +46,11 @@ def _step(rng: random.Random, value: int) -> str:
         "red": f"@%p3 red.shared.add.u32 [{cell}], {value};",
         "atom": f"@%p3 atom.shared.add.u32 %r3, [{cell}], {value};\n{HASH}",
         "gred": f"@%p3 red.global.add.u32 [%a2+{4 * bar}], {value};",
+        "gload": f"ld.relaxed.gpu.global.u32 %r3, [%a2+{4 * bar}];\n{HASH}",
+        "gweak": f"ld.global.u32 %r3, [%a2+{4 * bar}];\n{HASH}",
+        "float": f"@%p3 red.global.add.f32 [%a2+8], {('0f3F800000', '0f4CBEBC20', '0fCCBEBC20')[value % 3]};",
+        "fload": f"ld.global.u32 %r3, [%a2+8];\n{HASH}",
+        "max": f"@%p3 red.global.max.u32 [%a2+{4 * bar}], {value};",
         "gatom": f"@%p3 atom.global.add.u32 %r3, [%a2+{4 * bar}], {value};\n{HASH}",
         "arrive": f"@%p3 mbarrier.arrive.shared::cta.b64 _, [{BARRIERS[bar]}];",
         "wait": wait(BARRIERS[bar], parity),
@@ -53,10 +64,10 @@ def _step(rng: random.Random, value: int) -> str:
         "cluster": MEET,
         "relaxed": MEET.replace("arrive", "arrive.relaxed"),
         "meet": "bar.warp.sync -1;",
-    }[rng.choice(KINDS)]
+    }[rng.choice(kinds)]
 
 
-def program(seed: int) -> str:
+def program(seed: int, kinds: tuple[str, ...] = KINDS) -> str:
     """Rounds of drawn steps, most of them with a barrier at their end; each thread stores a hash of what it
     read.
     """
@@ -64,7 +75,7 @@ def program(seed: int) -> str:
     warps: list[list[str]] = [[] for _ in range(WARPS)]
     for _ in range(rng.randrange(1, 5)):
         for steps in warps:
-            steps += [_step(rng, rng.randrange(1, 100)) for _ in range(rng.choice((0, 1, 1, 2, 3)))]
+            steps += [_step(rng, rng.randrange(1, 100), kinds) for _ in range(rng.choice((0, 1, 1, 2, 3)))]
         end, (left, right), bar = rng.random(), rng.sample(range(WARPS), 2), rng.randrange(2)
         if end < 0.6:
             for steps in warps:
@@ -97,17 +108,17 @@ def launched(text: str, schedule: Schedule, races: bool) -> tuple[RunResult, tup
     """A run, and the bytes that it leaves in global memory."""
     memory = Memory()
     out = memory.buffer(np.zeros(32 * WARPS, np.uint32))
-    source, sums = memory.buffer(np.arange(4, dtype=np.uint32) + 1000), memory.buffer(np.zeros(2, np.uint32))
+    source, sums = memory.buffer(np.arange(4, dtype=np.uint32) + 1000), memory.buffer(np.zeros(3, np.uint32))
     result = run(
         text, [out, source, sums], memory=memory, threads=32 * WARPS, shared_bytes=0x1000, races=races,
         schedule=schedule,
     )  # fmt: skip
-    return result, (out.numpy().tobytes(), sums.numpy().tobytes())
+    return result, (out.numpy().tobytes(), sums.numpy()[:2].tobytes())
 
 
-def contradiction(seed: int, counts: Counter[str]) -> Schedule | None:
+def contradiction(seed: int, counts: Counter[str], kinds: tuple[str, ...] = KINDS) -> Schedule | None:
     """The schedule that contradicts the certificate of a program: other bytes, or an error."""
-    text = program(seed)
+    text = program(seed, kinds)
     result, first = launched(text, Schedule(), True)
     counts["hang" if result.hang is not None else "certified" if result.certified else "open"] += 1
     for schedule in SCHEDULES if result.certified else []:
@@ -124,10 +135,11 @@ def main() -> None:
     )
     parser.add_argument("--programs", type=int, default=1500)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--adding", action="store_true", help="mostly reductions")
     args = parser.parse_args()
     counts: Counter[str] = Counter()
     for seed in range(args.seed, args.seed + args.programs):
-        if schedule := contradiction(seed, counts):
+        if schedule := contradiction(seed, counts, ADDING if args.adding else KINDS):
             print(f"seed {seed}: {schedule} contradicts the certificate")
             counts["wrong"] += 1
     print(dict(counts))

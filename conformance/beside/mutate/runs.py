@@ -45,9 +45,7 @@ _EXAMPLES = {"quick": 4, "full": 30}
 
 
 def runs(plan: KernelPlan, profile: Profile) -> list[Run]:
-    """The problems and schedules of a profile; `quick` has no launch of chosen clusters, which is never
-    certified.
-    """
+    """The problems and schedules of a profile; `quick` has no launch of chosen clusters."""
     edges = edge_runs(plan, "all", 0)
     # Sorted by size: most mutants die on the smallest problem. The last of the edges has production size.
     edges.sort(key=_elements)

@@ -124,7 +124,7 @@ def test_the_text_shows_verdict_findings_and_replay() -> None:
 def test_a_launch_that_its_first_run_certifies_runs_once() -> None:
     code, result = explored("head64", "--blocks", "2", "--schedules", "12")
     assert code == 0 and result["schedules"] == 1 and result["policies"] == {"early": 1}
-    assert result["certificate"] == {"launches": 1, "certified": 1, "reasons": {}}
+    assert result["certificate"] == {"launches": 1, "certified": 1, "part": 0, "reasons": {}}
     # Without race checking there is no certificate, and a planted defect has an open obligation.
     code, result = explored("head64", "--blocks", "2", "--schedules", "4", "--no-races")
     assert code == 0 and result["schedules"] == 4 and result["certificate"]["launches"] == 0

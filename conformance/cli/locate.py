@@ -14,7 +14,7 @@ from tileproof.conformance.cli.views import view_options, write_views
 from tileproof.spec.machine.errors import TileproofError
 
 if TYPE_CHECKING:
-    from tileproof.conformance.tensors.located import BufferTensor, StageSlots
+    from tileproof.conformance.beside.locate.located import BufferTensor, StageSlots
 
 TENSOR = re.compile(r"(?P<buffer>.+?)(?::(?P<dtype>\w+)\[(?P<shape>\d+(?:,\d+)*)\])?")
 
@@ -69,10 +69,10 @@ def locate(
     Exit code 0: clean; 1: a defect; 2: an error; 3: interrupted.
     """
     import numpy as np
+    from tileproof.conformance.beside.locate.located import locate as located
     from tileproof.conformance.cli.judge import told
     from tileproof.conformance.report import terminal as text
     from tileproof.conformance.tensors.judging import judge_tensors
-    from tileproof.conformance.tensors.located import locate as located
     from tileproof.conformance.tensors.named import named
     from tileproof.kernels.launch.reading import read
     from tileproof.spec.problems import problem_type
@@ -99,7 +99,7 @@ def locate(
 
 
 def _tensor(name: str, where: str, known: dict[str, tuple[str, tuple[int, ...]]]) -> BufferTensor:
-    from tileproof.conformance.tensors.located import BufferTensor
+    from tileproof.conformance.beside.locate.located import BufferTensor
 
     match = TENSOR.fullmatch(where)
     assert match is not None

@@ -77,9 +77,9 @@ class CapturedStage:
 
 @dataclass(frozen=True)
 class RecordedResults:
-    """What one instruction wrote to its 32-bit registers, in the order of its executions.
+    """What an instruction wrote to its 32-bit registers, in the order of its executions.
 
-    instruction, ptx_line, source: its name, its line in the PTX, and the source line ("" without one).
+    instruction, ptx_line, source: its name, its line in the PTX, and the source line ("" if unknown).
     cta, warp: number of the CTA in the grid, x fastest, and of the warp in the CTA; both ``[executions]``.
     lanes: which lanes executed it ``bool [executions, 32]``.
     values: ``uint32 [executions, registers, 32]``, the registers in the order of the operands; what lanes

@@ -22,7 +22,7 @@ Places = npt.NDArray[np.int64]  # of each slot, the flat index of its element; -
 CLOSE = 2.0**-17, 2.0**-20
 ROUNDED = 2.0**-7, 2.0**-9
 NEIGHBOURS = 3  # elements on either side, in the order of values, that a slot may be
-SCREENED = 512  # slots of a result that are looked at first
+SCREENED = 500  # slots of a result that are looked at first
 TRIED = 4  # executions of a result that are looked at first
 LANES = 8  # that hold known elements, at least, in an arrangement
 
@@ -45,7 +45,7 @@ class Result:
 
 
 @dataclass(frozen=True)
-class Found:
+class ResultSlots:
     """The slots of one result that hold elements of a stage: register = element * `factor`."""
 
     result: Result
@@ -61,15 +61,15 @@ class Found:
 def results(runs: Sequence[Mapping[int, RecordedResults]]) -> Iterator[Result]:
     """The results that every run has, with executions in the order of CTAs and warps."""
     for number, first in runs[0].items():
-        each, orders = [run[number] for run in runs], []
+        each, by_warp = [run[number] for run in runs], []
         for one in each:
-            orders.append(np.lexsort((one.warp, one.cta)))
-        warps = np.stack([first.cta, first.warp], axis=1)[orders[0]].astype(np.int64)
+            by_warp.append(np.lexsort((one.warp, one.cta)))
+        warps = np.stack([first.cta, first.warp], axis=1)[by_warp[0]].astype(np.int64)
         same = all(
             len(one.cta) == len(first.cta)
             and (one.cta[order] == warps[:, 0]).all()
             and (one.warp[order] == warps[:, 1]).all()
-            for one, order in zip(each, orders, strict=True)
+            for one, order in zip(each, by_warp, strict=True)
         )
         if not same or not len(first.cta):
             continue  # its executions depend on values
@@ -77,7 +77,7 @@ def results(runs: Sequence[Mapping[int, RecordedResults]]) -> Iterator[Result]:
             values = np.stack(
                 [
                     np.where(one.lanes[order], one.values[order, register].view(np.float32), np.nan)
-                    for one, order in zip(each, orders, strict=True)
+                    for one, order in zip(each, by_warp, strict=True)
                 ]
             )
             yield Result(first.instruction, number, register, first.source, warps, values)
@@ -120,7 +120,9 @@ class Elements:
         return np.where(count == 1, found, -1).reshape(shape)
 
 
-def search(result: Result, elements: Elements, factors: Sequence[float], least: float = 0.02) -> Found | None:
+def search(
+    result: Result, elements: Elements, factors: Sequence[float], least: float = 0.02
+) -> ResultSlots | None:
     """The slots of a result that hold elements of a stage, of which at least this part must."""
     runs = result.values.shape[0]
     flat = result.values.reshape(runs, -1)
@@ -131,7 +133,7 @@ def search(result: Result, elements: Elements, factors: Sequence[float], least: 
             continue
         places = elements.find(result.values, factor)
         if (places >= 0).mean() >= least and _once(result, places):
-            return Found(result, factor, places)
+            return ResultSlots(result, factor, places)
     return None
 
 
@@ -144,7 +146,7 @@ class Arrangements:
         self._rows = {warp: np.unique(each, axis=0) for warp, each in rows.items()}
 
     @staticmethod
-    def of(known: Sequence[Found]) -> Arrangements:
+    def of(known: Sequence[ResultSlots]) -> Arrangements:
         rows: dict[tuple[int, int], list[Places]] = {}
         for found in known:
             for (cta, warp), places in zip(found.result.warps, found.places, strict=True):
@@ -186,7 +188,7 @@ class Arrangements:
 
 def beside(
     result: Result, known: Arrangements, elements: Elements, factors: Sequence[float], least: float = 0.25
-) -> Found | None:
+) -> ResultSlots | None:
     """The slots of a result that hold elements of a stage, of which at least this part of its executions
     must, in the arrangement of another stage.
     """
@@ -197,7 +199,7 @@ def beside(
             continue
         places = known.find(result, elements, factor)
         if (places >= 0).any(axis=1).mean() >= least:
-            return Found(result, factor, places)
+            return ResultSlots(result, factor, places)
     return None
 
 

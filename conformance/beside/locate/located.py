@@ -1,4 +1,4 @@
-"""Stages that a kernel holds in registers only: found there by their values (`observe.slots`), and dumped.
+"""Stages that a kernel holds in registers only: found there by their values (`slots.py`), and dumped.
 
 The kernel runs on some draws of its inputs and on its own. In the draws, results of instructions are compared
 with the stages in float64: a slot that has the value of one element in every draw holds that element. What
@@ -14,9 +14,17 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
+from tileproof.conformance.beside.locate.slots import (
+    Arrangements,
+    Elements,
+    Result,
+    ResultSlots,
+    beside,
+    results,
+    search,
+)
 from tileproof.conformance.launches.modules import LoadedModule, load
 from tileproof.conformance.launches.running import execute
-from tileproof.conformance.observe.slots import Arrangements, Elements, Found, Result, beside, results, search
 from tileproof.conformance.vectors.writing import expected
 from tileproof.kernels.launch.contents import dtype_of
 from tileproof.kernels.launch.model import KernelLaunch, LaunchFile
@@ -64,7 +72,7 @@ class StageSlots:
     """
 
     form: TensorForm
-    found: tuple[Found, ...]
+    found: tuple[ResultSlots, ...]
     covered: int
     elements: int
 
@@ -280,14 +288,14 @@ def _search(
     compared = [_compared(result) for result in known]
     factors = _factors(scalars)
     elements = {form.name: Elements([draw[form.name] for draw in draws]) for form in forms}
-    found: dict[str, list[Found]] = {form.name: [] for form in forms}
+    found: dict[str, list[ResultSlots]] = {form.name: [] for form in forms}
     whole = list(zip(known, compared, strict=True))
     products = [pair for pair in whole if pair[0].name.startswith(("mma", "wmma", "tcgen05"))] or whole
     for form in forms:
         progress(f"search for {form.name}")
         for result, part in products:
             if slots := search(part, elements[form.name], [1.0]):
-                found[form.name].append(Found(result, slots.factor, slots.places))
+                found[form.name].append(ResultSlots(result, slots.factor, slots.places))
     shapes = {form.axes: draws[0][form.name].shape for form in forms if found[form.name]}
     around = {
         axes: Arrangements.of([slots for form in forms if form.axes == axes for slots in found[form.name]])
@@ -302,7 +310,7 @@ def _search(
             own = arrangements.of_elements(spread)
             for result, part in whole:
                 if slots := beside(part, own, elements[form.name], factors):
-                    found[form.name].append(Found(result, slots.factor, slots.places))
+                    found[form.name].append(ResultSlots(result, slots.factor, slots.places))
         known_elements = elements[form.name]
         ranked = sorted(
             found[form.name], key=lambda slots: (_error(slots, known_elements), slots.factor != 1)
@@ -334,7 +342,7 @@ def _factors(scalars: Sequence[float]) -> list[float]:
     return [1.0, *sized, *(1 / number for number in sized), log2_e, *(number * log2_e for number in sized)]
 
 
-def _error(slots: Found, elements: Elements) -> float:
+def _error(slots: ResultSlots, elements: Elements) -> float:
     """The median error of the slots, of the largest element, in the draws."""
     held = slots.places >= 0
     off = [

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from tileproof.conformance.beside.locate.located import BufferTensor, Location, locate
 from tileproof.conformance.cli.locate import locate as command
-from tileproof.conformance.tensors.located import BufferTensor, Location, locate
 from tileproof.launches import read
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.problems import problem_type

@@ -99,11 +99,12 @@ def run_case(
     plan, probe = under_test.plan(), under_test.probe
     can = under_test.driver.capabilities
     part = spread_of(case, inputs)
-    wide, grid = None, (1, 1, 1)
+    wide, grid, fits_probe = None, (1, 1, 1), True
     if part is not None and "clusters" in can:
         whole = under_test.kernel.launch(part.inputs, under_test.production, False)
         if spread.fits(part, plan, whole):
             wide, grid = part, spread.grid_of(whole)
+            fits_probe = probe is None or spread.has_room(under_test.kernel.launch(part.inputs, probe(), True))
     elsewhere: dict[str, list[Finding]] = {}
 
     def launch(built: Built, is_probe: bool, when: Schedule, taps: bool) -> RunResult:
@@ -121,7 +122,7 @@ def run_case(
             plan,
             inputs,
             launch(under_test.production, False, when, True),
-            None if probe is None else lambda: launch(probe(), True, when, False),
+            None if probe is None or not fits_probe else lambda: launch(probe(), True, when, False),
             under_test.stages,
             coded=case.values == "coordinates",
             again=repeat,
@@ -134,6 +135,8 @@ def run_case(
             run.findings = [*found, *(finding for build in elsewhere.values() for finding in build)]
             text = f"{plan.problem.unit}s of a larger problem that did not run are not judged"
             run.remark(text, wide.count - len(wide.groups))
+            if not fits_probe:
+                run.remark("the probe build did not run: its outputs of the larger problem do not fit", 1)
         elif part is not None:
             text = f"{plan.problem.unit}s of a larger problem ran by themselves: far offsets are not judged"
             run.remark(text, len(part.groups))

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from tileproof.conformance.observe.observation import axes_of
 from tileproof.kernels.launch.model import Extent3, KernelLaunch, LaunchFile
 from tileproof.spec.machine.finding import Finding, ProblemPlace
+from tileproof.spec.machine.lazy import MAX_FILLED
 from tileproof.spec.machine.run_result import Output, RunResult
 from tileproof.spec.plan import KernelPlan, OutputObservation
 from tileproof.spec.problems.base import tiling_of
@@ -31,6 +32,11 @@ def fits(spread: Spread, plan: KernelPlan, launch: LaunchFile) -> bool:
         plan.problem.group_at(spread.inputs, cut, _cluster(group, clusters)) == group
         for group in spread.groups
     )
+
+
+def has_room(launch: LaunchFile) -> bool:
+    """Whether the emulator can make the launch's outputs: unwritten memory is mapped piece by piece."""
+    return sum(buffer.bytes for buffer in launch.buffers if buffer.role == "output") <= MAX_FILLED
 
 
 def grid_of(launch: LaunchFile) -> tuple[int, int, int]:

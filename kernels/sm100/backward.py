@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 PARAMS_ALIGNMENT = 128  # of Params, for its tensor maps
 POINTERS = ("o", "lse", "indices", "topk_length", "delta", "dKV")
-PROBES = {"P": np.float32, "S": np.float32, "dP": np.float32, "dS": ml_dtypes.bfloat16}
+PROBES = ("P", "S", "dP", "dS")
 NUMBERS = (Number("s_kv"), Number("topk"), Number("sm_scale", "f32"), Number("sm_scale_log2e", "f32"))
 Maps = Callable[[KernelPlan], Sequence[RowsMap]]
 
@@ -67,10 +67,10 @@ def layout(plan: KernelPlan, maps: Maps) -> Layout:
 def describe(inputs: Inputs, plan: KernelPlan, built: Built, probe: bool, maps: Maps) -> LaunchFile:
     """The launch that `layout` states.
 
-    Outputs: `delta [s_q, h_q]` f32, `dQ [s_q, h_q, d_qk]` bf16, and `dKV [s_kv, d_qk]` f32, which starts as
-    zeros and is added to. The probe build also writes `P`, `S`, `dP` f32 and `dS` bf16 `[s_q, h_q, topk]`, of
-    which the k-blocks below ceil(clamped topk_length / b_topk) are written; S is the value before its
-    rounding to bf16.
+    Outputs: `delta [s_q, h_q]` f32, `dQ [s_q, h_q, d_qk]` in the form of q, and `dKV [s_kv, d_qk]` f32, which
+    starts as zeros and is added to. The probe build also writes `P`, `S`, `dP` and `dS` f32 `[s_q, h_q,
+    topk]`, of which the k-blocks below ceil(clamped topk_length / b_topk) are written; S and dS are the
+    values before their rounding to operands.
     """
     problem, h_q, d_qk = inputs.problem, plan.size("h_q"), plan.size("d_qk")
     made = LaunchBuilder(plan.name, built.ptx)
@@ -83,8 +83,8 @@ def describe(inputs: Inputs, plan: KernelPlan, built: Built, probe: bool, maps: 
     buffers["delta"] = made.output("delta", (problem.s_q, h_q), np.float32)
     buffers["dKV"] = made.zeros("dKV", (problem.s_kv, d_qk), np.float32)
     probe_shape = (problem.s_q, h_q, problem.topk)
-    for name, dtype in PROBES.items():
-        buffers[name] = made.output(name, probe_shape, dtype, whole=False) if probe else None
+    for name in PROBES:
+        buffers[name] = made.output(name, probe_shape, np.float32, whole=False) if probe else None
     sizes = {
         "s_q": problem.s_q,
         "s_kv": problem.s_kv,

@@ -32,9 +32,9 @@ struct BackwardParams {
   float* delta;            // [s_q, h_q]
   float* dKV;              // [s_kv, d_qk], added to
   float* P;                // [s_q, h_q, topk] and so the next three, probe build only
-  float* S;                // before its rounding to bf16
+  float* S;                // before its rounding to bf16, as dS
   float* dP;
-  bf16* dS;
+  float* dS;
   int s_kv;
   int topk;
   float sm_scale;

@@ -20,7 +20,8 @@ LAZY_BYTES = 4 << 20
 MAX_BYTES = 1 << 46  # of a process's address space of 47 bits
 _NORESERVE = 0x4000  # MAP_NORESERVE of Linux on x86 and ARM, which Python 3.11 does not name
 _FIXED = 0x10
-_TILE = 16 << 20  # bytes of one mapping of a fill; a process may have 65,530 mappings
+_TILE = 16 << 20  # bytes of one mapping of a fill
+MAX_FILLED = (1 << 15) * _TILE  # of all fills together: a process may have 65,530 mappings
 
 
 class TooLarge(MemoryError):

@@ -33,6 +33,8 @@ DEFECTS: tuple[PlantedDefect, ...] = (
         "torch.tensor(seen) | torch.tensor(seen).roll(1, 1) & (torch.arange(one.n) > 0), pairs", "S",
     ),
     _planted("s-scale", "sm_scale is left out", "P * (scale * LOG2_E)", "P * LOG2_E", "S"),
+    _planted("s-natural", "2^x is e^(x ln 2)", "torch.exp2(exponent)",
+        "torch.exp(exponent * 0.6931471805599453)", "S", "keys whose exponent is -lse"),
     _planted("s-bias", "bias counts in base 2", "bias[i, j] * LOG2_E", "bias[i, j]", "S"),
     _planted("d-kept", "nothing is dropped", "torch.where(kept[i, j], S * rescale, 0.0)", "S * rescale", "D"),
     _planted("d-rescale", "what is kept is not scaled", "kept[i, j], S * rescale", "kept[i, j], S", "D"),

@@ -92,4 +92,12 @@ DEFECTS: tuple[PlantedDefect, ...] = (
         "(s[j] * x[j] - s[j] * delta) * params.sm_scale",
         "dS",
     ),
+    _defect(
+        "h64-ds-toward-zero",
+        "the difference and the products of dS are rounded toward zero",
+        "softmax.cuh",
+        _DS,
+        "__fmul_rz(__fmul_rz(s[j], __fsub_rz(x[j], delta)), params.sm_scale)",
+        "dS",
+    ),
 )

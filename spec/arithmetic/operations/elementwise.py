@@ -313,8 +313,8 @@ class NamedConstant(Operation):
     """A number that the kernel holds in f32."""
 
     name = "constant"
-    error = "u |value|, 0 of a number that f32 holds"
-    source = "`U_F32` above"
+    error = "how far the nearest f32 is"
+    source = "the constant itself"
 
     def exact(self, m: Arithmetic, name: str, value: float) -> F64:
         return np.asarray(value, np.float64)
@@ -323,8 +323,7 @@ class NamedConstant(Operation):
         return np.asarray(np.float32(value), np.float64)
 
     def bound(self, m: Arithmetic, name: str, value: float) -> Bounded:
-        held = value == float(np.float32(value))
-        return Bounded(np.asarray(value, np.float64), 0.0 if held else U_F32 * abs(value))
+        return Bounded(np.asarray(value, np.float64), abs(float(np.float32(value)) - value))
 
     def text(self, m: Arithmetic, name: str, value: float) -> Formula:
         if value != float(np.float32(value)):

@@ -22,11 +22,12 @@ from tileproof.spec.problems.dense_attention_bwd.inputs import (
 )
 from tileproof.spec.problems.dense_attention_bwd.masks import Align, Mask
 
-Values = Literal["zeros", "integers", "wide", "normal", "large", "tiny", "low"]
+Values = Literal["zeros", "integers", "wide", "normal", "large", "tiny", "low", "zero keys"]
 VALUES: tuple[Values, ...] = get_args(Values)
 # Of q, k, v and dO: large logits make one key own a query; tiny values reach what a form of operands keeps no
 # more. Low logits share a column that makes every logit about `LOW`, so that e^-lse is beyond f32's range.
-SCALES = {"normal": 1.0, "large": 8.0, "tiny": 2.0**-12, "low": 1.0}
+# Every other key is zero: its exponent is -lse without a rounding, of tens, so that S shows what exp2 loses.
+SCALES = {"normal": 1.0, "large": 8.0, "tiny": 2.0**-12, "low": 1.0, "zero keys": 3.0}
 LOW = -120.0
 WIDE_SCALE = 2.0**-15  # makes sums of wide integers logits of ordinary size
 # Of sizes: a sequence of a model, with a tail; tile counts above 64, offsets above 16 bits.
@@ -88,6 +89,8 @@ class DenseCase:
         if self.values == "low":
             shared = math.sqrt(-LOW / problem.sm_scale)
             arrays["q"][..., 0], arrays["k"][..., 0] = shared, -shared
+        if self.values == "zero keys":
+            arrays["k"][:, ::2] = 0
         result = with_forward(problem, **arrays)
         validate(result)
         return result

@@ -14,7 +14,7 @@ from tileproof.spec.problems.dense_attention_bwd.case import PRODUCTION, VALUES,
 
 HEADS = (8, 16, 24, 32, 40, 64, 72, 80, 96, 128, 160, 192, 256)  # head dimensions
 SIZES = (1, 2, 15, 16, 17, 31, 33, 63, 64, 65, 100, 127, 128, 129)  # queries and keys
-DRAWN = tuple(values for values in VALUES if values != "wide")  # an edge: it has a scale of its own
+DRAWN = tuple(values for values in VALUES if values not in ("wide", "zero keys"))  # these are edges
 DROPOUTS = (0.1, 0.5, 0.875)
 MAX_OPERATIONS = 2**21  # multiply-adds of one product
 
@@ -60,6 +60,7 @@ class DenseCases:
             "queries of production size": replace(plain, m=PRODUCTION, n=17, d_qk=16, d_v=16),
             "many heads of several batches": replace(plain, b=3, m=17, n=17, heads=4, h_kv=5),
             "wide integers": replace(plain, values="wide"),
+            "zero keys": replace(plain, m=780, n=40, d_qk=16, d_v=16, values="zero keys"),
             "packed": replace(plain, packed=((17, 33), (1, 1), (64, 40)), right=0),
         }
         if self.splits > 1:

@@ -14,6 +14,7 @@ MANY_BLOCKS = 32  # k-blocks of a token at production size: topk 2048
 MOST_BLOCKS = (64, 128)  # topk 4096 and 8192
 FAR_ELEMENTS = 2**31  # of kv, so that row times d_qk needs more than 31 bits
 FAR_TOKENS = 2**16 + 1  # of q and o, whose offsets in bytes need more than 32 bits
+FAR_SLOTS = 2**31  # of indices, whose offsets in elements need more than 31 bits
 
 
 def edges(d_qk: int, h_q: int) -> dict[str, SparseCase]:
@@ -26,13 +27,17 @@ def edges(d_qk: int, h_q: int) -> dict[str, SparseCase]:
     and the others an odd tail at several depths. `wide`: integers whose sums show every lost bit. `wide
     exact`: such sums of dQ and dKV. `one row`: a single row of kv, a production scale. `topk N`: one token
     with so many keys. `far rows`: rows around the ends of narrow types, and the last of billions of elements.
-    `far tokens`: tokens around the ends of 31 and 32 bits of byte offsets, of 65,537.
+    `far tokens`: tokens around the ends of 31 and 32 bits of byte offsets, of 65,537. `far indices`: tokens
+    around these ends of their indices, and around 2^31 slots, with the largest topk.
     """
     topk = 2 * B_TOPK
     lengths = (0, 1, B_TOPK - 1, B_TOPK, B_TOPK + 1, topk + 1, topk - 1, topk)
     no_keys = ((0, -1), (30, -1), (B_TOPK - 1, 300), (B_TOPK, -2), (B_TOPK + 31, 301), (topk - 1, INT_MAX))
     places = far_tokens(d_qk, h_q, D_V, FAR_TOKENS)
     permuted = Indices("permuted")
+    most = MOST_BLOCKS[-1]
+    end = FAR_SLOTS // (most * B_TOPK)  # the first token beyond
+    slots = (0, end // 4 - 1, end // 4, end // 2 - 1, end // 2, end - 1, end)
     return {
         "lengths": SparseCase(
             d_qk, 300, 2, (Indices("permuted"),) * len(lengths), lengths, values="normal", seed=1, h_q=h_q
@@ -106,6 +111,18 @@ def edges(d_qk: int, h_q: int) -> dict[str, SparseCase]:
             h_q=h_q,
             s_q=FAR_TOKENS,
             at=places,
+        ),
+        "far indices": SparseCase(
+            d_qk,
+            300,
+            most,
+            (permuted,) * len(slots),
+            (B_TOPK,) * len(slots),
+            values="normal",
+            seed=11,
+            h_q=h_q,
+            s_q=end + 1,
+            at=slots,
         ),
         **{
             f"topk {blocks * B_TOPK}": SparseCase(

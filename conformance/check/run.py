@@ -22,7 +22,7 @@ from tileproof.conformance.diagnose.arrays import WEAK
 from tileproof.conformance.diagnose.cause import cause, diagnose
 from tileproof.conformance.drivers.driver import ALL, Capabilities, Driver
 from tileproof.conformance.judging.judged_run import JudgedRun
-from tileproof.conformance.observe.observation import BF16, Observation, axis_words, observe
+from tileproof.conformance.observe.observation import Observation, axis_words, observe
 from tileproof.conformance.observe.tiles import Chain, StageTile
 from tileproof.kernels.compile import Built
 from tileproof.kernels.kernel import Kernel
@@ -104,7 +104,9 @@ def run_case(
         whole = under_test.kernel.launch(part.inputs, under_test.production, False)
         if spread.fits(part, plan, whole):
             wide, grid = part, spread.grid_of(whole)
-            fits_probe = probe is None or spread.has_room(under_test.kernel.launch(part.inputs, probe(), True))
+            fits_probe = probe is None or spread.has_room(
+                under_test.kernel.launch(part.inputs, probe(), True)
+            )
     elsewhere: dict[str, list[Finding]] = {}
 
     def launch(built: Built, is_probe: bool, when: Schedule, taps: bool) -> RunResult:
@@ -314,7 +316,7 @@ def _disagreements(
         if twin is None:
             continue
         run.agreed += 1
-        differ = (_bits(tile, twin.operand) != _bits(twin, tile.operand)) | (tile.written != twin.written)
+        differ = (_bits(tile, twin) != _bits(twin, tile)) | (tile.written != twin.written)
         if differ.any() and tile.stage not in findings:
             row, column = (int(i) for i in np.argwhere(differ)[0])
             place = ProblemPlace(
@@ -340,11 +342,12 @@ def _disagreements(
     return list(findings.values())
 
 
-def _bits(tile: StageTile, operand: bool) -> np.ndarray:
-    """The tile's values as bits, as the MMA's bf16 copy when `operand` asks for that; every NaN is alike."""
+def _bits(tile: StageTile, twin: StageTile) -> np.ndarray:
+    """The tile's values as bits, rounded as the MMA's copy where the twin is one; every NaN is alike."""
     value = tile.value
-    if operand and not tile.operand:
-        value = value.astype(BF16)
+    if twin.operand and not tile.operand:
+        with np.errstate(over="ignore"):  # f16 ends at 65504
+            value = value.astype(twin.value.dtype)
     value = np.ascontiguousarray(value, dtype=np.float32)
     return np.where(np.isnan(value), np.float32(np.nan), value).view(np.uint32)
 

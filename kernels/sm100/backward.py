@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-import ml_dtypes
 import numpy as np
 from tileproof.kernels.compile import Built
 from tileproof.kernels.launch.builder import LaunchBuilder
@@ -76,7 +75,7 @@ def describe(inputs: Inputs, plan: KernelPlan, built: Built, probe: bool, maps: 
     made = LaunchBuilder(plan.name, built.ptx)
     buffers: dict[str, LaunchBuffer | None] = {}
     buffers |= {name: made.input(name, getattr(inputs, name)) for name in ("q", "dO", "kv")}
-    buffers["dQ"] = made.output("dQ", (problem.s_q, h_q, d_qk), ml_dtypes.bfloat16)
+    buffers["dQ"] = made.output("dQ", (problem.s_q, h_q, d_qk), problem.dtype)
     buffers |= {name: made.input(name, getattr(inputs, name)) for name in ("o", "lse", "indices")}
     length = inputs.topk_length
     buffers["topk_length"] = None if length is None else made.input("topk_length", length)

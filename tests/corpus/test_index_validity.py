@@ -7,7 +7,7 @@ import pytest
 from tileproof.conformance.drivers.emulator import launch_on
 from tileproof.reference import oracle
 from tileproof.spec.problems.sparse_mla_bwd.forward import with_forward
-from tileproof.spec.problems.sparse_mla_bwd.inputs import BF16, Inputs, Problem, key_mask
+from tileproof.spec.problems.sparse_mla_bwd.inputs import OPERANDS, Inputs, Problem, key_mask
 
 from tests.kit.backward_cases import random_case
 from tests.kit.backward_runs import KERNEL
@@ -248,7 +248,7 @@ def test_I11_rows_past_2_to_the_31_elements() -> None:
     assert s_kv * d_qk > 2**31
     rows = np.array([0, 1, 2**31 // d_qk, 2**31 // d_qk + 1, s_kv - 1])
     try:
-        kv = np.zeros((s_kv, d_qk), BF16)  # allocated lazily: only the touched pages exist
+        kv = np.zeros((s_kv, d_qk), OPERANDS["bf16"])  # allocated lazily: only the touched pages exist
         np.zeros((s_kv, d_qk), np.float32)  # dKV, of which every launch has one
     except MemoryError:
         pytest.skip("no address space for 4.4 GB of kv and 8.8 GB of dKV")

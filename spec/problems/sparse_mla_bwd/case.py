@@ -21,6 +21,7 @@ from tileproof.spec.problems.sparse_mla_bwd.forward import forward
 from tileproof.spec.problems.sparse_mla_bwd.inputs import (
     B_TOPK,
     DENSE_ROWS,
+    OPERANDS,
     Inputs,
     Problem,
     key_mask,
@@ -69,7 +70,7 @@ class SparseCase:
     of a token without a key it is -inf in every other head.
 
     `s_q`: the case is part of a problem of so many tokens, of which its own are at the places `at`, and only
-    they run (`spread`); 0: they are all.
+    they run (`spread`); 0: they are all. `form`: of q, kv, o and dO.
     """
 
     d_qk: int
@@ -88,6 +89,7 @@ class SparseCase:
     lse_extremes: bool = False
     s_q: int = 0
     at: tuple[int, ...] = ()
+    form: str = "bf16"
 
     def sizes(self) -> dict[str, int]:
         """The sizes that a kernel's variant is chosen by."""
@@ -103,7 +105,7 @@ class SparseCase:
         rng = np.random.default_rng(self.seed)
         s_q = len(self.tokens)
         sm_scale = self.scale or SM_SCALES.get(self.values, float(self.d_qk) ** -0.5)
-        problem = Problem(s_q, self.s_kv, self.h_q, self.d_qk, self.topk, sm_scale)
+        problem = Problem(s_q, self.s_kv, self.h_q, self.d_qk, self.topk, sm_scale, form=self.form)
         indices = np.stack([self._row(token, rng) for token in range(s_q)]).astype(np.int32)
         lengths = None if self.lengths is None else np.array(self.lengths, dtype=np.int32)
         rows = self._rows_drawn(indices, lengths, problem)
@@ -239,6 +241,8 @@ def _check(case: SparseCase) -> None:
         or not case.tokens
     ):
         raise ValueError("unknown value class or index order, or no token")
+    if case.form not in OPERANDS or (case.form, case.values) == ("f16", "coordinates"):
+        raise ValueError("unknown form, or f16 whose range has no coordinates")
     flags = (case.poison, case.nan_key, case.garbage_tail, case.lse_extremes)
     if case.outliers not in OUTLIERS or not 0 <= case.scale < math.inf or set(map(type, flags)) != {bool}:
         raise ValueError(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from hypothesis import strategies as st
 from tileproof.spec.plan import KernelPlan
 from tileproof.spec.problems.cases import EdgeCase
 from tileproof.spec.problems.sparse_mla_bwd import edges as own
 from tileproof.spec.problems.sparse_mla_bwd.case import SparseCase, one_token, past_the_rings
+from tileproof.spec.problems.sparse_mla_bwd.problem import SparseMlaBwd
 from tileproof.spec.problems.sparse_mla_bwd.strategies import cases
 
 # Which policies an edge runs under, "late" without an entry. The production-size case is expensive.
@@ -22,15 +24,31 @@ POLICIES: dict[str, tuple[str, ...]] = {
 }
 
 
+def _form(plan: KernelPlan) -> str:
+    """The form of operands that the kernel declares."""
+    assert isinstance(plan.problem, SparseMlaBwd)
+    return plan.problem.rounding.operand.name
+
+
 def drawn(plan: KernelPlan) -> st.SearchStrategy[SparseCase]:
     """Cases for the kernel of `plan`."""
-    return cases(plan.size("d_qk"), plan.size("h_q"))
+    form, found = _form(plan), cases(plan.size("d_qk"), plan.size("h_q"))
+    return found if form == "bf16" else found.map(lambda case: in_form(case, form))
+
+
+def in_form(case: SparseCase, form: str) -> SparseCase:
+    """The case with operands of a form; coordinates, which f16 does not hold, become normal values."""
+    values = "normal" if (form, case.values) == ("f16", "coordinates") else case.values
+    return replace(case, form=form, values=values)
 
 
 def edges(plan: KernelPlan) -> dict[str, EdgeCase]:
     """The edges for the kernel of `plan`."""
     found = own.edges(plan.size("d_qk"), plan.size("h_q"))
-    return {name: EdgeCase(case, POLICIES.get(name, ("late",))) for name, case in found.items()}
+    return {
+        name: EdgeCase(in_form(case, _form(plan)), POLICIES.get(name, ("late",)))
+        for name, case in found.items()
+    }
 
 
 def smaller(case: SparseCase) -> Iterator[SparseCase]:
@@ -42,9 +60,10 @@ def small(plan: KernelPlan, blocks: int | None = None) -> SparseCase:
     """One token with `blocks` k-blocks; None: three tokens, with one and two more than the deepest ring has
     stages, and none.
     """
+    sizes = plan.size("d_qk"), plan.size("h_q")
     if blocks is None:
-        return past_the_rings(plan.size("d_qk"), plan.depth, plan.size("h_q"))
-    return one_token(plan.size("d_qk"), blocks, plan.size("h_q"))
+        return in_form(past_the_rings(sizes[0], plan.depth, sizes[1]), _form(plan))
+    return in_form(one_token(sizes[0], blocks, sizes[1]), _form(plan))
 
 
 def from_json(text: str) -> SparseCase:

@@ -1,6 +1,6 @@
 """The problem: sparse MLA attention backward with one KV head, its inputs, and what counts as a key.
 
-Shapes: ``q [s_q, h_q, d_qk]`` and ``kv [s_kv, d_qk]`` bf16, V is the first ``d_v``
+Shapes: ``q [s_q, h_q, d_qk]`` and ``kv [s_kv, d_qk]`` bf16 (or f16, as o and dO), V is the first ``d_v``
 columns of ``kv``; ``o, dO [s_q, h_q, d_v]`` bf16; ``lse [s_q, h_q]`` f32 in base 2; ``indices [s_q, topk]``
 int32; ``topk_length [s_q]`` int32 or None.
 
@@ -24,7 +24,7 @@ from tileproof.spec.machine.lazy import LAZY_BYTES
 from tileproof.spec.machine.types import Array, DType
 from tileproof.spec.problems.logits import require_logits
 
-BF16 = np.dtype(ml_dtypes.bfloat16)
+OPERANDS = {"bf16": np.dtype(ml_dtypes.bfloat16), "f16": np.dtype(np.float16)}
 F32 = np.dtype(np.float32)
 I32 = np.dtype(np.int32)
 
@@ -37,7 +37,9 @@ DENSE_ROWS = 8192  # kv rows that all hold values in a case; of more only those 
 
 @dataclass(frozen=True)
 class Problem:
-    """The sizes of one problem and its softmax scale (a plain factor of P, before the base-2 conversion)."""
+    """The sizes of one problem, its softmax scale (a plain factor of P, before the base-2 conversion) and the
+    form of q, kv, o and dO, of `OPERANDS`.
+    """
 
     s_q: int
     s_kv: int
@@ -46,6 +48,12 @@ class Problem:
     topk: int
     sm_scale: float
     d_v: int = D_V
+    form: str = "bf16"
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """That of q, kv, o and dO."""
+        return OPERANDS[self.form]
 
     @property
     def d_rope(self) -> int:
@@ -55,10 +63,10 @@ class Problem:
     def shapes(self) -> dict[str, tuple[tuple[int, ...], DType]]:
         """Name -> (shape, dtype) of every input array (``topk_length`` included)."""
         return {
-            "q": ((self.s_q, self.h_q, self.d_qk), BF16),
-            "kv": ((self.s_kv, self.d_qk), BF16),
-            "o": ((self.s_q, self.h_q, self.d_v), BF16),
-            "dO": ((self.s_q, self.h_q, self.d_v), BF16),
+            "q": ((self.s_q, self.h_q, self.d_qk), self.dtype),
+            "kv": ((self.s_kv, self.d_qk), self.dtype),
+            "o": ((self.s_q, self.h_q, self.d_v), self.dtype),
+            "dO": ((self.s_q, self.h_q, self.d_v), self.dtype),
             "lse": ((self.s_q, self.h_q), F32),
             "indices": ((self.s_q, self.topk), I32),
             "topk_length": ((self.s_q,), I32),

@@ -125,6 +125,13 @@ class SparseMlaBwd(ProblemType):
                     expected=str(made),
                     found=str(found),
                 )
+        if inputs.problem.form != self.rounding.operand.name:
+            raise TileproofError(
+                f"{plan.name} is not made for operands of this form",
+                where="problem.form",
+                expected=self.rounding.operand.name,
+                found=inputs.problem.form,
+            )
         if inputs.problem.topk % plan.block:
             raise TileproofError(
                 "topk is not a multiple of the kernel's B_TOPK",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import cache
 
 import ml_dtypes
@@ -101,7 +102,9 @@ class SparseMlaTensors(TensorForms):
         """The inputs; lse is brought to base 2 and compared with the forward on a few tokens."""
         (s_q, h_q, d_qk), (s_kv, _), (*_, d_v) = (tensors[name].shape for name in ("q", "kv", "o"))
         indices = self.padded(FORMS[5], _int32("indices", tensors["indices"]), None)
-        problem = Problem(s_q, s_kv, h_q, d_qk, indices.shape[1], scalars["sm_scale"], d_v)
+        problem = Problem(
+            s_q, s_kv, h_q, d_qk, indices.shape[1], scalars["sm_scale"], d_v, self._plan.operand.name
+        )
         lengths = tensors.get("topk_length")
         lse = tensors["lse"] if lse_base == "2" else base_2(tensors["lse"])
         dtype = DTYPES[self._plan.operand]
@@ -179,7 +182,7 @@ class SparseMlaTensors(TensorForms):
     def group_inputs(self, inputs: Inputs, group: int) -> Inputs:
         """A problem of one token."""
         p, at = inputs.problem, slice(group, group + 1)
-        problem = Problem(1, p.s_kv, p.h_q, p.d_qk, p.topk, p.sm_scale, p.d_v)
+        problem = replace(p, s_q=1)
         o, dO, lse, indices = (getattr(inputs, name)[at] for name in ("o", "dO", "lse", "indices"))
         length = None if inputs.topk_length is None else inputs.topk_length[at]
         return Inputs(problem, inputs.q[at], inputs.kv, o, dO, lse, indices, length)

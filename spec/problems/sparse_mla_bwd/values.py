@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import Literal, get_args
 
-import ml_dtypes
 import numpy as np
 from tileproof.spec.machine.types import Array
 from tileproof.spec.problems.cases import WIDEST
@@ -27,6 +26,7 @@ OUTLIERS: tuple[Outliers, ...] = get_args(Outliers)
 # Magnitudes: the largest P is below 2^12 * 2^12 * 2^10, far under the f32 maximum; tiny products reach f32's
 # subnormal range (2^-70 * 2^-66), which the tensor core keeps.
 SCALES = {"normal": 1.0, "large": 2.0**10, "tiny": 2.0**-68}
+F16_TINY = 2.0**-14  # subnormals of f16, whose range ends above 2^-68
 
 # Coordinate codes span 2^-22 .. 2^22 and their products far more: a small scale keeps S near 1 / keys. With
 # "exact" every factor is a power of two. P of "wide" is about 2^19.
@@ -43,7 +43,7 @@ _INTEGERS = {"integers": 3, "wide": WIDEST}
 def draw(
     values: Values, outliers: Outliers, p: Problem, rows: Array, rng: np.random.Generator
 ) -> list[Array]:
-    """q, the `rows` of kv, o and dO, bf16."""
+    """q, the `rows` of kv, o and dO, in the problem's form."""
     drawn = _class(values, p, rows, rng)
     if not outliers:
         return drawn
@@ -60,7 +60,7 @@ def draw(
         q, kv, o, dO = (
             np.asarray(x * np.float32(2.0 ** int(rng.integers(-4, 5))), np.float32) for x in (q, kv, o, dO)
         )
-    return [x.astype(ml_dtypes.bfloat16) for x in (q, kv, o, dO)]
+    return [x.astype(p.dtype) for x in (q, kv, o, dO)]
 
 
 def _some(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
@@ -74,7 +74,7 @@ def _class(values: Values, p: Problem, rows: Array, rng: np.random.Generator) ->
     shapes = [p.shapes()[name][0] for name in ("q", "kv", "o", "dO")]
     shapes[1] = rows.size, p.d_qk
     if values == "zeros":
-        return [np.zeros(shape, dtype=ml_dtypes.bfloat16) for shape in shapes]
+        return [np.zeros(shape, dtype=p.dtype) for shape in shapes]
     if values == "coordinates":
         offset, places = int(rng.integers(p.d_qk)), np.arange(p.s_q * p.h_q)
         return [
@@ -85,16 +85,16 @@ def _class(values: Values, p: Problem, rows: Array, rng: np.random.Generator) ->
         ]
     if values in _INTEGERS:
         most = _INTEGERS[values]
-        return [rng.integers(-most, most + 1, shape).astype(ml_dtypes.bfloat16) for shape in shapes]
+        return [rng.integers(-most, most + 1, shape).astype(p.dtype) for shape in shapes]
     if values == "exact":
         return _exact(p, rows.size, rng, 3, 2)
     if values == "wide exact":
         return _exact(p, rows.size, rng, 255, 63)
     if values == "mixed":
-        return [_kinds(shape, rng).astype(ml_dtypes.bfloat16) for shape in shapes]
+        return [_kinds(shape, rng).astype(p.dtype) for shape in shapes]
+    scale = F16_TINY if (values, p.form) == ("tiny", "f16") else SCALES[values]
     return [
-        (rng.standard_normal(shape, dtype=np.float32) * np.float32(SCALES[values])).astype(ml_dtypes.bfloat16)
-        for shape in shapes
+        (rng.standard_normal(shape, dtype=np.float32) * np.float32(scale)).astype(p.dtype) for shape in shapes
     ]
 
 
@@ -117,4 +117,4 @@ def _exact(p: Problem, rows: int, rng: np.random.Generator, of_q: int, of_kv: in
     kv = np.repeat(rng.integers(-of_kv, of_kv + 1, (rows, p.d_qk // 2)), 2, axis=-1)
     shape = (p.s_q, p.h_q, p.d_v)
     o, dO = rng.integers(-1, 2, shape), rng.integers(-1, 2, shape) * (rng.random(shape) < 1 / 16)
-    return [x.astype(np.float32).astype(ml_dtypes.bfloat16) for x in (q, kv, o, dO)]
+    return [x.astype(np.float32).astype(p.dtype) for x in (q, kv, o, dO)]

@@ -51,7 +51,8 @@ SAYS = {
     "h64-dkv-added-tf32": "rows of dKV are not the sums of the kernel's own dKV tiles",
     "h64-half-up": "not the bits that the products give in the plan's order",
     "h64-rounded-twice": "a rounding or a less precise operation",
-    "h64-ds-distributed": "not what its f32 value is rounded to",
+    "h64-ds-distributed": "dS differs from the spec",
+    "h64-ds-toward-zero": "dS differs from the spec",
 }
 # With other values than zeros these show one stage earlier.
 BEFORE = {

@@ -51,7 +51,7 @@ class Problem:
     form: str = "bf16"
 
     @property
-    def dtype(self) -> np.dtype[Any]:
+    def dtype(self) -> DType:
         """That of q, kv, o and dO."""
         return OPERANDS[self.form]
 

@@ -19,8 +19,9 @@ from typing import Literal
 
 from tileproof.conformance.cases.generators import small
 from tileproof.conformance.drivers import emulator
+from tileproof.kernels import tutorials
 from tileproof.kernels.kernel import Kernel
-from tileproof.kernels.registry import all_compiled, tutorials
+from tileproof.kernels.registry import all_compiled
 from tileproof.kernels.variant import Variant
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.run_result import RunResult

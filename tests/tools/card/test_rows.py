@@ -40,7 +40,8 @@ def folder(tmp_path: Path) -> Path:
     wrong[4] = 77
     cases = [case | {"test": f"tests/emulator/test_x.py::test_{name}[a::b]"} for name in ("right", "wrong")]
     np.savez(
-        tmp_path / "test_x.npz", cases=np.frombuffer(json.dumps(cases).encode(), np.uint8),
+        tmp_path / "test_x.npz", allow_pickle=False,
+        cases=np.frombuffer(json.dumps(cases).encode(), np.uint8),
         **{"0_0": 0 * right, "0_1": right, "1_0": 0 * right, "1_1": wrong},
     )  # fmt: skip
     return tmp_path

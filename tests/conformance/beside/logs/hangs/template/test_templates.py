@@ -22,8 +22,8 @@ def fence(name: str) -> str:
     return str(found)
 
 
-def lines(*templates: str, **words: tuple[str, ...]) -> UserLines:
-    user = user_lines(templates, **words)
+def lines(*templates: str, events: tuple[str, ...] = (), roles: tuple[str, ...] = ()) -> UserLines:
+    user = user_lines(templates, events=events, roles=roles)
     assert user is not None
     return user
 
@@ -95,9 +95,11 @@ def test_a_wrong_template_is_an_error_that_says_why(template: str, words: str) -
 
 
 def test_wrong_tables_and_a_log_that_no_template_matches_are_errors() -> None:
-    for words in ({"events": ("wait",)}, {"events": ("weit=1",)}, {"roles": ("=x",)}):
+    bad: list[tuple[tuple[str, ...], tuple[str, ...]]]
+    bad = [(("wait",), ()), (("weit=1",), ()), ((), ("=x",))]
+    for events, roles in bad:
         with pytest.raises(TileproofError):
-            user_lines(("wait: {event} {role} {barrier}",), **words)
+            user_lines(("wait: {event} {role} {barrier}",), events=events, roles=roles)
     with pytest.raises(TileproofError, match="need a line template"):
         user_lines(roles=("a=b",))
     with pytest.raises(TileproofError, match="no line matches"):

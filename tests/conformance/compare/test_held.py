@@ -113,8 +113,8 @@ def test_the_rounding_of_any_value_of_an_interval_is_held(form, relative: float)
 
 
 def test_a_fused_addition_is_rounded_once() -> None:
-    def once(a: float, b: float, c: float) -> float:
-        return float(fused(*(np.float32([x]) for x in (a, b, c)))[0])
+    def once(*terms: np.floating) -> float:
+        return float(fused(*(np.array([term], np.float32) for term in terms))[0])
 
     half, tie = np.float32(2.0**-12), np.float32(1 + 2.0**-23)
     assert once(half, half, np.float32(1)) == np.float32(1)  # a tie, to even

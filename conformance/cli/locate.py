@@ -70,15 +70,15 @@ def locate(
     """
     import numpy as np
     from tileproof.conformance.beside.locate.located import locate as located
+    from tileproof.conformance.cases.resolve import launch_file
     from tileproof.conformance.cli.judge import told
     from tileproof.conformance.report import terminal as text
     from tileproof.conformance.tensors.judging import judge_tensors
     from tileproof.conformance.tensors.named import named
-    from tileproof.kernels.launch.reading import read
     from tileproof.spec.problems import problem_type
 
     kind = rounded(problem_type(problem), rounding)
-    file = read(launch)
+    file = launch_file(launch)
     known = {buffer.name: (buffer.dtype, buffer.shape) for buffer in file.buffers}
     given = numbers(pairs("--set", scalars))
     with stoppable(), text.Progress(0) as progress:

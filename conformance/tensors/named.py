@@ -82,7 +82,7 @@ def named(
     """
     forms = forms_of(problem)
     rules = convention_of(forms, convention)
-    axes = _layout(forms, layout or rules.layout)
+    axes = layout_axes(forms, layout or rules.layout)
     given = {name: tensor for name, tensor in tensors.items() if name not in ignore}
     entries = _entries(forms, rules, given, mapping or {}, scalars or {}, list(tensors))
     base = _lse_base(rules, entries.names, lse_base)
@@ -166,7 +166,7 @@ def _shaped(
     sizes = _check(forms, shaped, entries.names, axes)
     by_name = {form.name: form for form in forms.forms}
     arranged = {
-        name: _arranged(by_name[name], tensor, axes.get(name, by_name[name].axes))
+        name: in_form_order(by_name[name], tensor, axes.get(name, by_name[name].axes))
         for name, tensor in shaped.items()
     }
     return arranged, sizes
@@ -235,7 +235,7 @@ def _parts(
     return tuple(made)
 
 
-def _layout(forms: TensorForms, name: str) -> Mapping[str, tuple[str, ...]]:
+def layout_axes(forms: TensorForms, name: str) -> Mapping[str, tuple[str, ...]]:
     """The axes of the tensors that have others than their form's."""
     if not name:
         return {}
@@ -247,7 +247,7 @@ def _layout(forms: TensorForms, name: str) -> Mapping[str, tuple[str, ...]]:
     return forms.layouts[name]
 
 
-def _arranged(form: TensorForm, tensor: Array, axes: tuple[str, ...]) -> Array:
+def in_form_order(form: TensorForm, tensor: Array, axes: tuple[str, ...]) -> Array:
     """The tensor with the form's axes, of which those that it lacks have length 1; a view."""
     lacking = [axis for axis in form.axes if axis not in axes]
     order = (*lacking, *axes)

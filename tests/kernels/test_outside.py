@@ -137,7 +137,7 @@ def test_a_mutant_that_survives_is_told(tmp_path: Path) -> None:
     seen = run("mutants", str(package(tmp_path, text=text)), "--examples", "2", "--json")
     assert seen.exit_code == 1, seen.output
     first, second = json.loads(seen.stdout)["mutants"]
-    assert first["verdict"] == "survived 2 examples" and "race-tmem-unwaited" in second["verdict"]
+    assert first["outcome"] == "survived 2 examples" and "race-tmem-unwaited" in second["outcome"]
     assert run("mutants", "head64", "--only", "acme-delta").exit_code == 2
 
 

@@ -101,7 +101,7 @@ ROOMS = {
     ),
     "beside.corpus": (),
     "beside.symptoms": (),
-    "beside.locate": ("conformance.launches", "conformance.vectors", "kernels"),
+    "beside.locate": ("conformance.launches", "conformance.tensors", "conformance.vectors", "kernels"),
     "beside.record": ("conformance.launches", "kernels", "emulator"),
     "beside.layouts": ("emulator",),
     "beside.logs": ("kernels",),

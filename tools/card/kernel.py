@@ -9,9 +9,8 @@ import json
 import subprocess
 import sys
 
+from tileproof.conformance.cli.exit_codes import CLEAN, DEFECT
 from tileproof.tools.card.row import Answer
-
-CLEAN, DEFECT = 0, 1
 
 
 def run(name: str, driver: str, examples: str) -> Answer:

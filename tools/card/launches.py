@@ -9,15 +9,12 @@ SM100's own instructions can run, and the rest on the emulator.
 
 from __future__ import annotations
 
-import json
-import re
 import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from tileproof.conformance.drivers.cuda import CudaDriver
 from tileproof.conformance.drivers.emulator import launch_on, outputs_of
 from tileproof.kernels.launch.model import LaunchFile
@@ -25,7 +22,7 @@ from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.run_result import RunResult
 from tileproof.tools.card.row import Answer
 from tileproof.tools.silicon.record import ONLY_SM100
-from tileproof.tools.silicon.replay import Verdict, replay
+from tileproof.tools.silicon.replay import RecordedFile, Verdict, replay
 
 DRIVERS = ("cuda", "emulator", "dry-run")
 HANG_SECONDS = 5.0  # of a launch of a few microseconds
@@ -40,25 +37,6 @@ class Emulated:
         result, buffers = launch_on(launch, mma="exact")
         errors = tuple(found for found in result.findings if found.severity == "error")
         return RunResult(outputs=outputs_of(launch, buffers), findings=errors)
-
-
-class RecordedFile:
-    """The launches of a recorded file."""
-
-    def __init__(self, path: Path) -> None:
-        self._data = np.load(path)
-        self.cases: list[dict[str, Any]] = json.loads(self._data["cases"].tobytes())
-
-    def buffers(self, number: int) -> tuple[list[np.ndarray], list[np.ndarray]]:
-        """A launch's buffers before and after, as bytes."""
-        count = self.cases[number]["buffers"]
-        before, after = ([self._data[f"{number}_{i + k * count}"] for i in range(count)] for k in (0, 1))
-        return before, after
-
-    def chosen(self, expression: str) -> list[int]:
-        """The numbers of the launches whose test's name, with its parameters, holds the expression."""
-        names = [case["test"].split("::", 1)[1] for case in self.cases]
-        return [number for number, name in enumerate(names) if re.search(expression, name)]
 
 
 def answer(verdicts: list[tuple[str, str, Verdict]]) -> Answer:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import re
 import sys
 from collections import Counter
 from pathlib import Path
@@ -34,6 +35,25 @@ SCALARS = {
     ("i", 4): "u32",
     ("i", 8): "u64",
 }
+
+
+class RecordedFile:
+    """The launches of a recorded file."""
+
+    def __init__(self, path: Path) -> None:
+        self._data = np.load(path)
+        self.cases: list[dict[str, Any]] = json.loads(self._data["cases"].tobytes())
+
+    def buffers(self, number: int) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        """A launch's buffers before and after, as bytes."""
+        count = self.cases[number]["buffers"]
+        before, after = ([self._data[f"{number}_{i + k * count}"] for i in range(count)] for k in (0, 1))
+        return before, after
+
+    def chosen(self, expression: str) -> list[int]:
+        """The numbers of the launches whose test's name, with its parameters, holds the expression."""
+        names = [case["test"].split("::", 1)[1] for case in self.cases]
+        return [number for number, name in enumerate(names) if re.search(expression, name)]
 
 
 def launch_of(case: dict[str, Any], before: list[np.ndarray]) -> LaunchFile:
@@ -126,15 +146,12 @@ def report(cases: list[dict[str, Any]], verdicts: list[Verdict], card: dict[str,
 
 def main() -> None:
     path, out = sys.argv[1:3]
-    data = np.load(path)
-    cases = json.loads(data["cases"].tobytes())
-    verdicts = []
+    recorded, verdicts = RecordedFile(Path(path)), []
+    cases = recorded.cases
     with CudaDriver() as driver:
         card = vars(driver.start())
         for number, case in enumerate(cases):
-            count = case["buffers"]
-            before, want = ([data[f"{number}_{i + k * count}"] for i in range(count)] for k in (0, 1))
-            verdicts.append(replay(driver, case, before, want))
+            verdicts.append(replay(driver, case, *recorded.buffers(number)))
             if (number + 1) % 100 == 0:
                 print(f"{number + 1} of {len(cases)}", file=sys.stderr, flush=True)
     result = report(cases, verdicts, card)

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 from tileproof.conformance.beside.locate.slots import (
     Arrangements,
     Elements,
-    Result,
     ResultSlots,
     beside,
     results,
@@ -25,10 +24,11 @@ from tileproof.conformance.beside.locate.slots import (
 )
 from tileproof.conformance.launches.modules import LoadedModule, load
 from tileproof.conformance.launches.running import execute
+from tileproof.conformance.tensors.named import in_form_order, layout_axes
 from tileproof.conformance.vectors.writing import expected
 from tileproof.kernels.launch.contents import dtype_of
 from tileproof.kernels.launch.model import KernelLaunch, LaunchFile
-from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.errors import TileproofError, did_you_mean
 from tileproof.spec.machine.run_result import RecordedResults
 from tileproof.spec.machine.types import Array
 from tileproof.spec.problems.base import ProblemType, upstream
@@ -167,13 +167,9 @@ class _Order:
     """The axes of tensors in the launch file's layout, and in that of the problem's own dumps."""
 
     def __init__(self, forms: TensorForms, layout: str | None) -> None:
-        if layout is not None and layout not in forms.layouts:
-            raise TileproofError(
-                "unknown layout", where="--layout", expected=", ".join(forms.layouts), found=layout
-            )
+        own = forms.conventions[0].layout
         self._forms = {form.name: form for form in forms.forms}
-        self._own = forms.layouts.get(forms.conventions[0].layout, {})
-        self._given = forms.layouts[layout] if layout else self._own
+        self._own, self._given = layout_axes(forms, own), layout_axes(forms, layout or own)
 
     def is_input(self, name: str) -> bool:
         return self._form(name).role == "input"
@@ -181,28 +177,26 @@ class _Order:
     def _form(self, name: str) -> TensorForm:
         if name not in self._forms:
             raise TileproofError(
-                "the problem has no such tensor",
-                where="--tensor",
-                expected=", ".join(self._forms),
-                found=name,
-            )
+                "the problem has no such tensor", where="--tensor", expected=", ".join(self._forms),
+                found=name, do=did_you_mean(name, self._forms),
+            )  # fmt: skip
         return self._forms[name]
 
     def ours(self, name: str, array: Array) -> Array:
         """The tensor in the order of its form's axes."""
-        axes = self._form(name).axes
-        given = self._given.get(name, axes)
+        form = self._form(name)
+        axes = self._given.get(name, form.axes)
         if array.ndim != len(axes):
             raise TileproofError(
                 "a tensor has another number of axes", where=f"--tensor {name}",
-                expected=f"[{', '.join(given)}]", found=str(list(array.shape)),
+                expected=f"[{', '.join(axes)}]", found=str(list(array.shape)),
             )  # fmt: skip
-        return array.transpose([given.index(axis) for axis in axes])
+        return in_form_order(form, array, axes)
 
     def theirs(self, name: str, array: Array) -> Array:
         """A tensor of the problem's own dumps in the launch file's layout."""
-        own = self._own.get(name, self._form(name).axes)
-        given = self._given.get(name, self._form(name).axes)
+        axes = self._form(name).axes
+        own, given = self._own.get(name, axes), self._given.get(name, axes)
         return array.transpose([own.index(axis) for axis in given])
 
 
@@ -285,17 +279,13 @@ def _search(
 ) -> Iterator[StageSlots]:
     """Each tensor's slots: first by value alone, in results of matrix products, then beside those."""
     known = list(results(runs))
-    compared = [_compared(result) for result in known]
     factors = _factors(scalars)
     elements = {form.name: Elements([draw[form.name] for draw in draws]) for form in forms}
     found: dict[str, list[ResultSlots]] = {form.name: [] for form in forms}
-    whole = list(zip(known, compared, strict=True))
-    products = [pair for pair in whole if pair[0].name.startswith(("mma", "wmma", "tcgen05"))] or whole
+    products = [result for result in known if result.name.startswith(("mma", "wmma", "tcgen05"))] or known
     for form in forms:
         progress(f"search for {form.name}")
-        for result, part in products:
-            if slots := search(part, elements[form.name], [1.0]):
-                found[form.name].append(ResultSlots(result, slots.factor, slots.places))
+        found[form.name] += [slots for result in products if (slots := search(result, elements[form.name]))]
     shapes = {form.axes: draws[0][form.name].shape for form in forms if found[form.name]}
     around = {
         axes: Arrangements.of([slots for form in forms if form.axes == axes for slots in found[form.name]])
@@ -308,9 +298,9 @@ def _search(
             progress(f"search for {form.name} beside the others")
             spread = _spread(form, draws[0][form.name].shape, axes, shapes[axes])
             own = arrangements.of_elements(spread)
-            for result, part in whole:
-                if slots := beside(part, own, elements[form.name], factors):
-                    found[form.name].append(ResultSlots(result, slots.factor, slots.places))
+            for result in known:
+                if slots := beside(result, own, elements[form.name], factors):
+                    found[form.name].append(slots)
         known_elements = elements[form.name]
         ranked = sorted(
             found[form.name], key=lambda slots: (_error(slots, known_elements), slots.factor != 1)
@@ -328,11 +318,6 @@ def _spread(
     own = np.arange(int(np.prod(shape))).reshape(shape)
     own = own.reshape([sizes[axes.index(axis)] if axis in form.axes else 1 for axis in axes])
     return np.broadcast_to(own, sizes).reshape(-1)
-
-
-def _compared(result: Result) -> Result:
-    """The result in the draws, without the run that is judged."""
-    return replace(result, values=result.values[:DRAWS])
 
 
 def _factors(scalars: Sequence[float]) -> list[float]:

@@ -84,7 +84,9 @@ def results(runs: Sequence[Mapping[int, RecordedResults]]) -> Iterator[Result]:
 
 
 class Elements:
-    """The elements of a stage in several runs, sorted by their values in the first."""
+    """The elements of a stage in several runs, sorted by their values in the first. A result may have more
+    runs: those are not compared.
+    """
 
     def __init__(self, runs: Sequence[F64]) -> None:
         self.flat = np.stack([run.reshape(-1) for run in runs])
@@ -99,12 +101,12 @@ class Elements:
         there = self.flat[run][places]
         return np.asarray(np.abs(values - there) <= close[0] * np.abs(there) + close[1] * self.largest[run])
 
-    def find(self, values: npt.NDArray[np.float32], factor: float) -> Places:
+    def find(self, values: npt.NDArray[np.float32]) -> Places:
         """The elements that slots with these values ``[runs, ...]`` hold; -1 where there is none or where
         several fit.
         """
         shape = values.shape[1:]
-        wanted = values.reshape(len(values), -1).astype(np.float64) / factor
+        wanted = values[: len(self.flat)].reshape(len(self.flat), -1).astype(np.float64)
         found, count = np.full(wanted.shape[1], -1, np.int64), np.zeros(wanted.shape[1], np.int64)
         slots = np.flatnonzero(np.isfinite(wanted).all(axis=0) & (wanted != 0).any(axis=0))
         at = np.searchsorted(self.sorted, wanted[0][slots])
@@ -120,21 +122,17 @@ class Elements:
         return np.where(count == 1, found, -1).reshape(shape)
 
 
-def search(
-    result: Result, elements: Elements, factors: Sequence[float], least: float = 0.02
-) -> ResultSlots | None:
+def search(result: Result, elements: Elements, least: float = 0.02) -> ResultSlots | None:
     """The slots of a result that hold elements of a stage, of which at least this part must."""
     runs = result.values.shape[0]
     flat = result.values.reshape(runs, -1)
     step = max(1, flat.shape[1] // SCREENED)
     sample = flat[:, ::step]
-    for factor in factors:
-        if (elements.find(sample, factor) >= 0).mean() < least / 2:
-            continue
-        places = elements.find(result.values, factor)
-        if (places >= 0).mean() >= least and _once(result, places):
-            return ResultSlots(result, factor, places)
-    return None
+    if (elements.find(sample) >= 0).mean() < least / 2:
+        return None
+    places = elements.find(result.values)
+    enough = (places >= 0).mean() >= least and _once(result, places)
+    return ResultSlots(result, 1.0, places) if enough else None
 
 
 class Arrangements:
@@ -170,7 +168,7 @@ class Arrangements:
             mine = np.flatnonzero((result.warps == warp).all(axis=1))
             if not len(mine):
                 continue
-            values = result.values[:, mine].astype(np.float64) / factor
+            values = result.values[: len(elements.flat), mine].astype(np.float64) / factor
             pairs = (values != 0).any(axis=2).all(axis=0)[:, None] & np.ones(len(rows), bool)
             for lanes in (slice(0, None, 8), slice(0, None)):  # most pairs end at the first lanes
                 execution, row = np.nonzero(pairs)

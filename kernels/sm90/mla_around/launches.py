@@ -97,14 +97,14 @@ def delta(o: Array, dO: Array, ptx: str = "") -> LaunchFile:
     made = LaunchBuilder("mla-delta", ptx or built().ptx)
     buffers = {"o": made.input("o", o), "dO": made.input("dO", dO)}
     buffers["delta"] = made.output("delta", o.shape[:2], np.float32)
-    return _launched(made, DELTA, buffers, {"s_q": o.shape[0], "h_q": o.shape[1]})
+    return launched(made, DELTA, buffers, {"s_q": o.shape[0], "h_q": o.shape[1]})
 
 
 def clear(before: Array, count: int, ptx: str = "", grid: int | None = None) -> LaunchFile:
     """The first `count` elements of the f32 `values`, which hold `before`, become 0."""
     made = LaunchBuilder("mla-clear", ptx or built().ptx)
     values = made.add(LaunchBuffer("values", "float32", before.shape, "inout", ArrayContent(before)))
-    return _launched(made, CLEAR, {"values": values}, {"count": count}, grid)
+    return launched(made, CLEAR, {"values": values}, {"count": count}, grid)
 
 
 def convert(wide: Array, to: Half, ptx: str = "", grid: int | None = None) -> LaunchFile:
@@ -114,7 +114,7 @@ def convert(wide: Array, to: Half, ptx: str = "", grid: int | None = None) -> La
     buffers["narrow"] = made.output(
         "narrow", wide.shape, ml_dtypes.bfloat16 if to == "bfloat16" else np.float16
     )
-    return _launched(made, CONVERT[to], buffers, {"count": wide.size}, grid)
+    return launched(made, CONVERT[to], buffers, {"count": wide.size}, grid)
 
 
 def d_sink(lse: Array, delta: Array, sink: Array, ptx: str = "") -> LaunchFile:
@@ -122,12 +122,13 @@ def d_sink(lse: Array, delta: Array, sink: Array, ptx: str = "") -> LaunchFile:
     (tokens, heads), made = lse.shape, LaunchBuilder("mla-d-sink", ptx or built().ptx)
     buffers = {name: made.input(name, x) for name, x in (("lse", lse), ("delta", delta), ("sink", sink))}
     buffers["d_sink"] = made.output("d_sink", (heads,), np.float32)
-    return _launched(made, D_SINK, buffers, {"s_q": tokens, "h_q": heads})
+    return launched(made, D_SINK, buffers, {"s_q": tokens, "h_q": heads})
 
 
-def _launched(
+def launched(
     made: LaunchBuilder, entry: str, buffers: Buffers, sizes: Sizes, grid: int | None = None
 ) -> LaunchFile:
+    """The launch of an entry over these buffers and sizes; `grid` in place of that of its layout."""
     layout = LAYOUTS[entry]
     if grid is not None:
         layout = replace(layout, grid=Extent(factor=grid))

@@ -14,7 +14,7 @@ import ml_dtypes
 import numpy as np
 from tileproof.kernels.launch.builder import LaunchBuilder
 from tileproof.kernels.launch.model import LaunchBuffer, LaunchFile
-from tileproof.kernels.sm90.mla_around.launches import COLLECT, EXPAND, LAYOUTS, built
+from tileproof.kernels.sm90.mla_around.launches import COLLECT, EXPAND, built, launched
 from tileproof.spec.machine.types import Array
 
 if TYPE_CHECKING:
@@ -33,8 +33,7 @@ def expand(inputs: Inputs, ptx: str = "") -> LaunchFile:
     buffers["slots"] = made.output("slots", (problem.s_q, problem.topk), np.int32)
     buffers["rows"] = made.output("rows", (problem.s_q * problem.topk, problem.d_qk), ml_dtypes.bfloat16)
     sizes = {name: getattr(problem, name) for name in ("s_q", "s_kv", "topk", "d_qk")}
-    LAYOUTS[EXPAND].launch(made, EXPAND, buffers, sizes)
-    return made.file()
+    return launched(made, EXPAND, buffers, sizes)
 
 
 def expanded(inputs: Inputs, slots: Array, rows: Array) -> Inputs:
@@ -50,5 +49,4 @@ def collect(wide: Array, inputs: Inputs, slots: Array, ptx: str = "") -> LaunchF
     buffers = {name: made.input(name, array) for name, array in given}
     buffers["dKV"] = made.output("dKV", (problem.s_kv, problem.d_qk), np.float32)
     sizes = {name: getattr(problem, name) for name in ("s_q", "s_kv", "topk", "d_qk")}
-    LAYOUTS[COLLECT].launch(made, COLLECT, buffers, sizes)
-    return made.file()
+    return launched(made, COLLECT, buffers, sizes)

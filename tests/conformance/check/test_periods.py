@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 from tileproof.conformance.cases.generators import small
 from tileproof.conformance.drivers import emulator
-from tileproof.conformance.drivers.periods import Periods, blocks_needed, periods, ring_period
 from tileproof.emulator.trace import KINDS, Trace
 from tileproof.kernels.edit import Edit, Place
 from tileproof.kernels.registry import kernel
 from tileproof.spec.machine.schedule import Schedule
 from tileproof.spec.plan import KernelPlan
 from tileproof.spec.problems.cases import ProblemInputs
+
+from tests.kit.periods import Periods, blocks_needed, periods, ring_period
 
 
 def traced(

@@ -86,7 +86,7 @@ def test_s_and_ds_in_shared_memory_are_those_of_the_probe_build():
         if tile.stage in ("S", "dS"):
             twin = probe[tile.key]
             assert tile.operand and tile.smem is not None and tile.written.all()
-            assert twin.operand == (tile.stage == "dS")
+            assert not twin.operand  # in f32
             assert (round_bf16(twin.value.astype(np.float64)) == tile.value.astype(np.float64)).all()
             assert np.unique(tile.smem).size == tile.smem.size
             compared += 1

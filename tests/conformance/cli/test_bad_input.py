@@ -22,12 +22,15 @@ LOG = ("explain",)
 DUMP = ("tensors",)  # tests/conformance/tensors/test_bad_dumps.py
 SYMPTOMS = ("diagnose",)  # tests/conformance/beside/test_symptoms.py
 VECTORS = ("vectors",)  # tests/conformance/vectors/test_vectors.py
+LAUNCH = ("locate",)
 NO_PATH = ("corpus", "defects", "instructions", "kernels", "layout", "record", "stages", "synchronisation")
 TAKES_KERNEL = KERNEL_OR_FILE + KERNEL
+# What a command needs besides the path.
+MORE = {"diff": ["scale.json"], "locate": ["--problem", "gemm", "--tensor", "A=a"]}
 
 
 def test_every_command_is_in_one_group() -> None:
-    groups = [*TAKES_KERNEL, *EVIDENCE, *LOG, *DUMP, *SYMPTOMS, *VECTORS, *NO_PATH]
+    groups = [*TAKES_KERNEL, *LAUNCH, *EVIDENCE, *LOG, *DUMP, *SYMPTOMS, *VECTORS, *NO_PATH]
     assert sorted(groups) == sorted(str(command.name) for command in COMMANDS)
 
 
@@ -54,7 +57,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def refused(command: str, *words: str) -> dict[str, str]:
     """The error of a command that was given bad input; also its text has all that the JSON has."""
-    more = ["scale.json"] if command == "diff" else []
+    more = MORE.get(command, [])
     done = CliRunner().invoke(main, [command, *words, *more])
     assert done.exit_code == 2, done.output
     assert "Traceback" not in done.output and "internal error" not in done.output
@@ -75,7 +78,7 @@ def test_a_typo_in_the_name_of_a_kernel(folder: Path, command: str) -> None:
     assert "did you mean sm100-gemm-bias" in error["do"] and "sm100-gemm-bias" in error["expected"]
 
 
-@pytest.mark.parametrize("command", [*TAKES_KERNEL, *EVIDENCE, *LOG])
+@pytest.mark.parametrize("command", [*TAKES_KERNEL, *LAUNCH, *EVIDENCE, *LOG])
 @pytest.mark.parametrize(
     ("given", "meant"),
     [("scal.json", "scale.json"), ("./brokn.json", "broken.json"), ("emty/launch.json", "empty")],
@@ -87,7 +90,7 @@ def test_a_missing_path(folder: Path, command: str, given: str, meant: str) -> N
     assert error["expected"] and error["found"]
 
 
-@pytest.mark.parametrize("command", [*TAKES_KERNEL, *EVIDENCE, *LOG])
+@pytest.mark.parametrize("command", [*TAKES_KERNEL, *LAUNCH, *EVIDENCE, *LOG])
 def test_a_folder_with_nothing_in_it(folder: Path, command: str) -> None:
     error = refused(command, "empty")
     assert "folder" in error["what"] and "holds nothing" in error["found"] and error["expected"]

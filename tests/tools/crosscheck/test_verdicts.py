@@ -170,7 +170,7 @@ class TestWithSentryward:
         result = json.loads(out)
         assert got == code and says in result["words"]
         assert result["verdict"] == {0: "clean", 1: "defect"}[code]
-        assert [load["verdict"] for load in result["opinions"]].count("error") == words_of(says)
+        assert [load["outcome"] for load in result["opinions"]].count("error") == words_of(says)
 
     @pytest.mark.parametrize(
         ("words", "says"),

@@ -61,7 +61,7 @@ def refused(command: str, *words: str) -> dict[str, str]:
     done = CliRunner().invoke(main, [command, *words, *more])
     assert done.exit_code == 2, done.output
     assert "Traceback" not in done.output and "internal error" not in done.output
-    option = ["--json", "-"] if command == "judge" else ["--json"]
+    option = ["--json", "-"] if command in ("judge", "locate") else ["--json"]
     made = CliRunner().invoke(main, [command, *words, *more, *option])
     assert made.exit_code == 2
     data: dict[str, Any] = json.loads(made.stdout)
@@ -108,8 +108,11 @@ FILES = [
 ]
 
 
-@pytest.mark.parametrize("command", TAKES_KERNEL)
-@pytest.mark.parametrize(("given", "what", "found"), FILES)
+WRONG = [(command, *row) for command in TAKES_KERNEL for row in FILES]
+WRONG += [(command, *row) for command in LAUNCH for row in FILES if row[0] != "python.py"]
+
+
+@pytest.mark.parametrize(("command", "given", "what", "found"), WRONG)
 def test_a_file_that_is_something_else(folder: Path, command: str, given: str, what: str, found: str) -> None:
     error = refused(command, given)
     assert what in error["what"] and found in error["found"] and error["expected"] + error["do"]

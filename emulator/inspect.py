@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from tileproof.emulator.decode import Decoder
 from tileproof.emulator.errors import PtxError, UnsupportedInstruction
 from tileproof.emulator.ptx import Address, Entry, Immediate, Instruction, Name, Operand, PtxModule
 from tileproof.emulator.ptx.syntax import TYPE_BYTES
+from tileproof.spec.machine.types import JsonObject
 
 _BARRIERS = re.compile(r"(bar|barrier)(\.cta)?\.(sync|arrive|red)\b")
 _GROUP = re.compile(r"\.cta_group::([12])\b")
@@ -82,7 +82,7 @@ class ModuleInfo:
         """Whether every kernel can be executed."""
         return all(entry.runs for entry in self.entries)
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> JsonObject:
         """Return the module as plain data, for `--json`."""
         raw = asdict(self)
         for entry, data in zip(self.entries, raw["entries"], strict=True):

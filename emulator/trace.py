@@ -11,6 +11,7 @@ from tileproof.emulator.enumerations import enumeration
 from tileproof.emulator.reach import ProgramView
 from tileproof.emulator.symbols import SharedNames
 from tileproof.spec.machine.finding import Finding
+from tileproof.spec.machine.types import JsonObject
 
 # The layout of TraceEvent in engine/trace.hpp.
 EVENT = np.dtype(
@@ -172,9 +173,7 @@ class Trace:
             "launch with a larger trace_limit, or a smaller problem"
         )
 
-    def to_chrome(
-        self, names: TraceNames | None = None, findings: Sequence[Finding] = ()
-    ) -> dict[str, object]:
+    def to_chrome(self, names: TraceNames | None = None, findings: Sequence[Finding] = ()) -> JsonObject:
         """Chrome's JSON format, which Perfetto reads: for each CTA a track per warp and a track per engine;
         `findings` of the launch are instants.
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass, field
 
 from tileproof.emulator.trace import Event, Trace, TraceNames
 from tileproof.emulator.trace_links import label, links, merged_arrivals
 from tileproof.spec.machine.finding import Finding
+from tileproof.spec.machine.types import JsonObject
 
 # Track numbers of a CTA's engines start here: above every warp.
 _ENGINE_TRACKS = 1000
@@ -19,7 +20,7 @@ SHORTEST = 0.5  # of a slice: less than the step of one instruction, so that wha
 _INSIDE = 0.25  # how far inside its slice an arrow begins or ends
 
 
-def chrome(trace: Trace, names: TraceNames, findings: Sequence[Finding] = ()) -> dict[str, Any]:
+def chrome(trace: Trace, names: TraceNames, findings: Sequence[Finding] = ()) -> JsonObject:
     """{"traceEvents": [...]}: waits, arrivals and asynchronous operations as slices, the rest as instants;
     each of `findings` is an instant at the last event of its warp, at its instruction where the trace has it.
 
@@ -32,29 +33,41 @@ def chrome(trace: Trace, names: TraceNames, findings: Sequence[Finding] = ()) ->
     return writer.write()
 
 
+@dataclass
+class _Slice:
+    """A slice on its track, with the arrows that begin or end in it."""
+
+    begin: float
+    long: float
+    pid: int
+    tid: int
+    event: JsonObject
+    flows: list[JsonObject] = field(default_factory=list)
+
+    @property
+    def end(self) -> float:
+        return self.begin + self.long
+
+
 class _Writer:
     def __init__(self, trace: Trace, names: TraceNames) -> None:
         self._trace, self._names = trace, names
-        self._events: list[dict[str, Any]] = []
+        self._events: list[JsonObject] = []
         self._ctas: dict[tuple[int, int, int], int] = {}
-        self._slices: list[tuple[float, float, int, int, dict[str, Any]]] = []
+        self._slices: list[_Slice] = []
         self._labels: dict[tuple[int, int], str] = {}
 
-    def write(self) -> dict[str, Any]:
+    def write(self) -> JsonObject:
         last, sources = self._operations()
         self._waits(last, sources)
         self._lay_out()
         for cta, pid in self._ctas.items():
             self._events.append(_meta("process_name", pid, 0, name=f"CTA {','.join(map(str, cta))}"))
             self._events.append(_meta("process_sort_index", pid, 0, sort_index=pid))
-        out: dict[str, Any] = {
-            "traceEvents": self._events,
-            "displayTimeUnit": "ms",
-            "otherData": {"time": "warp instructions executed, an order and no duration"},
-        }
+        other = {"time": "warp instructions executed, an order and no duration"}
         if self._trace.note:
-            out["otherData"]["note"] = self._trace.note
-        return out
+            other["note"] = self._trace.note
+        return {"traceEvents": self._events, "displayTimeUnit": "ms", "otherData": other}
 
     def _place(self, event: Event, engine: str = "") -> tuple[int, int]:
         pid = self._ctas.setdefault(event.cta, len(self._ctas))
@@ -65,23 +78,24 @@ class _Writer:
 
     def _slice(
         self, begin: Event, end: int, name: str, where: tuple[int, int], over: bool = True, **more: str
-    ) -> dict[str, Any]:
+    ) -> _Slice:
         arguments = {"issued": self._names.place(begin), "what": self._names.what(begin), **more}
         if not over:
             arguments["never"] = "ended"
         long = max(end - begin.time, SHORTEST)
-        made = {"ph": "X", "name": name, "cat": begin.kind, "ts": begin.time, "dur": long, "args": arguments}
-        self._slices.append((begin.time, -long, *where, made))
+        event: JsonObject = {"ph": "X", "name": name, "cat": begin.kind, "ts": begin.time, "dur": long}
+        made = _Slice(begin.time, long, *where, {**event, "args": arguments})
+        self._slices.append(made)
         return made
 
-    def _operations(self) -> tuple[int, dict[tuple[object, ...], dict[str, Any]]]:
+    def _operations(self) -> tuple[int, dict[tuple[object, ...], _Slice]]:
         """Makes the slices of arrivals, operations and other waits.
 
         Returns the last time, and the slices that may complete a phase, by who did it.
         """
         issued: dict[tuple[object, int], Event] = {}
         waits: dict[tuple[object, ...], Event] = {}
-        sources: dict[tuple[object, ...], dict[str, Any]] = {}
+        sources: dict[tuple[object, ...], _Slice] = {}
         waiting: set[tuple[object, ...]] = set()
         last = 0
         for event in merged_arrivals(self._trace):
@@ -140,7 +154,7 @@ class _Writer:
              "args": {"what": self._names.what(event)}}
         )  # fmt: skip
 
-    def _waits(self, last: int, sources: dict[tuple[object, ...], dict[str, Any]]) -> None:
+    def _waits(self, last: int, sources: dict[tuple[object, ...], _Slice]) -> None:
         """Slices of the waits on mbarriers, each with the arrow that ends it."""
         for number, link in enumerate(links(self._trace), 1):
             begin, over = link.begin, link.end is not None
@@ -155,30 +169,29 @@ class _Writer:
             if source is not None:
                 self._arrow(number, source, made, by.time)
 
-    def _arrow(self, number: int, source: dict[str, Any], target: dict[str, Any], at: int) -> None:
-        leave = min(max(at, source["ts"]), source["ts"] + source["dur"]) - _INSIDE
-        leave = max(leave, source["ts"] + _INSIDE)
-        reach = max(target["ts"] + target["dur"] - _INSIDE, leave)
-        if reach > target["ts"] + target["dur"]:
+    def _arrow(self, number: int, source: _Slice, target: _Slice, at: int) -> None:
+        leave = max(min(max(at, source.begin), source.end) - _INSIDE, source.begin + _INSIDE)
+        reach = max(target.end - _INSIDE, leave)
+        if reach > target.end:
             return  # it passed in the step in which the phase completed
-        flow = {"name": "completes", "cat": "waits for", "id": number}
-        source.setdefault("flows", []).append({**flow, "ph": "s", "ts": leave})
-        target.setdefault("flows", []).append({**flow, "ph": "f", "bp": "e", "ts": reach})
+        flow: JsonObject = {"name": "completes", "cat": "waits for", "id": number}
+        source.flows.append({**flow, "ph": "s", "ts": leave})
+        target.flows.append({**flow, "ph": "f", "bp": "e", "ts": reach})
 
     def _lay_out(self) -> None:
         """Puts the slices on tracks on which they are nested or apart."""
         levels: dict[tuple[int, int], list[list[float]]] = {}
         used: set[tuple[int, int]] = set()
-        for start, minus, pid, tid, made in sorted(self._slices, key=lambda placed: placed[:4]):
-            end, tracks = start - minus, levels.setdefault((pid, tid), [])
-            level = next((n for n, ends in enumerate(tracks) if _takes(ends, start, end)), len(tracks))
+        for made in sorted(self._slices, key=lambda one: (one.begin, -one.long, one.pid, one.tid)):
+            tracks = levels.setdefault((made.pid, made.tid), [])
+            fits = (n for n, ends in enumerate(tracks) if _takes(ends, made.begin, made.end))
+            level = next(fits, len(tracks))
             tracks[level:] = tracks[level:] or [[]]
-            tracks[level].append(end)
-            track = tid + level * _SUBTRACKS
-            used.add((pid, track))
-            for flow in made.pop("flows", ()):
-                self._events.append({**flow, "pid": pid, "tid": track})
-            self._events.append({**made, "pid": pid, "tid": track})
+            tracks[level].append(made.end)
+            track = made.tid + level * _SUBTRACKS
+            used.add((made.pid, track))
+            for event in (*made.flows, made.event):
+                self._events.append({**event, "pid": made.pid, "tid": track})
         for pid, tid in sorted({*self._labels, *used}):
             name = self._labels[(pid, tid % _SUBTRACKS)]
             self._events.append(_meta("thread_name", pid, tid, name=name))
@@ -193,5 +206,5 @@ def _takes(ends: list[float], start: float, end: float) -> bool:
     return not ends or ends[-1] >= end
 
 
-def _meta(kind: str, pid: int, tid: int, **arguments: Any) -> dict[str, Any]:
+def _meta(kind: str, pid: int, tid: int, **arguments: str | int) -> JsonObject:
     return {"ph": "M", "name": kind, "pid": pid, "tid": tid, "args": arguments}

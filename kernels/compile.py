@@ -20,10 +20,10 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 from tileproof.kernels import toolchain
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.types import UncheckedObject
 
 ROOT = Path(__file__).resolve().parent  # sources of the kernels here are named relative to this folder
 OWN_PREFIX = "kernels/"
@@ -146,7 +146,7 @@ def _load(target: Path, entry: str) -> Built:
     return Built(entry, path.read_text(), path, _resources(meta), meta["log"])
 
 
-def _resources(meta: dict[str, Any]) -> Resources | None:
+def _resources(meta: UncheckedObject) -> Resources | None:
     said = meta["resources"]
     return None if said is None else Resources(**said)
 

@@ -15,7 +15,6 @@ import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from tileproof.kernels import c_header, toolchain
 from tileproof.kernels.compile import TIMEOUT_S, Built, compile_error
@@ -24,10 +23,11 @@ from tileproof.kernels.kernel import Kernel
 from tileproof.kernels.launch.layout import Layout
 from tileproof.kernels.variant import Variant
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.types import UncheckedObject
 
 SCHEMA, SCHEMA_VERSION = "tileproof-kernels", 1
 FILE = "manifest.json"
-Row = dict[str, Any]
+Row = UncheckedObject
 
 
 def packaged(kernel: Kernel, variant: Variant, folder: Path) -> list[Row]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Literal
 
 from hypothesis import strategies as st
 from tileproof.conformance.cases import draws
@@ -25,6 +25,7 @@ from tileproof.kernels.variant import Variant
 from tileproof.spec.machine.certificate import Certificate
 from tileproof.spec.machine.finding import Finding
 from tileproof.spec.machine.schedule import SEEDED, Policy, Schedule
+from tileproof.spec.machine.types import JsonObject
 from tileproof.spec.plan import KernelPlan
 from tileproof.spec.problems.cases import AnyCase
 
@@ -360,7 +361,7 @@ def replay(under_test: KernelUnderTest, case: AnyCase, schedule: Schedule) -> Re
     return report
 
 
-def scores_as_dict(scores: Mapping[str, StageScore]) -> dict[str, dict[str, Any]]:
+def scores_as_dict(scores: Mapping[str, StageScore]) -> dict[str, JsonObject]:
     """What was compared of each stage, and how near its worst element came to its bound."""
     return {
         name: {
@@ -374,9 +375,9 @@ def scores_as_dict(scores: Mapping[str, StageScore]) -> dict[str, dict[str, Any]
     }
 
 
-def as_dict(report: Report, command: str = "") -> dict[str, Any]:
+def as_dict(report: Report, command: str = "") -> JsonObject:
     """The report for `--json`."""
-    result: dict[str, Any] = {
+    result: JsonObject = {
         "kernel": report.kernel,
         "variant": dict(report.variant.sizes),
         "driver": report.driver,

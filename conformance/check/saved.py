@@ -16,7 +16,6 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from tileproof import __version__
@@ -39,7 +38,7 @@ from tileproof.spec import plan as plans
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.finding import Finding
 from tileproof.spec.machine.schedule import SEEDED, Schedule
-from tileproof.spec.machine.types import Json
+from tileproof.spec.machine.types import Json, UncheckedObject
 from tileproof.spec.plan import KernelPlan
 from tileproof.spec.problems import problem_type
 from tileproof.spec.problems.base import tiling_of
@@ -175,7 +174,7 @@ def load(folder: Path, driver: Driver) -> SavedCase:
     return SavedCase(under_test, case, Schedule(data["schedule"]["policy"], data["schedule"]["seed"]))
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read(path: Path) -> UncheckedObject:
     try:
         data = json.loads(path.read_bytes())
     except (OSError, ValueError) as error:

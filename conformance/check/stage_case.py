@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
 
 from tileproof.conformance.check.not_judged import not_judged
 from tileproof.conformance.check.property import scores_as_dict
@@ -22,6 +21,7 @@ from tileproof.emulator.inspect import EntryInfo
 from tileproof.emulator.program import Decoded
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.finding import Finding
+from tileproof.spec.machine.types import JsonValue, UncheckedObject
 from tileproof.spec.problems.cases import AnyCase
 
 # The check that a finding belongs to, by its kind; a machine finding: `check_of`.
@@ -83,7 +83,7 @@ class StageCase(Case):
         yield shared.races(log, findings, self.races)
         ended = log.runs and not log.faults
         for name in ("stages", "values", "agreement"):
-            details: dict[str, Any] = {"stages": scores_as_dict(log.scores)} if name == "stages" else {}
+            details: UncheckedObject = {"stages": scores_as_dict(log.scores)} if name == "stages" else {}
             passed = CheckOutcome(name, True, "passed", details=details)
             outcome = passed if ended else shared.not_run(name, log.stopped, **details)
             yield shared.failed_or(name, findings, outcome)
@@ -91,7 +91,7 @@ class StageCase(Case):
         for line in not_judged(self.under_test.plan(), self.under_test.driver, bool(self.under_test.probe)):
             yield CheckOutcome("not judged", False, "not run", line)
 
-    def sections(self, log: RunLog) -> Mapping[str, Any]:
+    def sections(self, log: RunLog) -> Mapping[str, JsonValue]:
         del log
         problem = self.under_test.plan().problem.name
         return {"case": {"problem": problem, "case": self.case.as_json()}}

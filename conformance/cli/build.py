@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 from tileproof.conformance.cli.exit_codes import CLEAN, ERROR
 from tileproof.conformance.cli.variants import chosen, variant_options
 from tileproof.conformance.report import terminal as text
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.types import JsonObject
 
 if TYPE_CHECKING:
     from tileproof.kernels.kernel import Kernel
@@ -39,8 +40,8 @@ def build(kernel: str | None, variant: str | None, folder: Path | None, as_json:
     from tileproof.conformance.cases import resolve
     from tileproof.kernels import manifest, registry
 
-    rows: list[dict[str, Any]] = []
-    images: list[dict[str, Any]] = []
+    rows: list[JsonObject] = []
+    images: list[JsonObject] = []
     errors = [] if kernel else list(registry.broken().values())
     every = registry.kernels().values()
     to_build = (
@@ -77,7 +78,7 @@ def build(kernel: str | None, variant: str | None, folder: Path | None, as_json:
     return ERROR if errors else CLEAN
 
 
-def _built(found: Kernel, variant: Variant, probe: bool) -> dict[str, Any]:
+def _built(found: Kernel, variant: Variant, probe: bool) -> JsonObject:
     built = found.build(variant, probe)
     use = built.resources
     return {

@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 from tileproof.conformance.check.property import Stopped
@@ -17,6 +17,7 @@ from tileproof.conformance.cli.stopping import closed_pipe_is_fine, stoppable
 from tileproof.conformance.cli.variants import chosen, variant_options
 from tileproof.conformance.report.terminal import tell
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.types import Json, JsonObject
 
 if TYPE_CHECKING:
     from tileproof.conformance.gate.campaign import CampaignPlan, Shard
@@ -161,7 +162,7 @@ def campaign(
             complete, found = False, dict(store.done)
         finally:
             store.close()
-    figures: dict[str, Any] = {**campaigns.summary(wanted, found), "complete": complete}
+    figures: JsonObject = {**campaigns.summary(wanted, found), "complete": complete}
     scores = _scores(subjects, wanted, found, plan) if drawn else []
     mutation = [part for _, _, part in scores]
     mutation += [campaigns.mutants_of_file(wanted, found, name) for name, _ in files if drawn]
@@ -208,7 +209,7 @@ def _scores(
     wanted: Sequence[Shard],
     found: Mapping[str, StoredResult],
     plan: CampaignPlan,
-) -> list[tuple[Kernel, Variant, dict[str, Any]]]:
+) -> list[tuple[Kernel, Variant, JsonObject]]:
     """Return the score of the drawn mutants of each variant whose shards all have a result."""
     from tileproof.conformance.beside.mutate.parts import scored
     from tileproof.conformance.gate import campaign as campaigns
@@ -221,12 +222,13 @@ def _scores(
         except TileproofError as error:
             tell(str(error))
             continue
-        how: dict[str, Any] = {"seed": plan.seed, "count": plan.drawn, "profile": plan.profile}
-        scores.append((kernel, variant, scored(kernel, variant, kernel.build(variant), judged, **how)))
+        built = kernel.build(variant)
+        score = scored(kernel, variant, built, judged, seed=plan.seed, count=plan.drawn, profile=plan.profile)
+        scores.append((kernel, variant, score))
     return scores
 
 
-def _print(figures: Mapping[str, Any], results: Iterable[StoredResult]) -> None:
+def _print(figures: Mapping[str, Json], results: Iterable[StoredResult]) -> None:
     """Print findings, surviving mutants and the summary as text."""
     for result in results:
         for finding in result.findings:

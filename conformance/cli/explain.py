@@ -6,10 +6,11 @@ import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import click
 from tileproof.conformance.beside.logs.builds import report
+from tileproof.conformance.beside.logs.hangs.form import Diagnosis
 from tileproof.conformance.beside.logs.hangs.log import Log, load
 from tileproof.conformance.beside.logs.hangs.reader import Progress, read_text
 from tileproof.conformance.beside.logs.hangs.render import diagnosis
@@ -21,6 +22,7 @@ from tileproof.conformance.beside.logs.hangs.text import text as hang_text
 from tileproof.conformance.cli.include import include_option
 from tileproof.kernels import paths
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.types import Json, UncheckedObject
 from tileproof.spec.plan import KernelPlan
 
 Kind = Literal["build", "hang", "both"]
@@ -59,7 +61,7 @@ def explanation(
     plan: KernelPlan | None = None,
     kind: Literal["build", "hang", ""] = "",
     options: HangOptions | None = None,
-) -> dict[str, Any]:
+) -> UncheckedObject:
     """What the log in `path` tells; "-" is standard input. `kind` forces a reader; "" lets the content
     decide.
 
@@ -103,7 +105,7 @@ def explanation(
     return {"kind": "both", "outcome": build["outcome"], "build": build, "hang": diagnosis(log, plan)}
 
 
-def _hang(text: str, path: str, options: HangOptions) -> dict[str, Any]:
+def _hang(text: str, path: str, options: HangOptions) -> Diagnosis:
     try:
         log = _read(text, path, options)
     except TileproofError as error:
@@ -111,7 +113,7 @@ def _hang(text: str, path: str, options: HangOptions) -> dict[str, Any]:
     return _with_proposal(diagnosis(log, options.plan), text)
 
 
-def _with_proposal(found: dict[str, Any], text: str) -> dict[str, Any]:
+def _with_proposal(found: Diagnosis, text: str) -> Diagnosis:
     """The diagnosis, with templates to complete where the log is not understood."""
     return {**found, "proposal": proposed(text) if found["outcome"] == "unclear" else []}
 
@@ -133,7 +135,7 @@ def _sample(text: str) -> str:
     return f"{len(lines)} lines, such as: {first}" if first else f"{len(lines)} lines"
 
 
-def render(result: dict[str, Any], waits: bool = False) -> str:
+def render(result: Json, waits: bool = False) -> str:
     """The explanation in words; `waits`: of a hang, every cause and who waits for whom too."""
     if result["kind"] == "both":
         parts = ["The build:", report.text(result["build"]), "", "The run:", hang_text(result["hang"], waits)]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
 import click
 from rich.console import Console
@@ -231,7 +231,27 @@ def _read(text: str) -> str:
         raise TileproofError("the schedule cannot be read", where=text[1:], found=str(error)) from None
 
 
-def _row(number: int, found: Defect, names: Names | None, command: Sequence[str], out: str) -> dict[str, Any]:
+class ExploredRow(TypedDict):
+    """A finding of an exploration as data."""
+
+    code: str
+    place: str
+    severity: str
+    places: list[str]
+    runs: int
+    by_policy: Mapping[str, int]
+    text: str
+    schedule: str
+    preemptions: int
+    replay: str
+    reversed_by: NotRequired[str]
+    in_words: NotRequired[list[str]]
+    recorded: NotRequired[int]
+    launches_of_shrinking: NotRequired[int]
+    minimal: NotRequired[bool]
+
+
+def _row(number: int, found: Defect, names: Names | None, command: Sequence[str], out: str) -> ExploredRow:
     """Return a finding as data; write a long schedule into the folder `out`."""
     schedule = found.shrunk.schedule if found.shrunk else found.schedules[0]
     text = str(schedule)
@@ -245,7 +265,7 @@ def _row(number: int, found: Defect, names: Names | None, command: Sequence[str]
                 "the schedule cannot be written", where=str(path), found=str(error)
             ) from None
         text = f"@{path}"
-    row = {
+    row: ExploredRow = {
         "code": found.signature.code,
         "place": found.signature.place,
         "severity": found.severity,
@@ -267,7 +287,7 @@ def _row(number: int, found: Defect, names: Names | None, command: Sequence[str]
     return row
 
 
-def _value_row(found: Finding, schedule: str, command: Sequence[str]) -> dict[str, Any]:
+def _value_row(found: Finding, schedule: str, command: Sequence[str]) -> ExploredRow:
     """Return a wrong value of the first schedule as data."""
     return {
         "code": f"wrong-{found.code}" if found.code in ("value", "chain") else found.code,
@@ -291,7 +311,7 @@ def _covered(result: Exploration) -> list[str]:
     return [f"{result.certificate}{more}"]
 
 
-def _print(title: str, result: Exploration, rows: Sequence[dict[str, Any]], failed: bool) -> None:
+def _print(title: str, result: Exploration, rows: Sequence[ExploredRow], failed: bool) -> None:
     console = Console(highlight=False, soft_wrap=True)
     passed = "[bold yellow]INCOMPLETE[/]" if result.interrupted else "[bold green]CLEAN[/]"
     verdict = "[bold red]DEFECT[/]" if failed else passed

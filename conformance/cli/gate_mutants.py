@@ -9,7 +9,6 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from tileproof.conformance.beside.mutate.draw import wanted
 from tileproof.conformance.check.property import Stopped
@@ -24,6 +23,7 @@ from tileproof.conformance.verdict.contract import EXIT_CODES, CheckOutcome, Ver
 from tileproof.kernels import registry
 from tileproof.kernels.called import HOST
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.types import Json
 
 LEDGER = "mutation.jsonl"
 NAME = "drawn mutants"  # the check that states why a variant has no score
@@ -56,7 +56,7 @@ class MutantDraws:
         """Return the path of the saved results of a variant's mutants."""
         return self.out / f"mutants {_title(verdict).replace(', ', ' ')}.jsonl"
 
-    def made(self, part: Mapping[str, Any], verdict: VerdictRecord) -> bool:
+    def made(self, part: Mapping[str, Json], verdict: VerdictRecord) -> bool:
         """Whether a score belongs to this draw of the variant."""
         of = {"seed": self.seed, "count": self.count, "profile": PROFILE, "operators": wanted(None)}
         of["ptx"] = verdict.program.ptx_sha256
@@ -132,7 +132,7 @@ def _scored(verdict: VerdictRecord, draws: MutantDraws, tell: Callable[[str], No
     return "", ""
 
 
-def killed(part: Mapping[str, Any]) -> str:
+def killed(part: Mapping[str, Json]) -> str:
     """Return a score in a few words."""
     return f"{part.get('killed')} of {part.get('of')} mutants killed"
 

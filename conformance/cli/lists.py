@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 from tileproof.conformance.cli.exit_codes import CLEAN
 from tileproof.conformance.report import terminal as text
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.types import JsonObject
 
 
 @click.command()
@@ -20,7 +19,7 @@ def kernels(as_json: bool) -> int:
     """
     from tileproof.kernels import registry
 
-    rows: list[dict[str, Any]] = []
+    rows: list[JsonObject] = []
     errors: dict[str, list[str]] = {}
     for name, error in registry.broken().items():
         errors.setdefault(str(error), []).append(name)

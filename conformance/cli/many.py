@@ -32,6 +32,7 @@ from tileproof.kernels.foreign.process import ForeignProcess
 from tileproof.kernels.launch import jsonform as launches
 from tileproof.kernels.launch.model import SCHEMA, LaunchFile
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.types import Json, UncheckedObject
 
 MORE_S = 60.0  # that a case may take beside `seconds`: reading, compiling, its report
 LOOK_S = 0.5
@@ -45,7 +46,7 @@ class AskedCase:
     """A line of the input: a launch file by its path or as JSON, and how it is judged."""
 
     number: int
-    launch: str | dict[str, Any]
+    launch: str | UncheckedObject
     expect: str | None
     options: JudgeOptions
     id: Any = None
@@ -221,7 +222,7 @@ def _answer(case: AskedCase, made: VerdictRecord) -> str:
     return json.dumps({**head, "record": jsonform.dump(made)}, allow_nan=False)
 
 
-def _head(case: AskedCase, word: Word, why: Sequence[str]) -> Mapping[str, Any]:
+def _head(case: AskedCase, word: Word, why: Sequence[str]) -> Mapping[str, Json]:
     own = {} if case.id is None else {"id": case.id}
     return {
         "number": case.number, **own, "launch": case.name, "verdict": word, "exit_code": EXIT_CODES[word],

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 from tileproof.conformance.cli.given import FILE_ONLY, KERNEL_ONLY, expect_option, reference_of, refuse
@@ -25,6 +25,7 @@ from tileproof.conformance.cli.stopping import (
 )
 from tileproof.conformance.cli.variants import chosen, variant_options
 from tileproof.conformance.report import terminal as text
+from tileproof.spec.machine.types import UncheckedObject
 
 if TYPE_CHECKING:
     from tileproof.conformance.beside.mutate.draw import Drawn, Pool
@@ -175,8 +176,8 @@ def mutate(
 
 def _print(
     title: str,
-    identity: dict[str, Any],
-    numbers: dict[str, Any],
+    identity: UncheckedObject,
+    numbers: UncheckedObject,
     judged: Sequence[Judgement],
     took: float,
     interrupted: tuple[int, str],
@@ -235,7 +236,7 @@ def _drawn(pool: Pool, operators: Sequence[str], seed: int, count: int, at: Sequ
     return drawn
 
 
-def _journal(path: Path, of: dict[str, Any], drawn: Sequence[Drawn]) -> Journal:
+def _journal(path: Path, of: UncheckedObject, drawn: Sequence[Drawn]) -> Journal:
     """Open the saved results of a draw, and print what could not be used of them."""
     from tileproof.conformance.beside.mutate.journal import Journal
 

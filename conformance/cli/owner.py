@@ -19,6 +19,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
+from tileproof.spec.machine.types import JsonObject
+
 ERROR = 2
 SAME_S = 0.5  # SIGINTs in this time count once: a shell may send it to the owner and to the command
 END_S = 10.0  # that the command may take to end after it reported its exit code
@@ -76,7 +78,7 @@ def main() -> NoReturn:
     sys.exit(state.code)
 
 
-def _report(writer: int, nonce: str, report: dict[str, Any]) -> None:
+def _report(writer: int, nonce: str, report: JsonObject) -> None:
     with contextlib.suppress(OSError):
         os.write(writer, json.dumps({"nonce": nonce, **report}).encode() + b"\n")
 

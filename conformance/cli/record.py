@@ -7,11 +7,12 @@ import os
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.limits import PROCESSORS
+from tileproof.spec.machine.types import JsonObject
 
 if TYPE_CHECKING:
     from tileproof.conformance.beside.record.launchfile import Written
@@ -104,7 +105,7 @@ def record(
 
 def _as_dict(
     done: Recorded, written: Written | None, problem: TileproofError | None, run: bool
-) -> dict[str, Any]:
+) -> JsonObject:
     return {
         "schema": "tileproof-record",
         "schema_version": 1,

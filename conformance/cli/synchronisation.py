@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 from tileproof.conformance.drivers.names import code_place
 from tileproof.conformance.report import terminal as text
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.types import JsonObject
 
 if TYPE_CHECKING:
     from tileproof.spec.machine.finding import Finding, MachinePlace, Race
@@ -37,7 +38,7 @@ def synchronisation(only: tuple[str, ...], as_json: bool) -> int:
             found=", ".join(only),
             do="list them with `tileproof synchronisation`, or see docs/synchronisation.md",
         )
-    table: list[dict[str, Any]] = []
+    table: list[JsonObject] = []
     wrong = []
     with text.Progress(len(rows)) as progress:
         for done, row in enumerate(rows):
@@ -73,7 +74,7 @@ def synchronisation(only: tuple[str, ...], as_json: bool) -> int:
     return MISSED if wrong else 0
 
 
-def _cells(row: dict[str, Any]) -> dict[str, str]:
+def _cells(row: JsonObject) -> dict[str, str]:
     """Return a row for the printed table, with related values in the same cell."""
     return {
         "row": f"{row['id']}\n{row['corpus']}".strip(),

@@ -6,13 +6,14 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 from tileproof.conformance.cli.given import KERNEL_ONLY, refuse
 from tileproof.conformance.cli.variants import one_chosen, variant_options
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.finding_text import headline, root
+from tileproof.spec.machine.types import UncheckedObject
 
 if TYPE_CHECKING:
     from tileproof.conformance.explore.case import ExploredCase, TracedLaunch
@@ -177,13 +178,13 @@ def _one_of(launches: Sequence[TracedLaunch], number: int) -> TracedLaunch:
     )
 
 
-def joined(traces: Sequence[tuple[str, dict[str, Any]]]) -> dict[str, Any]:
+def joined(traces: Sequence[tuple[str, UncheckedObject]]) -> UncheckedObject:
     """Join Chrome traces of several launches: the CTAs of each launch are separate processes, and start when
     the preceding launch has ended.
     """
     if len(traces) == 1:
         return traces[0][1]
-    events: list[dict[str, Any]] = []
+    events: list[UncheckedObject] = []
     first_process, begin = 0, 0.0
     for title, whole in traces:
         own = [

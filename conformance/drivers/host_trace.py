@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from tileproof.kernels.launch.contents import dtype_of
 from tileproof.kernels.launch.model import LaunchFile
-from tileproof.spec.machine.types import Index, Json
+from tileproof.spec.machine.types import Index, Json, JsonObject
 
 
 @dataclass(frozen=True)
@@ -74,14 +73,14 @@ def to_text(events: list[WriteEvent]) -> str:
     return "".join(lines)
 
 
-def to_chrome(events: list[WriteEvent]) -> dict[str, Any]:
+def to_chrome(events: list[WriteEvent]) -> JsonObject:
     """Chrome trace JSON: an instant event a write, a row an output."""
     rows = {name: row for row, name in enumerate(dict.fromkeys(event.output for event in events), 1)}
-    names = [
+    names: list[JsonObject] = [
         {"ph": "M", "name": "thread_name", "pid": 1, "tid": row, "args": {"name": name}}
         for name, row in rows.items()
     ]
-    marks = [
+    marks: list[JsonObject] = [
         {
             "ph": "i", "s": "t", "name": f"{event.output} [{event.index}]", "pid": 1,
             "tid": rows[event.output],

@@ -41,7 +41,7 @@ from tileproof.kernels.variant import Variant
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.finding_text import headline
 from tileproof.spec.machine.schedule import SEEDED, Schedule
-from tileproof.spec.machine.types import Json
+from tileproof.spec.machine.types import Json, JsonObject, JsonValue
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -151,7 +151,7 @@ def gated_by(shard: Shard) -> GatedVariant | GatedLaunch:
 # ---- on a worker
 
 
-def run_shard(data: Mapping[str, Any]) -> Json:
+def run_shard(data: Mapping[str, JsonValue]) -> Json:
     """The result of a shard, both as plain data: what goes between the processes."""
     # Dask's own threads draw from the module `random`; problems are drawn from a generator of their own.
     warnings.filterwarnings("ignore", message="Do not use the `random` module inside strategies")
@@ -240,11 +240,9 @@ def _drawn(shard: Shard, gated: GatedVariant | GatedLaunch) -> CheckReport:
     return CheckReport("passed", details={"mutants": json.loads(ran.stdout)["mutants"]})
 
 
-def rows(
-    wanted: Sequence[Shard], found: Mapping[str, StoredResult], gated: GatedVariant
-) -> list[dict[str, Any]]:
+def rows(wanted: Sequence[Shard], found: Mapping[str, StoredResult], gated: GatedVariant) -> list[JsonObject]:
     """What became of a variant's drawn mutants; TileproofError where a shard of them has no result."""
-    judged: list[dict[str, Any]] = []
+    judged: list[JsonObject] = []
     sizes = dict(gated.variant.sizes)
     for shard in wanted:
         if shard.work != DRAWN or (shard.kernel, dict(shard.sizes)) != (gated.kernel.name, sizes):
@@ -261,7 +259,7 @@ def rows(
     return judged
 
 
-def mutants_of_file(wanted: Sequence[Shard], found: Mapping[str, StoredResult], path: str) -> dict[str, Any]:
+def mutants_of_file(wanted: Sequence[Shard], found: Mapping[str, StoredResult], path: str) -> JsonObject:
     """How many drawn mutants of a launch file have each outcome, and the survivors."""
     own = [shard for shard in wanted if shard.work == DRAWN and shard.kernel == path]
     results = [found.get(_job(shard, gated_by(shard)).key) for shard in own]
@@ -403,7 +401,7 @@ def _killed(error: Exception) -> bool:
     return type(error).__name__ == "KilledWorker"
 
 
-def summary(wanted: Sequence[Shard], found: Mapping[str, StoredResult]) -> dict[str, Any]:
+def summary(wanted: Sequence[Shard], found: Mapping[str, StoredResult]) -> JsonObject:
     """What a campaign did, for the evidence: the same whatever the workers."""
     outcomes = [stored_result.check.outcome for stored_result in found.values()]
     work: dict[str, int] = {}
@@ -420,7 +418,7 @@ def summary(wanted: Sequence[Shard], found: Mapping[str, StoredResult]) -> dict[
 
 
 def verdict_with(
-    verdict: VerdictRecord, results: Sequence[StoredResult], figures: Mapping[str, Any]
+    verdict: VerdictRecord, results: Sequence[StoredResult], figures: Mapping[str, JsonValue]
 ) -> VerdictRecord:
     """The verdict on a variant with what a campaign found on it; an earlier campaign's part is replaced."""
     results = sorted(results, key=lambda result: result.key)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import comb, hypot
-from typing import Any
 
 from tileproof.conformance.verdict.contract import CheckOutcome, VerdictRecord, worst
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.types import Json
 
+# What, before, after, and whether it speaks against the later evidence.
+Figure = tuple[str, object, object, bool]
 Key = tuple[str, tuple[tuple[str, int], ...]]
 STAGES = "stage conformance"
 MUTATION = "mutation"  # the section that `tileproof mutate --into` writes
@@ -29,8 +31,8 @@ class Changed:
 
     kernel: str
     what: str
-    before: Any
-    after: Any
+    before: object
+    after: object
     worse: bool
 
 
@@ -52,9 +54,7 @@ def changes(before: Sequence[VerdictRecord], after: Sequence[VerdictRecord]) -> 
             words = (one.verdict if one else None, two.verdict if two else None)
             found.append(Changed(where, "verdict", *words, worse=two is None))
             continue
-        figures: list[tuple[str, Any, Any, bool]] = [
-            ("verdict", one.verdict, two.verdict, _worse_word(one, two))
-        ]
+        figures: list[Figure] = [("verdict", one.verdict, two.verdict, _worse_word(one, two))]
         figures.append(("PTX", one.program.ptx_sha256[:12], two.program.ptx_sha256[:12], False))
         figures += list(_outcomes(one.checks, two.checks))
         try:
@@ -89,9 +89,7 @@ def _worse_word(verdict: VerdictRecord, two: VerdictRecord) -> bool:
     return verdict.verdict != two.verdict and worst([verdict.verdict, two.verdict]) == two.verdict
 
 
-def _outcomes(
-    one: Sequence[CheckOutcome], two: Sequence[CheckOutcome]
-) -> Iterable[tuple[str, Any, Any, bool]]:
+def _outcomes(one: Sequence[CheckOutcome], two: Sequence[CheckOutcome]) -> Iterable[Figure]:
     old, new = ({c.name: c for c in which} for which in (one, two))
     for name in dict.fromkeys([*old, *new]):
         a, b = old.get(name), new.get(name)
@@ -99,7 +97,7 @@ def _outcomes(
         yield name, a and a.outcome, b and b.outcome, was and (b is None or b.outcome != "passed")
 
 
-def stages_of(verdict: VerdictRecord) -> dict[str, dict[str, Any]]:
+def stages_of(verdict: VerdictRecord) -> dict[str, dict[str, float]]:
     """What was compared of each stage: of a kernel's the stages of its problem, of a launch file outputs and
     captures by name.
     """
@@ -120,7 +118,7 @@ def _stages(verdict: VerdictRecord) -> dict[str, float]:
     return {name: float(row["worst_error_over_bound"]) for name, row in stages_of(verdict).items()}
 
 
-def _errors(verdict: VerdictRecord, two: VerdictRecord) -> Iterable[tuple[str, Any, Any, bool]]:
+def _errors(verdict: VerdictRecord, two: VerdictRecord) -> Iterable[Figure]:
     """Within the bound an error may move: other problems were drawn, or sums were reordered."""
     old, new = _stages(verdict), _stages(two)
     for name in dict.fromkeys([*old, *new]):
@@ -129,7 +127,7 @@ def _errors(verdict: VerdictRecord, two: VerdictRecord) -> Iterable[tuple[str, A
         yield f"worst error / bound of {name}", a, b, exceeded and (a is None or a <= 1.0)
 
 
-def _scores(verdict: VerdictRecord, two: VerdictRecord) -> Iterable[tuple[str, Any, Any, bool]]:
+def _scores(verdict: VerdictRecord, two: VerdictRecord) -> Iterable[Figure]:
     old, new = (which.sections.get(MUTATION) or {} for which in (verdict, two))
     for name in SCORES:
         a, b = old.get(name), new.get(name)
@@ -137,7 +135,7 @@ def _scores(verdict: VerdictRecord, two: VerdictRecord) -> Iterable[tuple[str, A
         yield f"mutants: {name}", a, b, less and not (name == "score" and _by_chance(old, new))
 
 
-def _by_chance(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+def _by_chance(old: Mapping[str, Json], new: Mapping[str, Json]) -> bool:
     """Whether a lower score may be chance: of other mutants, and no less than two draws of the same kernel
     and checks differ in one case of twenty (Fisher's exact test, one-sided).
     """
@@ -151,7 +149,7 @@ def _by_chance(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
     return of_old > 0 < of_new and ways / comb(of_old + of_new, killed) > CHANCE
 
 
-def _clocks(verdict: VerdictRecord, two: VerdictRecord) -> Iterable[tuple[str, Any, Any, bool]]:
+def _clocks(verdict: VerdictRecord, two: VerdictRecord) -> Iterable[Figure]:
     """More clocks are worse beyond the noise of both; 2% where an evidence does not tell its own."""
     was, now = (next((c.details for c in which.checks if c.name == CLOCKS), {}) for which in (verdict, two))
     old, new = was.get("clocks"), now.get("clocks")

@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from tileproof.conformance.cases import resolve
 from tileproof.conformance.gate.model import GatedVariant
@@ -32,7 +32,7 @@ from tileproof.emulator import Module
 from tileproof.kernels import toolchain
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.schedule import SEEDED
-from tileproof.spec.machine.types import JsonObject
+from tileproof.spec.machine.types import Json, JsonObject
 
 SCHEMA = "tileproof-evidence"
 FILE = "evidence.json"
@@ -67,7 +67,7 @@ class ReleaseEvidence:
     complete: bool
     kernels: tuple[VerdictRecord, ...]
     checks: tuple[CheckOutcome, ...]
-    sections: Mapping[str, Any] = field(default_factory=dict)
+    sections: Mapping[str, Json] = field(default_factory=dict)
     run: RunFacts = RunFacts()
     schema: Literal["tileproof-evidence"] = "tileproof-evidence"
     schema_version: int = SCHEMA_VERSION
@@ -144,7 +144,7 @@ def evidence(
     seed: int,
     strict: bool,
     complete: bool,
-    sections: Mapping[str, Any],
+    sections: Mapping[str, Json],
     run: RunFacts = RunFacts(),
 ) -> ReleaseEvidence:
     """The verdict on the release: the worst of its kernels' and of its own checks'."""
@@ -177,7 +177,7 @@ def again(
     release: Sequence[CheckOutcome] | None = None,
     *,
     complete: bool = True,
-    sections: Mapping[str, Any] | None = None,
+    sections: Mapping[str, Json] | None = None,
     run: RunFacts | None = None,
 ) -> ReleaseEvidence:
     """The evidence of the same run with other verdicts, checks of the release, sections or run facts."""

@@ -6,7 +6,6 @@ import base64
 import bisect
 import zlib
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +21,7 @@ from tileproof.emulator.trace import Trace
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.finding import Finding
 from tileproof.spec.machine.finding_text import place
+from tileproof.spec.machine.types import UncheckedObject
 from tileproof.spec.problems.base import tiling_of
 
 LEVELS = 255  # of the picture: 0 is no error, 127 the bound, 254 ten times the bound or more, 255 not written
@@ -31,7 +31,7 @@ CLOSE = 15  # lines of its close-up
 TRACED = 200_000  # events
 
 
-def failing_tile(gated: GatedVariant, failure: Failure) -> dict[str, Any] | None:
+def failing_tile(gated: GatedVariant, failure: Failure) -> UncheckedObject | None:
     """The tile of the first finding that is about one: its place, how far each element is off, and the first
     wrong elements; None where no tile is at fault.
     """
@@ -109,7 +109,7 @@ def _packed(shades: npt.NDArray[np.uint8]) -> str:
     return base64.b64encode(zlib.compress(shades.tobytes(), 9)).decode()
 
 
-def unpacked(tile: dict[str, Any]) -> npt.NDArray[np.uint8]:
+def unpacked(tile: UncheckedObject) -> npt.NDArray[np.uint8]:
     """The shades of a tile as evidence holds them."""
     shape = [tile[name][1] - tile[name][0] for name in ("rows", "columns")]
     return np.frombuffer(zlib.decompress(base64.b64decode(tile["levels"])), np.uint8).reshape(shape)

@@ -16,6 +16,7 @@ from tileproof.kernels.edit import PlantedDefect
 from tileproof.kernels.kernel import Kernel
 from tileproof.kernels.variant import Variant
 from tileproof.spec.machine.finding import Finding
+from tileproof.spec.machine.types import UncheckedObject
 from tileproof.spec.plan import KernelPlan
 
 Profile = Literal["quick", "full", "nightly"]
@@ -105,7 +106,7 @@ class CheckReport:
     outcome: Outcome
     reason: str = ""
     findings: list[Finding] = field(default_factory=list)
-    details: dict[str, Any] = field(default_factory=dict)
+    details: UncheckedObject = field(default_factory=dict)
     executed: bytes = b""
     schedules: dict[str, list[int]] = field(default_factory=dict)
     controls: list[PlantedControl] = field(default_factory=list)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
@@ -17,6 +17,7 @@ from tileproof.conformance.gate.source_lines import SECTION, places
 from tileproof.conformance.verdict.contract import CheckOutcome, VerdictRecord, named_check
 from tileproof.spec.machine.finding import Finding
 from tileproof.spec.machine.finding_text import place, root, source_or_line
+from tileproof.spec.machine.types import JsonObject, UncheckedObject
 
 MAX_REASONS_SHOWN = 12  # reasons at the top
 SHOWN = 200  # instructions of one kernel that did not run
@@ -54,7 +55,18 @@ def anchor(text: str) -> str:
     return re.sub(r"\W+", "-", text).strip("-").lower()
 
 
-def _kernel(verdict: VerdictRecord) -> dict[str, Any]:
+class _KernelPart(TypedDict):
+    v: VerdictRecord
+    title: str
+    anchor: str
+    checks: Mapping[str, Mapping[str, object]]
+    stages: Mapping[str, Mapping[str, float]]
+    mutants: UncheckedObject | None
+    plot: Markup
+    failures: list[JsonObject]
+
+
+def _kernel(verdict: VerdictRecord) -> _KernelPart:
     title = titled(verdict)
     name = anchor(title)
     stages = stages_of(verdict)
@@ -81,7 +93,7 @@ _SCORE = (
 )  # fmt: skip
 
 
-def _mutants(one: VerdictRecord) -> dict[str, Any] | None:
+def _mutants(one: VerdictRecord) -> UncheckedObject | None:
     """The score of a kernel's mutants; None without one."""
     part = one.sections.get(MUTATION)
     if not isinstance(part, dict) or any(name not in part for name in _SCORE):
@@ -97,7 +109,7 @@ def _mutants(one: VerdictRecord) -> dict[str, Any] | None:
     return {**part, "columns": columns, "replay": " ".join(words)}
 
 
-def _failure(title: str, name: str, failure: dict[str, Any]) -> dict[str, Any]:
+def _failure(title: str, name: str, failure: UncheckedObject) -> JsonObject:
     tile = failure.get("tile")
     picture = heatmap(tile, unpacked(tile)) if tile else ""
     where = tile["title"] if tile else "the first finding"

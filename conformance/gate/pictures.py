@@ -8,11 +8,11 @@ import struct
 import zlib
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from markupsafe import Markup
+from tileproof.spec.machine.types import Json
 
 SIDE = 384  # of a tile's picture, its longer side
 TICKS = 5  # on an axis
@@ -57,7 +57,7 @@ def ticks(first: int, end: int) -> list[int]:
     return [*between, end - 1]
 
 
-def heatmap(tile: Mapping[str, Any], shades: npt.NDArray[np.uint8]) -> Markup:
+def heatmap(tile: Mapping[str, Json], shades: npt.NDArray[np.uint8]) -> Markup:
     """A tile's error over its bound with its axes, which count from the tile's place in its stage, and the
     scale of the colours.
     """

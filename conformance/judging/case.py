@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
 
 from tileproof.conformance.judging.judged_run import JudgedRun
 from tileproof.conformance.judging.log import RunLog, SeenCause
@@ -20,6 +19,7 @@ from tileproof.emulator.inspect import EntryInfo
 from tileproof.emulator.program import Decoded
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.finding import Finding
+from tileproof.spec.machine.types import JsonValue
 
 Progress = Callable[[str], None]
 
@@ -73,7 +73,7 @@ class Case(ABC):
         """The checks of the verdict, in their order."""
 
     @abstractmethod
-    def sections(self, log: RunLog) -> Mapping[str, Any]:
+    def sections(self, log: RunLog) -> Mapping[str, JsonValue]:
         """What the verdict says of the case itself."""
 
     def expect(self, deadline: float, progress: Progress) -> bool:

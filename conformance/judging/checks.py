@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from tileproof.conformance.judging.log import RunLog
 from tileproof.conformance.verdict.contract import CheckOutcome
 from tileproof.spec.machine.certificate import summary
 from tileproof.spec.machine.finding import Finding
 from tileproof.spec.machine.finding_text import headline
+from tileproof.spec.machine.types import Json, UncheckedObject
 
 MAX_LINES = 20
 CERTIFIED = "certified for all schedules"
@@ -23,7 +23,7 @@ def failed_or(name: str, findings: Sequence[Finding], otherwise: CheckOutcome) -
     return otherwise
 
 
-def not_run(name: str, reason: str, fault: str = "", **details: Any) -> CheckOutcome:
+def not_run(name: str, reason: str, fault: str = "", **details: Json) -> CheckOutcome:
     """A required check without a result."""
     return CheckOutcome(name, True, "not run", reason, fault, details=details)
 
@@ -44,7 +44,7 @@ _ENDS = {
 
 def machine(log: RunLog, findings: Sequence[Finding]) -> CheckOutcome:
     """What the machine finds in what it executes."""
-    details: dict[str, Any] = {"remarks": dict(log.remarks)} if log.remarks else {}
+    details: UncheckedObject = {"remarks": dict(log.remarks)} if log.remarks else {}
     if log.faults:
         fault = log.faults[0]
         details["faults"] = [one.text for one in log.faults]
@@ -72,7 +72,7 @@ def races(log: RunLog, findings: Sequence[Finding], checked: bool) -> CheckOutco
 def schedules(log: RunLog, findings: Sequence[Finding]) -> CheckOutcome:
     """Whether several schedules ran, and their outputs agree; or the runs are certified for all."""
     ended = [run for run in log.runs if not run.ended_by]
-    details: dict[str, Any] = {"run": len(ended), "planned": log.planned, "skipped": log.skipped_runs}
+    details: UncheckedObject = {"run": len(ended), "planned": log.planned, "skipped": log.skipped_runs}
     if reversals := log.reversed_runs():
         details["reversals"] = reversals
     outcome = CheckOutcome("schedules", True, "passed", details=details)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from tileproof.conformance.judging import checks as shared
 from tileproof.conformance.judging import reference as references
@@ -39,6 +38,7 @@ from tileproof.kernels.launch.model import CudaSource, LaunchFile
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.finding import Finding
 from tileproof.spec.machine.run_result import Output, RunResult
+from tileproof.spec.machine.types import JsonValue, UncheckedObject
 
 RACE_LAUNCHES = "race-launches"
 MAX_PRINTED = 4000  # characters of what the kernels print
@@ -220,7 +220,7 @@ class LaunchCase(Case):
         return [buffer.name for buffer in self.launch.buffers if buffer.judged]
 
     def _file(self) -> CheckOutcome:
-        details: dict[str, Any] = {"unset": self.unset} if self.unset else {}
+        details: UncheckedObject = {"unset": self.unset} if self.unset else {}
         if not self.errors:
             return CheckOutcome("launch file", True, "passed", details=details)
         details["errors"] = [error.as_dict() for error in self.errors]
@@ -240,7 +240,7 @@ class LaunchCase(Case):
             for name, score in log.scores.items()
             if name in buffers
         ]
-        details: dict[str, Any] = {"outputs": scores} if scores else {}
+        details: UncheckedObject = {"outputs": scores} if scores else {}
         if self.reference is not None and log.anew:
             details["inputs drawn anew"] = {"buffers": drawn(self.launch), "outcome": log.anew}
         if self.reference is not None and fixed(self.launch):
@@ -268,7 +268,7 @@ class LaunchCase(Case):
         if not log.runs:
             return shared.not_run("stages", log.stopped)
         captures = log.first.stages if log.first else {}
-        details: dict[str, Any] = {"captures": {name: len(one.moments) for name, one in captures.items()}}
+        details: UncheckedObject = {"captures": {name: len(one.moments) for name, one in captures.items()}}
         never = [name for name, one in captures.items() if not one.moments]
         unjudged = [name for name in captures if name not in log.scores and name not in never]
         if never:
@@ -286,7 +286,7 @@ class LaunchCase(Case):
             return shared.not_run("outputs", log.stopped)
         return CheckOutcome("outputs", True, "passed")
 
-    def sections(self, log: RunLog) -> Mapping[str, Any]:
+    def sections(self, log: RunLog) -> Mapping[str, JsonValue]:
         modules = [
             {"name": module.name, "ptx_sha256": module.sha256, "toolchain": module.toolchain}
             for module in self.modules.values()

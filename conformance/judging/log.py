@@ -6,7 +6,6 @@ import shlex
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from tileproof.conformance.compare.compare import StageScore
 from tileproof.conformance.judging.judged_run import JudgedRun
@@ -18,6 +17,7 @@ from tileproof.spec.machine.finding import Finding
 from tileproof.spec.machine.finding_causes import key
 from tileproof.spec.machine.run_result import RunResult
 from tileproof.spec.machine.schedule import Schedule
+from tileproof.spec.machine.types import JsonObject
 
 CauseKey = tuple[str, ...]
 ANEW = "only with other draws of the inputs: the result does not follow from the inputs alone"
@@ -94,7 +94,7 @@ class RunLog:
         found = self.runs[0].certificate if self.runs else None
         return found.reversals if found is not None else {}
 
-    def reversed_runs(self) -> list[dict[str, Any]]:
+    def reversed_runs(self) -> list[JsonObject]:
         """Those of `reversals` that ran: the reason, the schedule, and the findings that the first run does
         not show.
         """

@@ -167,7 +167,7 @@ class _Skeleton:
     def _add(self, name: str, dtype: str, role: str, shape: str) -> None:
         content: JsonObject = {}
         if role != "output":
-            drawn = {"kind": "normal", "seed": _SEED + len(self.buffers)}
+            drawn: JsonObject = {"kind": "normal", "seed": _SEED + len(self.buffers)}
             floats = dtype in _FLOATS.values()
             told = f'the content of {name}, such as {{"kind": "normal", "seed": 1}} (docs/judging.md)'
             content = {"content": drawn if floats else _blank(told)}

@@ -8,7 +8,6 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -16,6 +15,7 @@ from rich.table import Table
 from tileproof.conformance.check.property import Report
 from tileproof.spec.machine.certificate import in_words, summary
 from tileproof.spec.machine.finding_text import folded, following, lines, printable
+from tileproof.spec.machine.types import Json
 
 REFRESH_S = 0.2
 PIPE_WIDTH = 160
@@ -127,7 +127,7 @@ def _stage_table(report: Report) -> Table:
     return table
 
 
-def print_rows(title: str, rows: Sequence[Mapping[str, Any]], as_json: bool) -> None:
+def print_rows(title: str, rows: Sequence[Mapping[str, Json]], as_json: bool) -> None:
     """Rows with the same keys, as a table or as JSON."""
     if as_json:
         print(json.dumps(list(rows), indent=1))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 from tileproof.conformance.compare.compare import StageScore
@@ -17,6 +16,7 @@ from tileproof.conformance.verdict import program as programs
 from tileproof.conformance.verdict.contract import CheckOutcome, JudgedProgram, VerdictRecord
 from tileproof.spec.arithmetic.sums import RowSums
 from tileproof.spec.machine.finding import Finding
+from tileproof.spec.machine.types import JsonObject
 from tileproof.spec.problems.base import ProblemType, added_rows
 
 ROWS = 256  # of one group, by which hypotheses are compared
@@ -215,7 +215,7 @@ def _record(
     )
 
 
-def _scores(scores: Mapping[str, StageScore], judged_from: Mapping[str, str]) -> list[dict[str, Any]]:
+def _scores(scores: Mapping[str, StageScore], judged_from: Mapping[str, str]) -> list[JsonObject]:
     """What was compared, with what each stage was compared with."""
     return [
         {

@@ -9,7 +9,6 @@ import shutil
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +17,7 @@ from tileproof.reference.evaluate import Evaluation
 from tileproof.spec import numerics
 from tileproof.spec.arithmetic.bound import BOUND
 from tileproof.spec.machine.errors import TileproofError
-from tileproof.spec.machine.types import Array
+from tileproof.spec.machine.types import Array, JsonObject
 from tileproof.spec.problems import problem_type
 from tileproof.spec.problems.base import ProblemType, TileCoord, Tiling
 from tileproof.spec.problems.cases import ProblemInputs, VectorCase
@@ -79,7 +78,7 @@ def write(
     return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
 
 
-def _write_case(folder: Path, number: str, problem: ProblemType, case: VectorCase) -> dict[str, Any]:
+def _write_case(folder: Path, number: str, problem: ProblemType, case: VectorCase) -> JsonObject:
     forms = problem.tensors
     assert forms is not None
     inputs = case.inputs()

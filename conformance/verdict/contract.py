@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 from tileproof.spec.machine.finding import Finding
 from tileproof.spec.machine.finding_text import headline
+from tileproof.spec.machine.types import Json
 
 SCHEMA = "tileproof-verdict"
 SCHEMA_VERSION = 3
@@ -121,7 +122,7 @@ class CheckOutcome:
     outcome: Outcome
     reason: str = ""
     fault: str = ""
-    details: Mapping[str, Any] = field(default_factory=dict)
+    details: Mapping[str, Json] = field(default_factory=dict)
 
 
 def named_check(label: str, check: str) -> str:
@@ -151,7 +152,7 @@ class VerdictRecord:
     findings: tuple[Finding, ...]
     controls: tuple[PlantedControl, ...]
     checks: tuple[CheckOutcome, ...]
-    sections: Mapping[str, Any] = field(default_factory=dict)
+    sections: Mapping[str, Json] = field(default_factory=dict)
     schema: Literal["tileproof-verdict"] = "tileproof-verdict"
     schema_version: int = SCHEMA_VERSION
 

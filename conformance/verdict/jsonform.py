@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tileproof.spec.machine.errors import TileproofError
-from tileproof.spec.machine.types import Json, JsonObject, TypeForm
+from tileproof.spec.machine.types import Json, TypeForm, UncheckedObject
 
 T = TypeVar("T")
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
@@ -48,7 +48,7 @@ def load(
     name: str,
     version: int,
     what: str,
-    upgrades: Mapping[int, Callable[[JsonObject], JsonObject]] | None = None,
+    upgrades: Mapping[int, Callable[[UncheckedObject], UncheckedObject]] | None = None,
 ) -> T:
     """The `kind` that a file holds; `name` and `version` are its schema's. `upgrades`: for each older version
     that is read, how its data become the next version's. TileproofError names what is wrong with a file that
@@ -71,7 +71,7 @@ def load(
     if not isinstance(data, dict) or data.get("schema") != name:
         found = data.get("schema", "no schema") if isinstance(data, dict) else type(data).__name__
         raise TileproofError(f"{what} has another schema", where=str(path), expected=name, found=str(found))
-    known: dict[Any, Callable[[JsonObject], JsonObject]] = dict(upgrades or {})
+    known: dict[Any, Callable[[UncheckedObject], UncheckedObject]] = dict(upgrades or {})
     found_version = data.get("schema_version")
     while (step := known.pop(data.get("schema_version"), None)) is not None:
         try:
@@ -151,14 +151,14 @@ def _wrong(where: str, expected: str, found: object) -> TileproofError:
     )
 
 
-def schema(kind: type[Any], title: str) -> JsonObject:
+def schema(kind: type[Any], title: str) -> UncheckedObject:
     """The JSON Schema of a dataclass; each class in it is a definition with its docstring."""
-    definitions: JsonObject = {}
+    definitions: UncheckedObject = {}
     _schema(kind, definitions)
     return {"$schema": DRAFT, "title": title, "$ref": f"#/$defs/{kind.__name__}", "$defs": definitions}
 
 
-def _schema(kind: TypeForm, definitions: JsonObject) -> JsonObject:
+def _schema(kind: TypeForm, definitions: UncheckedObject) -> UncheckedObject:
     origin: TypeForm = typing.get_origin(kind)
     arguments = typing.get_args(kind)
     if dataclasses.is_dataclass(kind) and isinstance(kind, type):

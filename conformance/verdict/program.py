@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from tileproof import __version__
 from tileproof.conformance.verdict.contract import (
@@ -32,6 +31,7 @@ from tileproof.emulator.program import Decoded
 from tileproof.kernels.foreign import isolation, shared
 from tileproof.spec.machine.finding import Finding
 from tileproof.spec.machine.finding_text import hang_first
+from tileproof.spec.machine.types import JsonObject, JsonValue
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -60,12 +60,12 @@ def program(
     return JudgedProgram(kernel, dict(variant), entry, hashlib.sha256(ptx.encode()).hexdigest(), toolchain)
 
 
-def trust() -> dict[str, Any]:
+def trust() -> JsonObject:
     """Whether the process that judges runs foreign code: "separate" where that runs, if at all, in processes
     of its own; "shared" where this process imported it. `isolated`: what `judge --isolate` denies to both.
     """
     places, held = list(shared.places()), list(isolation.held())
-    told = {"processes": "shared", "shared_with": places} if places else {"processes": "separate"}
+    told: JsonObject = {"processes": "shared", "shared_with": places} if places else {"processes": "separate"}
     return {**told, "isolated": held} if held else told
 
 
@@ -79,7 +79,7 @@ def record(
     order_only: Sequence[OrderOnly] = (),
     controls: Sequence[PlantedControl] = (),
     schedules: Sequence[SchedulesRun] = (),
-    sections: Mapping[str, Any] | None = None,
+    sections: Mapping[str, JsonValue] | None = None,
     interrupted: bool = False,
     runs_code: bool = True,
 ) -> VerdictRecord:

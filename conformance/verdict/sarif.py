@@ -14,7 +14,6 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 from tileproof.conformance.verdict import jsonform
@@ -23,6 +22,7 @@ from tileproof.emulator.codes import CODES
 from tileproof.spec.machine.finding import OTHER_CODES, VALUE_CODES, Finding, MachinePlace
 from tileproof.spec.machine.finding_causes import inline_chain, key
 from tileproof.spec.machine.finding_text import headline, place, root
+from tileproof.spec.machine.types import JsonObject
 
 SCHEMA_URI = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 PTX_ISA = "https://docs.nvidia.com/cuda/parallel-thread-execution/"
@@ -70,7 +70,7 @@ class _Sources:
         return found
 
 
-def _run(record: VerdictRecord, sources: _Sources) -> dict[str, Any]:
+def _run(record: VerdictRecord, sources: _Sources) -> JsonObject:
     codes = list(dict.fromkeys(finding.code for finding in record.findings))
     program = record.program
     variant = [f"{name}={size}" for name, size in program.variant.items()]
@@ -98,11 +98,11 @@ def _run(record: VerdictRecord, sources: _Sources) -> dict[str, Any]:
     }
 
 
-def _rule(code: str, findings: Sequence[Finding]) -> dict[str, Any]:
+def _rule(code: str, findings: Sequence[Finding]) -> JsonObject:
     sections = {finding.machine.isa_section for finding in findings if finding.code == code} - {""}
     known = CODES.get(code)
     meaning = known.meaning if known else {**VALUE_CODES, **OTHER_CODES}.get(code, code.replace("-", " "))
-    rule: dict[str, Any] = {
+    rule: JsonObject = {
         "id": code,
         "shortDescription": {"text": f"{meaning[:1].upper()}{meaning[1:]}."},
         "defaultConfiguration": {"level": known.severity if known else "error"},
@@ -111,7 +111,7 @@ def _rule(code: str, findings: Sequence[Finding]) -> dict[str, Any]:
     return rule | ({"helpUri": PTX_ISA} if known else {})
 
 
-def _invocation(record: VerdictRecord) -> dict[str, Any]:
+def _invocation(record: VerdictRecord) -> JsonObject:
     """Whether the tool could judge; each reason that is no finding is a notification."""
     told = {f"{finding.check}: {headline(finding)}" for finding in record.findings}
     level = "error" if record.verdict == "error" else "warning"
@@ -124,11 +124,11 @@ def _invocation(record: VerdictRecord) -> dict[str, Any]:
     }
 
 
-def _result(finding: Finding, record: VerdictRecord, rule: int, sources: _Sources) -> dict[str, Any]:
+def _result(finding: Finding, record: VerdictRecord, rule: int, sources: _Sources) -> JsonObject:
     machine, logical = finding.machine, _logical(finding, record)
     after = finding.message if root(finding) else finding.cause
     words = [headline(finding), *(part for part in (place(finding), after) if part)]
-    result: dict[str, Any] = {
+    result: JsonObject = {
         "ruleId": finding.code,
         "ruleIndex": rule,
         "level": finding.severity,
@@ -144,15 +144,15 @@ def _result(finding: Finding, record: VerdictRecord, rule: int, sources: _Source
 
 
 def _location(
-    source: str, ptx_line: int, record: VerdictRecord, sources: _Sources, logical: list[dict[str, Any]]
-) -> dict[str, Any]:
+    source: str, ptx_line: int, record: VerdictRecord, sources: _Sources, logical: list[JsonObject]
+) -> JsonObject:
     """The source line, else the line of the PTX; without either the kernel alone."""
-    made: dict[str, Any] = {"logicalLocations": logical} if logical else {}
+    made: JsonObject = {"logicalLocations": logical} if logical else {}
     name, line = _split(inline_chain(source)[0])
     if not name and ptx_line:
         name, line = f"{record.program.kernel}.ptx", ptx_line
     if name:
-        physical: dict[str, Any] = {"artifactLocation": {"uri": sources.uri(name)}}
+        physical: JsonObject = {"artifactLocation": {"uri": sources.uri(name)}}
         made["physicalLocation"] = physical | ({"region": {"startLine": line}} if line else {})
     return made
 
@@ -162,7 +162,7 @@ def _split(source: str) -> tuple[str, int]:
     return (found["file"], int(found["line"])) if found else (source, 0)
 
 
-def _logical(finding: Finding, record: VerdictRecord) -> list[dict[str, Any]]:
+def _logical(finding: Finding, record: VerdictRecord) -> list[JsonObject]:
     """The kernel, the stage, or the output of a launch file, and the k-block."""
     at = finding.problem
     parts = [(finding.machine.kernel or record.program.entry or record.program.kernel, "function")]
@@ -175,7 +175,7 @@ def _logical(finding: Finding, record: VerdictRecord) -> list[dict[str, Any]]:
     ]
 
 
-def _related(machine: MachinePlace, record: VerdictRecord, sources: _Sources) -> Iterator[dict[str, Any]]:
+def _related(machine: MachinePlace, record: VerdictRecord, sources: _Sources) -> Iterator[JsonObject]:
     """The earlier access of a race, and the callers of an inlined line."""
     race = machine.race
     if race is not None and (race.source or race.ptx_line):
@@ -194,7 +194,7 @@ def fingerprint(finding: Finding, kernel: str) -> str:
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
-def _properties(finding: Finding) -> dict[str, Any]:
+def _properties(finding: Finding) -> JsonObject:
     """All other fields of the finding, those that are set."""
     data = jsonform.dump(finding)
     blank = jsonform.dump(Finding("", ""))

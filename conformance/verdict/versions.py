@@ -8,14 +8,14 @@ Version 1 had flat findings with a rendered place (`where`) and the known coordi
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from tileproof.conformance.verdict import jsonform
 from tileproof.conformance.verdict.contract import named_check
 from tileproof.spec.machine.finding import Finding, MachinePlace, ProblemPlace
+from tileproof.spec.machine.types import UncheckedObject
 
 # From each older version to the next: the data of a file, without its version number.
-Upgrades = Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]]
+Upgrades = Mapping[int, Callable[[UncheckedObject], UncheckedObject]]
 
 _SAME = (
     "check", "code", "message", "expected", "found", "bound", "wrong", "elements", "pattern", "cause",
@@ -24,7 +24,7 @@ _SAME = (
 _MACHINE = ("isa_section", "instruction", "ptx_line", "source")
 
 
-def _finding(one: dict[str, Any]) -> dict[str, Any]:
+def _finding(one: UncheckedObject) -> UncheckedObject:
     """A finding of version 1. Its rendered place is kept in words; the earlier access and the missing edge of
     a race, which had no other fields, become evidence.
     """
@@ -42,13 +42,13 @@ def _finding(one: dict[str, Any]) -> dict[str, Any]:
     return jsonform.dump(Finding("", "")) | same | new | old
 
 
-def verdict_from_1(data: dict[str, Any]) -> dict[str, Any]:
+def verdict_from_1(data: UncheckedObject) -> UncheckedObject:
     """A verdict of version 1 as version 2."""
     findings = [_finding(one) for one in data["findings"]]
     return data | {"schema_version": 2, "findings": findings, "checks": _untimed(data["checks"])}
 
 
-def verdict_from_2(data: dict[str, Any]) -> dict[str, Any]:
+def verdict_from_2(data: UncheckedObject) -> UncheckedObject:
     """A verdict of version 2 as version 3."""
     sections = dict(data["sections"])
     if part := sections.get("mutation"):
@@ -60,16 +60,16 @@ def verdict_from_2(data: dict[str, Any]) -> dict[str, Any]:
     return data | {"schema_version": 3, "sections": sections}
 
 
-def _with_outcome(row: dict[str, Any]) -> dict[str, Any]:
+def _with_outcome(row: UncheckedObject) -> UncheckedObject:
     return {"outcome" if name == "verdict" else name: value for name, value in row.items()}
 
 
-def _untimed(checks: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _untimed(checks: list[UncheckedObject]) -> list[UncheckedObject]:
     """Checks without their seconds, which version 2 keeps apart."""
     return [{name: value for name, value in check.items() if name != "seconds"} for check in checks]
 
 
-def _times(data: dict[str, Any]) -> dict[str, float]:
+def _times(data: UncheckedObject) -> dict[str, float]:
     """The seconds of all checks of an evidence of version 1, as version 2 names them."""
     times = {named_check("", one["name"]): one["seconds"] for one in data["checks"]}
     for kernel in data["kernels"]:
@@ -80,7 +80,7 @@ def _times(data: dict[str, Any]) -> dict[str, float]:
     return times
 
 
-def evidence_from_1(data: dict[str, Any]) -> dict[str, Any]:
+def evidence_from_1(data: UncheckedObject) -> UncheckedObject:
     """The gate's evidence of version 1 as version 2: its verdicts were of version 1."""
     times = _times(data)
     return data | {
@@ -91,7 +91,7 @@ def evidence_from_1(data: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def evidence_from_2(data: dict[str, Any]) -> dict[str, Any]:
+def evidence_from_2(data: UncheckedObject) -> UncheckedObject:
     """The gate's evidence of version 2 as version 3."""
     return data | {"schema_version": 3, "kernels": [verdict_from_2(one) for one in data["kernels"]]}
 

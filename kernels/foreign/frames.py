@@ -9,11 +9,10 @@ import struct
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from tileproof.spec.machine.errors import TileproofError
-from tileproof.spec.machine.types import Array, Json
+from tileproof.spec.machine.types import Array, Json, UncheckedObject
 
 Arrays = Mapping[str, Array]
 DTYPES = (
@@ -32,7 +31,7 @@ class NoMessage(Exception):
 class Message:
     """What a process tells another."""
 
-    body: dict[str, Any]
+    body: UncheckedObject
     arrays: Arrays = field(default_factory=dict)
 
 

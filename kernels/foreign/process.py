@@ -17,12 +17,12 @@ import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any
 
 from tileproof.kernels.foreign import frames, isolation
 from tileproof.kernels.foreign.frames import Message, NoMessage
 from tileproof.kernels.foreign.limits import ForeignLimits
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.types import UncheckedObject
 
 SERVE = "tileproof.kernels.foreign.serve"
 END_S = 5.0  # that the kernel may take to end a killed process
@@ -74,7 +74,7 @@ class ForeignProcess:
         self.owner, self._adopted = os.getpid(), True
 
     def ask(
-        self, body: dict[str, Any], arrays: frames.Arrays | None = None, seconds: float | None = None
+        self, body: UncheckedObject, arrays: frames.Arrays | None = None, seconds: float | None = None
     ) -> Message:
         """The answer to a question, in at most `seconds`, by default those of the limits.
 

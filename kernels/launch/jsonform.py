@@ -23,7 +23,7 @@ import numpy as np
 from tileproof.kernels.launch.contents import ArrayContent, FileBytes, InlineBytes
 from tileproof.kernels.launch.model import SCHEMA, SCHEMA_VERSION, HostCall, LaunchFile
 from tileproof.spec.machine.errors import TileproofError
-from tileproof.spec.machine.types import Json, JsonObject, TypeForm
+from tileproof.spec.machine.types import Json, TypeForm, UncheckedObject
 
 T = TypeVar("T")
 PATH = Path(__file__).with_name("launch.schema.json")
@@ -270,9 +270,9 @@ def _wrong(where: str, expected: str, found: object) -> TileproofError:
 # ---- the schema
 
 
-def schema() -> JsonObject:
+def schema() -> UncheckedObject:
     """The JSON Schema of a launch file; each class is a definition with its docstring."""
-    definitions: JsonObject = {}
+    definitions: UncheckedObject = {}
     _schema(LaunchFile, definitions)
     whole = definitions["LaunchFile"]
     stated = {"schema": {"const": SCHEMA}, "schema_version": {"const": SCHEMA_VERSION}}
@@ -286,7 +286,7 @@ def schema() -> JsonObject:
     }
 
 
-def _schema(kind: TypeForm, definitions: JsonObject) -> JsonObject:
+def _schema(kind: TypeForm, definitions: UncheckedObject) -> UncheckedObject:
     origin: TypeForm = typing.get_origin(kind)
     arguments = typing.get_args(kind)
     if dataclasses.is_dataclass(kind) and isinstance(kind, type):
@@ -313,7 +313,7 @@ def _schema(kind: TypeForm, definitions: JsonObject) -> JsonObject:
     return {"type": names[kind]}
 
 
-def _definition(kind: type[Any], definitions: JsonObject) -> JsonObject:
+def _definition(kind: type[Any], definitions: UncheckedObject) -> UncheckedObject:
     hints, fields = typing.get_type_hints(kind), _written(kind)
     properties = {}
     for field in fields:

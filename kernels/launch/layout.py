@@ -9,12 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from tileproof.kernels.compile import Built
 from tileproof.kernels.launch.arguments import MAP_BYTES, Item, ScalarArgument
 from tileproof.kernels.launch.builder import Field, Given, LaunchBuilder, Swizzle, struct, tensor_map
 from tileproof.kernels.launch.model import Extent3, LaunchBuffer
+from tileproof.spec.machine.types import JsonObject
 
 Scalar = Literal["s32", "s64", "f32"]
 Buffers = Mapping[str, LaunchBuffer | None]
@@ -35,7 +36,7 @@ class Extent:
         """Its value; KeyError for a size that is not given."""
         return -(-self.factor * math.prod(int(sizes[name]) for name in self.names) // self.per)
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> JsonObject:
         """For the manifest."""
         return {"names": list(self.names), "factor": self.factor, "per": self.per}
 
@@ -65,7 +66,7 @@ class RowsMap:
         shape, box = (self.cols, self.rows.of(sizes)), (self.box_cols, self.box_rows)
         return tensor_map(buffer, shape, box, self.swizzle)
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> JsonObject:
         """For the manifest: as cuTensorMapEncodeTiled has it, innermost dimension first."""
         return {
             "kind": "tensor map", "name": self.buffer, "dtype": self.dtype,
@@ -86,7 +87,7 @@ class AddressField:
         """As an item of a launch."""
         return buffers[self.name]
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> JsonObject:
         """For the manifest."""
         return {"kind": "pointer", "name": self.name}
 
@@ -107,7 +108,7 @@ class Number:
         """As an item of a launch."""
         return ScalarArgument(self.type, sizes[self.name], self.name)
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> JsonObject:
         """For the manifest."""
         return {"kind": self.type, "name": self.name}
 
@@ -133,7 +134,7 @@ class LaunchParameter:
         items = [(offset, value.item(buffers, sizes)) for offset, value in self.values]
         return struct(self.bytes, items) if self.by_value else items[0][1]
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> JsonObject:
         """For the manifest."""
         values = [
             {"offset": offset, "bytes": value.bytes, **value.as_dict()} for offset, value in self.values
@@ -162,7 +163,7 @@ class Layout:
             shared_bytes=self.shared_bytes,
         )
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> JsonObject:
         """For the manifest."""
         return {
             "grid": [self.grid.as_dict(), Extent().as_dict(), Extent().as_dict()],

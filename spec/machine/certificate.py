@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
-from typing import Any, Literal
+from typing import Literal, TypedDict
 
 from tileproof.spec.machine.finding import Finding
 from tileproof.spec.machine.finding_text import source_or_line
@@ -127,11 +127,20 @@ def _digest(additions: list[tuple[int, int]]) -> tuple[int, int]:
     return int.from_bytes(digest[:8], "little"), int.from_bytes(digest[8:16], "little")
 
 
-def summary(certificates: Iterable[Certificate | None]) -> dict[str, Any]:
+class CertificateSummary(TypedDict):
     """What the certificates of several runs say, for reports: `certified` of `launches` runs with race
     checking, and the reasons of the others with the number of runs that give each. `part`: so many of the
     certified launches ran only chosen clusters.
     """
+
+    launches: int
+    certified: int
+    part: int
+    reasons: dict[str, int]
+
+
+def summary(certificates: Iterable[Certificate | None]) -> CertificateSummary:
+    """The summary of the certificates that there are."""
     known = [run for run in certificates if run is not None]
     reasons = Counter(text for run in known for text in dict.fromkeys(map(str, run.doubts)))
     certified = sum(map(bool, known))
@@ -143,7 +152,7 @@ def summary(certificates: Iterable[Certificate | None]) -> dict[str, Any]:
     }
 
 
-def in_words(told: Mapping[str, Any], same: bool, schedules: int = 0) -> list[str]:
+def in_words(told: CertificateSummary, same: bool, schedules: int = 0) -> list[str]:
     """A `summary` as lines; none without race checking. `same`: all runs are of one launch with the same
     inputs, so that a single certificate covers them. `schedules`: that many ran, where it is not `launches`.
     """

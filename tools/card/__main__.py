@@ -10,10 +10,10 @@ import datetime
 import time
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import click
 from tileproof import __version__
+from tileproof.spec.machine.types import JsonObject
 from tileproof.tools import evidence
 from tileproof.tools.card.launches import DRIVERS
 from tileproof.tools.card.record import FILES, record
@@ -29,7 +29,7 @@ def recorded(folder: Path) -> dict[str, str]:
     return {file: why for file in FILES if (why := record(folder.resolve(), file))}
 
 
-def run(out: Path, driver: str, chosen: list[Row], head: dict[str, Any]) -> Counter[str]:
+def run(out: Path, driver: str, chosen: list[Row], head: JsonObject) -> Counter[str]:
     """Ask the rows and write the evidence after each; the number of rows by outcome."""
     start, answered = time.monotonic(), []
     counts = Counter[str]()
@@ -65,7 +65,7 @@ def main(out: Path, driver: str, folder: Path, only: str, examples: int) -> None
     Exit code 0: no row differs, hangs or faults; 1: some do.
     """
     chosen = matching(rows(folder.resolve(), driver, examples), only)
-    head: dict[str, Any] = {"tileproof": __version__, "date": datetime.date.today().isoformat()}
+    head: JsonObject = {"tileproof": __version__, "date": datetime.date.today().isoformat()}
     if any("tileproof.tools.card.launches" in row.program for row in chosen):
         head["not recorded"] = recorded(folder)
     counts = run(out, driver, chosen, head)

@@ -7,6 +7,7 @@ import platform
 import sys
 from typing import Any
 
+from tileproof.spec.machine.types import JsonObject
 from tileproof.tools.card.row import Answer
 
 # CUdevice_attribute of the CUDA driver API; the evidence holds the others by number.
@@ -21,7 +22,7 @@ NAMED = {
 LAST = 200
 
 
-def facts() -> dict[str, Any]:
+def facts() -> JsonObject:
     """What the driver reports; OSError without libcuda.so.1, RuntimeError where a call fails."""
     cuda = ctypes.CDLL("libcuda.so.1")
 
@@ -33,7 +34,7 @@ def facts() -> dict[str, Any]:
     text = ctypes.create_string_buffer(256)
     call("cuInit", 0)
     call("cuDriverGetVersion", ctypes.byref(value))
-    found: dict[str, Any] = {"driver API": value.value}
+    found: JsonObject = {"driver API": value.value}
     call("cuDeviceGet", ctypes.byref(device), 0)
     call("cuDeviceGetName", text, 256, device)
     call("cuDeviceTotalMem_v2", ctypes.byref(total), device)
@@ -49,7 +50,7 @@ def facts() -> dict[str, Any]:
     return found | {"attributes by number": others}
 
 
-def host() -> dict[str, Any]:
+def host() -> JsonObject:
     """The machine around the card, without its name."""
     return {"processor": platform.machine(), "system": platform.system(), "python": sys.version.split()[0]}
 

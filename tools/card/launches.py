@@ -20,6 +20,7 @@ from tileproof.conformance.drivers.emulator import launch_on, outputs_of
 from tileproof.kernels.launch.model import LaunchFile
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.run_result import RunResult
+from tileproof.spec.machine.types import UncheckedObject
 from tileproof.tools.card.row import Answer
 from tileproof.tools.silicon.record import ONLY_SM100
 from tileproof.tools.silicon.replay import RecordedFile, Verdict, replay
@@ -42,7 +43,7 @@ class Emulated:
 def answer(verdicts: list[tuple[str, str, Verdict]]) -> Answer:
     """The answer of a row, from (test, where it ran, verdict) of each launch."""
     counts = Counter(verdict for _, _, (verdict, _) in verdicts)
-    data: dict[str, Any] = {"launches": dict(counts), "on": dict(Counter(on for _, on, _ in verdicts))}
+    data: UncheckedObject = {"launches": dict(counts), "on": dict(Counter(on for _, on, _ in verdicts))}
     for word in ("differs", "failed", "refused"):
         shown = [[test, on, detail] for test, on, (verdict, detail) in verdicts if verdict == word]
         if shown:

@@ -13,8 +13,8 @@ import ctypes
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import Any
 
+from tileproof.spec.machine.types import UncheckedObject
 from tileproof.tools import evidence
 from tileproof.tools.card.row import Answer
 from tileproof.tools.silicon.tensor_map_bytes import Call, encoded
@@ -38,7 +38,7 @@ def context() -> ctypes.CDLL:
     return cuda
 
 
-def compare(rows: Iterable[dict[str, Any]], encode: Callable[[Call], tuple[int, str]]) -> Answer:
+def compare(rows: Iterable[UncheckedObject], encode: Callable[[Call], tuple[int, str]]) -> Answer:
     """The answer of the row: each call of the table again, by `encode`."""
     counts = Counter[str]()
     differ, new = [], []
@@ -52,7 +52,7 @@ def compare(rows: Iterable[dict[str, Any]], encode: Callable[[Call], tuple[int, 
         else:
             counts["differ"] += 1
             differ.append([row, code, data])
-    found: dict[str, Any] = {"calls": dict(counts)}
+    found: UncheckedObject = {"calls": dict(counts)}
     if new:
         found["taken here only"] = new[:MAX_NEW]
     if differ:

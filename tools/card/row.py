@@ -10,7 +10,9 @@ import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
+
+from tileproof.spec.machine.types import Json
 
 Outcome = Literal["as expected", "differs", "in part", "not run", "hang", "fault", "recorded"]
 MARK = "tileproof card: "  # before the answer, in a line of standard output
@@ -38,7 +40,7 @@ class Answer:
 
     outcome: Outcome
     reason: str = ""
-    data: Mapping[str, Any] | None = None
+    data: Mapping[str, Json] | None = None
 
     def print(self) -> None:
         """Print the answer, as the last act of a row's program."""

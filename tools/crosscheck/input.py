@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
-from typing import Any
 
 from tileproof.kernels.launch.arguments import (
     Item,
@@ -21,6 +20,7 @@ from tileproof.kernels.launch.arguments import (
 )
 from tileproof.kernels.launch.model import LaunchBuffer, LaunchFile
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.types import UncheckedObject
 
 SCHEMA = "spverify.kernel-input/v1"
 ELEMENT_TYPES = {"bfloat16": "bf16", "float16": "f16", "float32": "f32"}
@@ -38,7 +38,7 @@ class SentrywardInput:
     """What sentryward reads; `respelled` counts the wait loops whose spelling, not meaning, was changed."""
 
     ptx: str
-    config: dict[str, Any]
+    config: UncheckedObject
     respelled: int
 
 
@@ -62,7 +62,7 @@ def sentryward_input(file: LaunchFile) -> SentrywardInput:
             found=f"{clusters} clusters",
             do="give a case with one token",
         )
-    config: dict[str, Any] = {
+    config: UncheckedObject = {
         "schema": SCHEMA,
         "entry": launch.entry,
         "launch": {
@@ -93,7 +93,7 @@ def respell_waits(ptx: str) -> tuple[str, int]:
     return _WAIT_LOOP.subn(r"\1b32\4", ptx)
 
 
-def _describe(config: dict[str, Any], at: dict[str, int], item: Item, file: LaunchFile) -> None:
+def _describe(config: UncheckedObject, at: dict[str, int], item: Item, file: LaunchFile) -> None:
     if isinstance(item, ScalarArgument):
         if not math.isfinite(item.value):
             raise TileproofError(
@@ -118,7 +118,7 @@ def _describe(config: dict[str, Any], at: dict[str, int], item: Item, file: Laun
         )
 
 
-def _tensor_map(item: TensorMapArgument, buffer: LaunchBuffer) -> dict[str, Any]:
+def _tensor_map(item: TensorMapArgument, buffer: LaunchBuffer) -> UncheckedObject:
     return {
         "object": buffer.name,
         "element_type": ELEMENT_TYPES[item.dtype or buffer.dtype],

@@ -19,10 +19,10 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 from tileproof.kernels.launch.model import LaunchFile
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.types import JsonObject
 from tileproof.tools.crosscheck.input import sentryward_input
 from tileproof.tools.crosscheck.report import OpinionOutcome, kinds_of, lines_of, outcome_of, remarks_of
 
@@ -45,7 +45,7 @@ class Opinion:
     remarks: tuple[str, ...] = ()
     seconds: float = 0.0
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> JsonObject:
         """For `--json`."""
         return {
             "tool": self.tool,

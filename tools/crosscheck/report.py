@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal
+from typing import Literal
 
-from tileproof.spec.machine.types import Json
+from tileproof.spec.machine.types import Json, UncheckedObject
 
 OpinionOutcome = Literal["fine", "error", "no opinion"]
 PASSES = ("race_free", "verified")
@@ -14,7 +14,7 @@ CHECKS = ("synchronization", "memory")
 SHOWN = 3
 
 
-def outcome_of(report: Mapping[str, Any]) -> OpinionOutcome:
+def outcome_of(report: Mapping[str, Json]) -> OpinionOutcome:
     """Fine: the result is a pass and both checks passed. Error: the result is a finding, or a check failed.
 
     All else is no opinion: unsupported, refused input, out of time or memory, a failure of the tool.
@@ -27,20 +27,20 @@ def outcome_of(report: Mapping[str, Any]) -> OpinionOutcome:
     return "no opinion"
 
 
-def kinds_of(report: Mapping[str, Any]) -> tuple[str, ...]:
+def kinds_of(report: Mapping[str, Json]) -> tuple[str, ...]:
     """The result and the codes of the diagnostics, each once."""
     codes = (str(one.get("code", "")) for one in report["diagnostics"])
     return tuple(dict.fromkeys([str(report["result"]), *codes]))
 
 
-def lines_of(report: Mapping[str, Any], ptx: str) -> tuple[str, ...]:
+def lines_of(report: Mapping[str, Json], ptx: str) -> tuple[str, ...]:
     """The diagnostics in words, one line per kind and instruction, then the evidence with its PTX lines."""
     source = ptx.splitlines()
     diagnostics = [dict(one) for one in report["diagnostics"]]
     return (*_grouped(diagnostics, source), *_races(report, source), *_rejection(report, source))
 
 
-def remarks_of(report: Mapping[str, Any]) -> tuple[str, ...]:
+def remarks_of(report: Mapping[str, Json]) -> tuple[str, ...]:
     """The assumptions that the analysis used, and its warnings."""
     used = [
         str(one.get("label", one.get("key", "")))
@@ -52,7 +52,7 @@ def remarks_of(report: Mapping[str, Any]) -> tuple[str, ...]:
     return said + ((f"{warnings} warnings of its own",) if warnings else ())
 
 
-def _grouped(diagnostics: list[dict[str, Any]], source: list[str]) -> list[str]:
+def _grouped(diagnostics: list[UncheckedObject], source: list[str]) -> list[str]:
     """One line a code, message and instruction; how often, and the first place."""
     places: dict[tuple[str, str, str], list[int]] = {}
     for diagnostic in diagnostics:
@@ -97,7 +97,7 @@ def _opcode(source: list[str], line: int, column: int = 1) -> str:
     return words[0].rstrip(";") if words and words[0][0].isalpha() else ""
 
 
-def _races(report: Mapping[str, Any], source: list[str]) -> Iterator[str]:
+def _races(report: Mapping[str, Json], source: list[str]) -> Iterator[str]:
     """The two accesses of each race witness."""
     witnesses = report.get("races") or []
     for witness in witnesses[:SHOWN]:
@@ -108,14 +108,14 @@ def _races(report: Mapping[str, Any], source: list[str]) -> Iterator[str]:
         yield f"and {len(witnesses) - SHOWN} more pairs"
 
 
-def _access(side: Mapping[str, Any], source: list[str]) -> str:
+def _access(side: Mapping[str, Json], source: list[str]) -> str:
     place = side.get("location") or {}
     line, column = place.get("line", 0), place.get("column", 1)
     by = _opcode(source, line, column)
     return f"{side.get('mode', 'access')} by {by} (PTX line {line}, thread {side.get('actor')})"
 
 
-def _rejection(report: Mapping[str, Any], source: list[str]) -> Iterator[str]:
+def _rejection(report: Mapping[str, Json], source: list[str]) -> Iterator[str]:
     """Where a broken synchronisation showed: the events that its rejection names, by their PTX lines."""
     rejection = report.get("rejection")
     if not isinstance(rejection, Mapping):

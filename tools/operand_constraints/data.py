@@ -15,10 +15,10 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from tileproof.kernels import toolchain
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.types import JsonObject
 from tileproof.tools.operand_constraints import nvcc as contract_nvcc
 from tileproof.tools.operand_constraints.families import load_rows, rows
 from tileproof.tools.operand_constraints.nvcc import NvccVerdict
@@ -58,14 +58,14 @@ def write(path: Path, made: Sequence[AnyRow], found: Sequence[NvccVerdict]) -> N
     )
 
 
-def machine(row: AnyRow, verdict: NvccVerdict) -> dict[str, Any]:
+def machine(row: AnyRow, verdict: NvccVerdict) -> JsonObject:
     """The machine's side of a row: whether it multiplies these operands rightly, as the contracts have it.
 
     Where nvcc says otherwise, "but" says why in a sentence.
     """
     misfits = row.misfits()
     wrong = [misfit for misfit in misfits if "machine" in misfit.refused_by]
-    found: dict[str, Any] = {"machine": not wrong}
+    found: JsonObject = {"machine": not wrong}
     if verdict.compiles == bool(wrong):
         reasons = [misfit.sentence for misfit in wrong or misfits]
         found["but"] = reasons[0] if reasons else "the contracts do not say why"
@@ -153,13 +153,13 @@ def _summary(pairs: list[tuple[AnyRow, NvccVerdict]], stale: int, wrong: int, se
     )
 
 
-def summary(pairs: Sequence[tuple[AnyRow, NvccVerdict]]) -> dict[str, Any]:
+def summary(pairs: Sequence[tuple[AnyRow, NvccVerdict]]) -> JsonObject:
     """Rows by what the contracts and nvcc say of them, for docs and tests."""
     counts = {"fits": 0, "compiles but does not fit": 0, "does not compile": 0}
     for row, verdict in pairs:
         misfit = bool(row.misfits())
         counts["does not compile" if not verdict.compiles else list(counts)[misfit]] += 1
-    return counts
+    return {**counts}
 
 
 if __name__ == "__main__":

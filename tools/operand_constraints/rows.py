@@ -11,7 +11,7 @@ from typing import Any
 
 from tileproof.spec.machine.contracts import Misfit, MmaForm, OperandView, algebra, check, check_load
 from tileproof.spec.machine.contracts.view import MODES
-from tileproof.spec.machine.types import Json
+from tileproof.spec.machine.types import Json, UncheckedObject
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class OperandRow:
         """Operand B as the contracts see it."""
         return self.b.view(self.form.b_rows, self.form.instruction_k)
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> UncheckedObject:
         """The row as JSON data; what is as everywhere is left out."""
         return {
             "family": self.family,
@@ -101,7 +101,7 @@ class LoadRow:
         """What the contracts say of it."""
         return check_load(self.form, self.shape, self.repeat)
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> UncheckedObject:
         """The row as JSON data."""
         form = _given(asdict(self.form), asdict(MmaForm(1, 1)), ("m", "n"))
         return {"family": self.family, "form": form, "shape": self.shape, "repeat": self.repeat}
@@ -122,15 +122,15 @@ def _cut(view: OperandView, rows: int, k: int) -> OperandView:
     )
 
 
-def _operand(operand: OperandForm) -> dict[str, Any]:
+def _operand(operand: OperandForm) -> UncheckedObject:
     return _given(asdict(operand), asdict(OperandForm("tile")), ("how",))
 
 
-def _given(values: dict[str, Any], usual: dict[str, Any], always: tuple[str, ...]) -> dict[str, Any]:
+def _given(values: UncheckedObject, usual: UncheckedObject, always: tuple[str, ...]) -> UncheckedObject:
     return {key: value for key, value in values.items() if key in always or value != usual[key]}
 
 
-def row_of(data: dict[str, Any]) -> OperandRow | LoadRow:
+def row_of(data: UncheckedObject) -> OperandRow | LoadRow:
     """The row that `as_dict` wrote."""
     if data["family"] == "load":
         return LoadRow(MmaForm(**data["form"]), data["shape"], data["repeat"])

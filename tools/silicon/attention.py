@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from tileproof.kernels.host.torch_cuda import card
+from tileproof.spec.machine.types import UncheckedObject
 from tileproof.tools import evidence
 from tileproof.tools.silicon.attention_judged import Tally, smallest, surveyed, tallied
 
@@ -40,16 +41,16 @@ class KernelProgress:
     """How far a kernel is."""
 
     name: str
-    survey: dict[str, Any] | None = None
+    survey: UncheckedObject | None = None
     cases: list[Any] = field(default_factory=list)
     tally: Tally = field(default_factory=Tally)
-    failing: dict[str, dict[str, Any]] = field(default_factory=dict)
+    failing: dict[str, UncheckedObject] = field(default_factory=dict)
     given: int = 0  # problems in tasks that were given out
     running: int = 0  # of those tasks
     shrinking: set[str] = field(default_factory=set)
     ended: str = ""  # why no more of it runs
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> UncheckedObject:
         """For the evidence file: whole only when every problem was judged."""
         if self.survey is None:
             return {"kernel": self.name, "complete": False, "ended": self.ended or "not begun"}
@@ -71,7 +72,7 @@ def _tally(name: str, found: dict[Any, Any], cases: list[Any], until: float) -> 
     return tallied(name, cases, until)
 
 
-def _smallest(name: str, found: dict[Any, Any], cases: list[Any], seconds: float) -> dict[str, Any]:
+def _smallest(name: str, found: dict[Any, Any], cases: list[Any], seconds: float) -> UncheckedObject:
     card.FOUND.update(found)
     return smallest(name, cases, seconds)
 
@@ -157,7 +158,7 @@ class SideBySide:
         return False
 
     def _surveyed(self, kernel: KernelProgress) -> Callable[[Any], None]:
-        def then(survey: dict[str, Any]) -> None:
+        def then(survey: UncheckedObject) -> None:
             kernel.cases = survey.pop("cases", [])
             kernel.survey = survey
 
@@ -171,7 +172,7 @@ class SideBySide:
         return then
 
     def _smaller(self, kernel: KernelProgress, what: str) -> Callable[[Any], None]:
-        def then(found: dict[str, Any]) -> None:
+        def then(found: UncheckedObject) -> None:
             kernel.failing[what] = found
 
         return then
@@ -193,7 +194,7 @@ def main() -> None:
     os.environ |= ONE_THREAD
     # An evidence names no folder of the machine that made it.
     words = [given.output.name if word == str(given.output) else word for word in sys.argv[1:]]
-    head: dict[str, Any] = {"command": " ".join(words)}
+    head: UncheckedObject = {"command": " ".join(words)}
     part = given.output.with_name(f"{given.output.name}.by-hand")
     hand = None if given.no_hand else subprocess.Popen([sys.executable, "-m", BY_HAND, str(part)])
     began = time.time()

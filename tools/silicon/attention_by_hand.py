@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from tileproof.spec.machine.types import JsonObject
 from tileproof.spec.problems.dense_attention_bwd import philox
 from tileproof.spec.problems.dense_attention_bwd.case import DenseCase
 from tileproof.spec.problems.dense_attention_bwd.inputs import Dropout
@@ -37,11 +38,11 @@ WINDOW_BLOCK = 64  # queries and keys of a block, f32 and heads of 32 columns
 WINDOWS = ((1, 64, 50), (1, 51, 50), (5, 15, 4), (40, 90, 20), (70, 200, 33), (200, 70, 33), (64, 64, 10))
 
 
-def same_dropout() -> dict[str, Any]:
+def same_dropout() -> JsonObject:
     """Torch's own fill of the memory-efficient kernel's random numbers against the spec's Philox."""
     import torch
 
-    found = {}
+    found: JsonObject = {}
     for shape, seed, offset in FILLS:
         theirs = torch.empty(shape, device="cuda")
         torch.ops.aten._fill_mem_eff_dropout_mask_(theirs, 0.5, seed, offset)
@@ -55,11 +56,11 @@ def same_dropout() -> dict[str, Any]:
     return found
 
 
-def same_block_dropout() -> dict[str, Any]:
+def same_block_dropout() -> JsonObject:
     """What torch's flash kernel dropped, by the sign of its debug mask, against the spec's bytes."""
     import torch
 
-    found = {}
+    found: JsonObject = {}
     for (b, h, m, n), seed, offset, p in BLOCK_FILLS:
         q, k, v = (torch.randn(b, x, h, 32, device="cuda").half() for x in (m, n, n))
         generator = torch.cuda.default_generators[torch.cuda.current_device()]
@@ -72,7 +73,7 @@ def same_block_dropout() -> dict[str, Any]:
     return found
 
 
-def by_hand() -> dict[str, Any]:
+def by_hand() -> JsonObject:
     """What was found, by hand: the public function with a lower-right bias, a bias gradient over memory that
     held 7, and a window as wide as the keys; each with the largest error against float64, over rows that see
     a key, or the number of elements that were not written.
@@ -81,7 +82,7 @@ def by_hand() -> dict[str, Any]:
     from torch.nn.attention import SDPBackend, sdpa_kernel
     from torch.nn.attention.bias import causal_lower_right
 
-    found: dict[str, Any] = {}
+    found: JsonObject = {}
     torch.manual_seed(0)
 
     def error(o: Any, q: Any, k: Any, v: Any, right: int) -> float:
@@ -142,7 +143,7 @@ def visited(m: int, n: int, window: int) -> np.ndarray:
     return seen
 
 
-def window_of_the_backward() -> dict[str, Any]:
+def window_of_the_backward() -> JsonObject:
     """Which keys the memory-efficient backward masks, causal from the bottom right with a window: the largest
     error of dQ, dK and dV over their largest value against float64, with the window counted as the causal
     limit is, from the top left, and so in the blocks that are visited alone. All have the statistics of the
@@ -150,7 +151,7 @@ def window_of_the_backward() -> dict[str, Any]:
     """
     import torch
 
-    found: dict[str, Any] = {}
+    found: JsonObject = {}
     for m, n, window in WINDOWS:
         torch.manual_seed(m + n)
         q, k, v, dO = (torch.randn(1, x, 1, 32, device="cuda") for x in (m, n, n, m))
@@ -170,7 +171,7 @@ def window_of_the_backward() -> dict[str, Any]:
             dO, q, k, v, None, o[None, :, None].float(), None, None, m, n, rows, 0.0, zero, zero, 2, False,
             window_size=window,
         )[:3]  # fmt: skip
-        row: dict[str, Any] = {}
+        row: JsonObject = {}
         left = causal & (j > i - window)
         seen_by = {
             "from the bottom right": right,
@@ -205,13 +206,13 @@ def three_products(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return one @ four + three @ two + one @ two  # type: ignore[no-any-return]
 
 
-def split_products() -> dict[str, Any]:
+def split_products() -> JsonObject:
     """dV of the memory-efficient kernel in f32 against S^T dO in float64 and by three TF32 products: the
     largest relative error of an element, and the element that is off most.
     """
     from tileproof.kernels.host.torch_cuda import kernel
 
-    found: dict[str, Any] = {}
+    found: JsonObject = {}
     for words in SPLIT_CASE:
         inputs = DenseCase.from_json(words).inputs()
         theirs = kernel.efficient(inputs, biased=True)["dV"].cpu().numpy()[0, 0].astype(np.float64)
@@ -238,7 +239,7 @@ def split_products() -> dict[str, Any]:
     return found
 
 
-def facts() -> dict[str, Any]:
+def facts() -> JsonObject:
     """The card and its software."""
     import torch
 
@@ -251,7 +252,7 @@ def facts() -> dict[str, Any]:
     }
 
 
-PARTS: dict[str, Callable[[], dict[str, Any]]] = {
+PARTS: dict[str, Callable[[], JsonObject]] = {
     "dropout": same_dropout,
     "dropout by block": same_block_dropout,
     "by hand": by_hand,
@@ -262,7 +263,7 @@ PARTS: dict[str, Callable[[], dict[str, Any]]] = {
 
 def main() -> None:
     """Writes OUTPUT, or prints."""
-    found: dict[str, Any] = facts()
+    found: JsonObject = facts()
     for name, part in PARTS.items():
         try:
             found[name] = part()

@@ -24,6 +24,7 @@ from tileproof.kernels.registry import kernel
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.finding_text import lines
 from tileproof.spec.machine.schedule import Schedule
+from tileproof.spec.machine.types import UncheckedObject
 from tileproof.spec.problems.dense_attention_bwd.case import DenseCase
 
 SHRINK_SECONDS = 20.0  # of a kind of failure
@@ -52,7 +53,7 @@ class Tally:
             for what, cases in theirs.items():
                 mine.setdefault(what, []).extend(cases)
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> UncheckedObject:
         """For an evidence file, without what failed."""
         return {
             "examples": self.done,
@@ -75,7 +76,7 @@ def opened(name: str) -> KernelUnderTest:
     return on_own_driver(target, target.variants[0])
 
 
-def surveyed(name: str, examples: int, seed: int) -> dict[str, Any]:
+def surveyed(name: str, examples: int, seed: int) -> UncheckedObject:
     """What a kernel refuses, what of it cannot be judged, whether wrong outputs are found, its problems."""
     try:
         under_test = opened(name)
@@ -149,7 +150,7 @@ def _controls(name: str) -> dict[str, bool]:
     return found
 
 
-def smallest(name: str, cases: list[Any], seconds: float = SHRINK_SECONDS) -> dict[str, Any]:
+def smallest(name: str, cases: list[Any], seconds: float = SHRINK_SECONDS) -> UncheckedObject:
     """How many fail so, the smallest of them made smaller, and what is wrong with it."""
     under_test, ends = opened(name), time.monotonic() + seconds
     case = min(cases, key=lambda one: one.problem.m * one.problem.n * one.problem.h * one.problem.d_qk)
@@ -173,7 +174,7 @@ def smallest(name: str, cases: list[Any], seconds: float = SHRINK_SECONDS) -> di
     }
 
 
-def judged(name: str, examples: int, seed: int, seconds: float) -> dict[str, Any]:
+def judged(name: str, examples: int, seed: int, seconds: float) -> UncheckedObject:
     """One kernel in this process, for at most `seconds` and the shrinking of what fails."""
     survey = surveyed(name, examples, seed)
     survey.pop("found", None)

@@ -14,9 +14,9 @@ import os
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 from tileproof.kernels.host.torch_cuda.worker import OperatorEnded, Raised, Worker
+from tileproof.spec.machine.types import UncheckedObject
 from tileproof.spec.problems.dense_attention_bwd.case import DenseCase
 from tileproof.tools import evidence
 from tileproof.tools.silicon.attention_by_hand import facts
@@ -74,7 +74,7 @@ def main() -> None:
     os.environ["CUDA_LAUNCH_BLOCKING"] = "1"
     with ThreadPoolExecutor(given.jobs) as pool:
         found = list(pool.map(lambda one: probed(one[0], one[1], given.seconds), PROBES))
-    result: dict[str, Any] = facts()
+    result: UncheckedObject = facts()
     result["probes"] = [
         {"operator": operator, "case": case.as_json(), "calls": what}
         for (operator, case), what in zip(PROBES, found, strict=True)

@@ -24,20 +24,21 @@ from tileproof.kernels.kernel import Kernel
 from tileproof.kernels.registry import compiled as find_kernel
 from tileproof.spec.machine.finding_text import lines
 from tileproof.spec.machine.schedule import Schedule
+from tileproof.spec.machine.types import UncheckedObject
 from tileproof.tools import evidence
 
 SEED = 0
 
 
-def judged(kernel: Kernel, driver: Driver, examples: int) -> dict[str, Any]:
+def judged(kernel: Kernel, driver: Driver, examples: int) -> UncheckedObject:
     """The reports of the kernel's first variant and of its mutants on `driver`."""
     variant = kernel.variants[0]
     clean = engine.check(on_driver(kernel, variant, driver), examples=examples, seed=SEED)
-    found: dict[str, Any] = {"kernel": engine.as_dict(clean), "mutants": {}}
+    found: UncheckedObject = {"kernel": engine.as_dict(clean), "mutants": {}}
     for planted in kernel.defects():
         under_test = on_driver(kernel, variant, driver, planted=planted)
         report = engine.check(under_test, examples=min(examples, 30), seed=SEED, shrink_seconds=2.0)
-        row: dict[str, Any] = {"planted": planted.title, "examples": report.examples, "verdict": "clean"}
+        row: UncheckedObject = {"planted": planted.title, "examples": report.examples, "verdict": "clean"}
         if report.failure:
             row["verdict"] = "defect"
             row["finding"] = lines(report.failure.findings[0])
@@ -71,10 +72,10 @@ def same_bits(kernel: Kernel, driver: Driver, examples: int) -> dict[str, int]:
 def main(kernel: str, output: Path, examples: int, name: str) -> None:
     """Judges KERNEL and its mutants, and writes OUTPUT."""
     found = find_kernel(kernel)
-    options: dict[str, Any] = dict.fromkeys(("races", "strict"), False)
+    options = dict.fromkeys(("races", "strict"), False)
     with opened(name, policy="all", mma="fast", allow=(), seconds_limit=5.0, **options) as driver:
         bits = same_bits(found, driver, min(examples, 40))
-        result: dict[str, Any] = {"date": datetime.date.today().isoformat(), "driver": driver.name}
+        result: UncheckedObject = {"date": datetime.date.today().isoformat(), "driver": driver.name}
         result |= judged(found, driver, examples) | {"same bits as the exact emulator": bits}
     evidence.write_json(output, result)
     report: Any = result["kernel"]

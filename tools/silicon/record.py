@@ -21,11 +21,12 @@ from typing import Any
 import numpy as np
 import pytest
 from tileproof.emulator import Buffer, Memory, Module, TensorMap
+from tileproof.spec.machine.types import UncheckedObject
 
 ONLY_SM100 = re.compile(r"tcgen05|gather4|scatter4|cta_group|f32x2|\.target (?!sm_100a)")
 OTHER_TARGET = re.compile(r"\.target (?!sm_100a)")
 MAX_RECORDS = 12000
-_kept: dict[str, tuple[dict[str, Any], list[np.ndarray]]] = {}
+_kept: dict[str, tuple[UncheckedObject, list[np.ndarray]]] = {}
 _ran = 0
 
 
@@ -48,7 +49,7 @@ def portable(text: str) -> str:
     return text.replace("mov.u32 %t, %tid.x;\n", f"mov.u32 %t, %tid.x;\n{moves}", 1)
 
 
-def _argument(argument: Any, memory: Memory) -> dict[str, Any] | None:
+def _argument(argument: Any, memory: Memory) -> UncheckedObject | None:
     if isinstance(argument, Buffer):
         return {"buffer": memory.buffers.index(argument)}
     if isinstance(argument, TensorMap):
@@ -123,7 +124,7 @@ def _record(request: pytest.FixtureRequest) -> Any:
     Module.launch, Module.from_ptx = original, from_ptx  # type: ignore[method-assign]
     out = Path(request.config.getoption("--silicon-out"))
     out.parent.mkdir(parents=True, exist_ok=True)
-    arrays: dict[str, Any] = {}
+    arrays: dict[str, Any] = {}  # of arrays: savez's own parameters come by name too
     cases = []
     for number, (case, data) in enumerate(_kept.values()):
         cases.append({**case, "buffers": len(data) // 2})

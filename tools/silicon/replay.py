@@ -24,6 +24,7 @@ from tileproof.kernels.launch.builder import LaunchBuilder, tensor_map
 from tileproof.kernels.launch.contents import ArrayContent, name_of
 from tileproof.kernels.launch.model import LaunchBuffer, LaunchFile
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.types import UncheckedObject
 from tileproof.tools import evidence
 
 Verdict = tuple[str, Any]
@@ -42,7 +43,7 @@ class RecordedFile:
 
     def __init__(self, path: Path) -> None:
         self._data = np.load(path)
-        self.cases: list[dict[str, Any]] = json.loads(self._data["cases"].tobytes())
+        self.cases: list[UncheckedObject] = json.loads(self._data["cases"].tobytes())
 
     def buffers(self, number: int) -> tuple[list[np.ndarray], list[np.ndarray]]:
         """A launch's buffers before and after, as bytes."""
@@ -56,7 +57,7 @@ class RecordedFile:
         return [number for number, name in enumerate(names) if re.search(expression, name)]
 
 
-def launch_of(case: dict[str, Any], before: list[np.ndarray]) -> LaunchFile:
+def launch_of(case: UncheckedObject, before: list[np.ndarray]) -> LaunchFile:
     """The recorded case as a launch; every buffer is read back."""
     made = LaunchBuilder(case["test"], case["text"])
     buffers = [
@@ -74,9 +75,9 @@ def launch_of(case: dict[str, Any], before: list[np.ndarray]) -> LaunchFile:
     return made.file()
 
 
-def _argument(item: dict[str, Any], size: int, buffers: list[LaunchBuffer]) -> LaunchArgument | LaunchBuffer:
+def _argument(item: UncheckedObject, size: int, buffers: list[LaunchBuffer]) -> LaunchArgument | LaunchBuffer:
     if "map" in item:
-        fields: dict[str, Any] = {n: tuple(v) if isinstance(v, list) else v for n, v in item["map"].items()}
+        fields: UncheckedObject = {n: tuple(v) if isinstance(v, list) else v for n, v in item["map"].items()}
         return tensor_map(buffers[item["buffer"]], offset=item["offset"], **fields)
     if "buffer" in item:
         return buffers[item["buffer"]]
@@ -86,7 +87,7 @@ def _argument(item: dict[str, Any], size: int, buffers: list[LaunchBuffer]) -> L
     return ScalarArgument(SCALARS[item["kind"], size], value)
 
 
-def differing(want: list[np.ndarray], got: list[np.ndarray]) -> list[dict[str, Any]]:
+def differing(want: list[np.ndarray], got: list[np.ndarray]) -> list[UncheckedObject]:
     """The 32-bit words that differ, the first few of each buffer."""
     out = []
     for index, (w, g) in enumerate(zip(want, got, strict=True)):
@@ -99,7 +100,7 @@ def differing(want: list[np.ndarray], got: list[np.ndarray]) -> list[dict[str, A
 
 
 def replay(
-    driver: CudaDriver, case: dict[str, Any], before: list[np.ndarray], want: list[np.ndarray]
+    driver: CudaDriver, case: UncheckedObject, before: list[np.ndarray], want: list[np.ndarray]
 ) -> Verdict:
     """One of "same", "differs" (where), "refused" (why), "failed" (how it ended)."""
     try:
@@ -116,14 +117,14 @@ def replay(
     return ("differs", unlike) if unlike else ("same", None)
 
 
-def report(cases: list[dict[str, Any]], verdicts: list[Verdict], card: dict[str, Any]) -> dict[str, Any]:
+def report(cases: list[UncheckedObject], verdicts: list[Verdict], card: UncheckedObject) -> UncheckedObject:
     """The evidence file's content."""
     reasons = Counter(
         f"{verdict}: {detail} ({case['test'].split('::')[-1].split('[')[0]})"
         for case, (verdict, detail) in zip(cases, verdicts, strict=True)
         if verdict in ("refused", "failed")
     )
-    unlike: dict[str, dict[str, Any]] = {}
+    unlike: dict[str, UncheckedObject] = {}
     for case, (verdict, detail) in zip(cases, verdicts, strict=True):
         if verdict == "differs":
             fresh = {"launches": 0, "example": detail, "text": case["text"][-500:]}
@@ -161,7 +162,7 @@ def main() -> None:
     print(json.dumps({k: result[k] for k in ("date", "card", "launches", "verdicts")}))
     for test, value in result["differs"].items():
         print("differs", test, value["launches"], json.dumps(value["example"])[:300])
-    for reason, number in Counter(result["not run"]).most_common(20):
+    for reason, number in Counter[str](result["not run"]).most_common(20):
         print(number, reason)
 
 

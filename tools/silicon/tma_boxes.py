@@ -10,13 +10,13 @@ error ends the process that ran it, and the next one goes on.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 from tileproof.conformance.drivers.cuda import CudaDriver
 from tileproof.kernels.launch.arguments import ScalarArgument
 from tileproof.kernels.launch.builder import Given, LaunchBuilder, tensor_map
 from tileproof.kernels.launch.model import LaunchFile
+from tileproof.spec.machine.types import UncheckedObject
 
 MARK = 0xABABABAB
 SHARED = 8192
@@ -54,7 +54,7 @@ DUMPED: ret;
 """
 
 
-def cases() -> Iterator[dict[str, Any]]:
+def cases() -> Iterator[UncheckedObject]:
     """Boxes of one and three rows, aligned and unaligned coordinates, on and off the pattern's boundary."""
     for swizzle, most in (("none", 128), ("32B", 32), ("64B", 64), ("128B", 128)):
         for inner in (16, 32, 64, 128):
@@ -63,7 +63,7 @@ def cases() -> Iterator[dict[str, Any]]:
                     yield {"swizzle": swizzle, "inner": inner, "rows": 3, "column": column, "dst": dst}
 
 
-def launch(case: dict[str, Any]) -> LaunchFile:
+def launch(case: UncheckedObject) -> LaunchFile:
     """One tile load; `out` gets the shared bytes, of which what was not written is MARK."""
     made = LaunchBuilder("tma boxes", PTX)
     data = made.input("data", np.arange(64 * 64, dtype=np.uint32))

@@ -20,6 +20,7 @@ from tileproof.spec.machine.contracts.algebra import IntTuple
 from tileproof.spec.machine.contracts.form import BITS
 from tileproof.spec.machine.contracts.view import MODES, SwizzleBits, atom
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.types import JsonObject
 
 I64 = npt.NDArray[np.int64]
 MAX_ELEMENTS = 1 << 17
@@ -69,7 +70,7 @@ class Table:
             for m, m_end in row_cuts
         ]
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> JsonObject:
         """The table for `--json`: one list of rows per place."""
         return {
             "title": self.title,

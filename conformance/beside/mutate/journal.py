@@ -12,12 +12,12 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from tileproof.conformance.beside.mutate.draw import Drawn
 from tileproof.conformance.beside.mutate.judged import Judgement
 from tileproof.conformance.gate.store import CannotWrite
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.types import Json, UncheckedObject
 
 SCHEMA = "tileproof-mutate-draw"
 SCHEMA_VERSION = 2
@@ -28,7 +28,7 @@ class Journal:
     a line that was cut off is told in `notes`, and its mutant is judged again.
     """
 
-    def __init__(self, path: Path, of: Mapping[str, Any], drawn: Sequence[Drawn]) -> None:
+    def __init__(self, path: Path, of: Mapping[str, Json], drawn: Sequence[Drawn]) -> None:
         self.path = path
         self.done: dict[int, Judgement] = {}
         self.notes: list[str] = []
@@ -45,7 +45,7 @@ class Journal:
         except OSError as error:
             raise self._unwritable(error) from None
 
-    def _read(self, head: Mapping[str, Any], drawn: Mapping[int, Drawn]) -> None:
+    def _read(self, head: Mapping[str, Json], drawn: Mapping[int, Drawn]) -> None:
         lines = self.path.read_bytes().split(b"\n")
         found = _parsed(lines[0])
         if found is None or found.get("schema") != SCHEMA:
@@ -97,7 +97,7 @@ class Journal:
                 raise self._unwritable(error) from None
             yield judgement
 
-    def _line(self, data: Mapping[str, Any]) -> None:
+    def _line(self, data: Mapping[str, Json]) -> None:
         self._file.write(json.dumps(data, allow_nan=False).encode() + b"\n")
         self._file.flush()
         os.fsync(self._file.fileno())
@@ -115,7 +115,7 @@ class Journal:
         self._file.close()
 
 
-def _parsed(line: bytes) -> dict[str, Any] | None:
+def _parsed(line: bytes) -> UncheckedObject | None:
     try:
         data = json.loads(line)
     except ValueError:

@@ -23,6 +23,7 @@ from tileproof.emulator import LaunchError, PtxError, UnsupportedInstruction
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.finding import Finding
 from tileproof.spec.machine.finding_text import headline
+from tileproof.spec.machine.types import JsonObject
 
 MutantOutcome = Literal["killed", "survived", "refused", "equivalent"]
 SAME_CODE = "ptxas makes the same machine code of it"
@@ -61,7 +62,7 @@ class Judgement:
     findings: tuple[str, ...] = field(default=(), repr=False)
     becomes: tuple[str, tuple[tuple[int, str], ...]] | None = field(default=None, repr=False)
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> JsonObject:
         """The row for `--json`."""
         row = {
             key: value for key, value in asdict(self).items() if key not in ("drawn", "findings", "becomes")

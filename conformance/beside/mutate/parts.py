@@ -6,7 +6,6 @@ import dataclasses
 import hashlib
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from tileproof.conformance.beside.mutate.code import PtxCode
 from tileproof.conformance.beside.mutate.draw import Drawn, Pool, draw, wanted
@@ -16,11 +15,12 @@ from tileproof.kernels.compile import Built
 from tileproof.kernels.kernel import Kernel
 from tileproof.kernels.variant import Variant
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.types import Json, UncheckedObject
 
 _FIELDS = {field.name for field in dataclasses.fields(Judgement)} - {"drawn", "findings", "becomes"}
 
 
-def judgements(drawn: Sequence[Drawn], rows: Iterable[Mapping[str, Any]]) -> list[Judgement]:
+def judgements(drawn: Sequence[Drawn], rows: Iterable[Mapping[str, Json]]) -> list[Judgement]:
     """The judgements of which `rows` are the rows (`Judgement.as_dict`), in the draw's order.
 
     TileproofError where a mutant has no row, or a row is of another draw.
@@ -44,13 +44,13 @@ def scored(
     kernel: Kernel,
     variant: Variant,
     built: Built,
-    rows: Iterable[Mapping[str, Any]],
+    rows: Iterable[Mapping[str, Json]],
     *,
     seed: int,
     count: int,
     profile: str,
     operators: str | None = None,
-) -> dict[str, Any]:
+) -> UncheckedObject:
     """The score that `tileproof mutate` of one process gives for the same draw (`score.as_json`)."""
     names = wanted(operators)
     pool = Pool(PtxCode(built.ptx, built.entry), kernel.sources, kernel.image.prefix)

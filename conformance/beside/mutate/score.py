@@ -13,12 +13,13 @@ from tileproof.conformance.beside.mutate.judged import SAME_CODE, SAME_IN_SCHEDU
 from tileproof.conformance.gate.difference import MUTATION
 from tileproof.conformance.gate.evidence import ReleaseEvidence
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.types import JsonObject, JsonValue
 
 OUTCOMES = ("killed", "survived", "equivalent", "refused")
 VALUES = ("value", "missing", "surplus")
 
 
-def score(judged: Sequence[Judgement]) -> dict[str, Any]:
+def score(judged: Sequence[Judgement]) -> JsonObject:
     """The numbers of a draw. `of` counts the mutants that ptxas takes and that are not equivalent, `score`
     the killed among them."""
     killed = [judgement for judgement in judged if judgement.outcome == "killed"]
@@ -77,9 +78,9 @@ def _share(part: int, whole: int) -> float | None:
     return round(part / whole, 4) if whole else None
 
 
-def by_operator(judged: Sequence[Judgement]) -> list[dict[str, Any]]:
+def by_operator(judged: Sequence[Judgement]) -> list[JsonObject]:
     """One row an operator."""
-    rows = []
+    rows: list[JsonObject] = []
     for name in dict.fromkeys(judgement.drawn.operator for judgement in judged):
         own = [judgement for judgement in judged if judgement.drawn.operator == name]
         counts = {outcome: sum(judgement.outcome == outcome for judgement in own) for outcome in OUTCOMES}
@@ -87,7 +88,7 @@ def by_operator(judged: Sequence[Judgement]) -> list[dict[str, Any]]:
     return rows
 
 
-def by_check(judged: Sequence[Judgement]) -> list[dict[str, Any]]:
+def by_check(judged: Sequence[Judgement]) -> list[JsonObject]:
     """One row a check that killed, the most frequent first."""
     found = Counter(judgement.by for judgement in judged if judgement.outcome == "killed")
     return [
@@ -96,7 +97,7 @@ def by_check(judged: Sequence[Judgement]) -> list[dict[str, Any]]:
     ]
 
 
-def as_json(judged: Sequence[Judgement], **of: Any) -> dict[str, Any]:
+def as_json(judged: Sequence[Judgement], **of: Any) -> JsonObject:
     """The score as JSON, which is the gate's section `mutation` of a variant: what was drawn from (`of`:
     kernel, variant, seed, profile, operators, count, ptx), the numbers of `score`, the rows of `by_operator`
     and `by_check`, and, as rows of `Judgement.as_dict`, the survivors and the equivalent ones with the
@@ -111,13 +112,13 @@ def as_json(judged: Sequence[Judgement], **of: Any) -> dict[str, Any]:
     return {**of, **score(judged), **tables, "survivors": survived, "equivalents": equivalent}
 
 
-def row(numbers: Mapping[str, Any], **of: Any) -> str:
+def row(numbers: Mapping[str, JsonValue], **of: Any) -> str:
     """One line of a ledger of draws: what was drawn from (`of`), and its score."""
     return json.dumps({**of, **numbers}, separators=(",", ":"))
 
 
 def into(
-    made: ReleaseEvidence, kernel: str, variant: Mapping[str, int], part: Mapping[str, Any]
+    made: ReleaseEvidence, kernel: str, variant: Mapping[str, int], part: Mapping[str, JsonValue]
 ) -> ReleaseEvidence:
     """The evidence with a score as section `mutation` of the variant's verdict; TileproofError where it does
     not judge that variant.

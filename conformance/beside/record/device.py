@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from tileproof.emulator import Buffer, Memory, Module, RunResult, TensorMap
 from tileproof.emulator.errors import LaunchError
+from tileproof.spec.machine.types import UncheckedObject
 
 # CUtensorMapDataType, CUtensorMapSwizzle and CUtensorMapFloatOOBfill of the CUDA driver API, by number.
 _TYPES = (
@@ -50,7 +51,7 @@ class RecordedDevice:
         self._instead = module
         self._made = 0
 
-    def host(self, event: dict[str, Any], data: bytes) -> None:
+    def host(self, event: UncheckedObject, data: bytes) -> None:
         """Apply an event of the host; ignore events that do not concern the device.
 
         LaunchError or PtxError if it cannot be applied.
@@ -103,7 +104,7 @@ class RecordedDevice:
                     return variable
         raise LaunchError("no recorded allocation contains this address", found=hex(address))
 
-    def tensor_map(self, event: dict[str, Any]) -> bytes:
+    def tensor_map(self, event: UncheckedObject) -> bytes:
         """The 128 bytes of an encoder call's tensor map; LaunchError for unsupported or invalid fields."""
         if event["interleave"]:
             raise LaunchError("interleaved tensor maps are not supported", found=f"{event['interleave']=}")
@@ -160,7 +161,7 @@ class RecordedDevice:
             **how,
         )
 
-    def _allocate(self, event: dict[str, Any]) -> None:
+    def _allocate(self, event: UncheckedObject) -> None:
         name, at, count = f"allocation {self._made}", event["address"], event["bytes"]
         if event.get("file"):
             array = _mapped(event["file"], count)

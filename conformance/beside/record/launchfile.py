@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from tileproof.conformance.beside.record.device import RecordedDevice, is_variable, variable_module
@@ -43,6 +42,7 @@ from tileproof.kernels.launch.model import (
     PtxFile,
     VariableWrite,
 )
+from tileproof.spec.machine.types import UncheckedObject
 
 NAME = "launch.json"
 _INLINE_BYTES = 256  # longer contents are stored in files
@@ -146,7 +146,7 @@ class _Writer:
 
     # ---- memory
 
-    def _host(self, event: dict[str, Any], begun: bool) -> None:
+    def _host(self, event: UncheckedObject, begun: bool) -> None:
         kind = event["event"]
         if self.streams and kind in ("stream", "mark", "wait", "synced"):
             self._order(event, begun)
@@ -175,20 +175,20 @@ class _Writer:
             one = self._holding(event["address"])
             self._add(BufferRead(one.name, event["bytes"], event["address"] - one.address), event)
 
-    def _stream(self, event: dict[str, Any]) -> int | None:
+    def _stream(self, event: UncheckedObject) -> int | None:
         """The stream of an event's work; None if the program has a single order, or the host waits for
         everything."""
         return event.get("stream") if self.streams else None
 
     def _add(
-        self, step: BufferWrite | BufferCopy | BufferRead | VariableWrite, event: dict[str, Any]
+        self, step: BufferWrite | BufferCopy | BufferRead | VariableWrite, event: UncheckedObject
     ) -> None:
         stream = self._stream(event)
         self.steps.append(replace(step, stream=stream))
         if stream is not None and event["waits"]:
             self.steps.append(HostWait(stream))
 
-    def _order(self, event: dict[str, Any], begun: bool) -> None:
+    def _order(self, event: UncheckedObject, begun: bool) -> None:
         """Streams, events and waits."""
         kind, name = event["event"], f"event {event['number']}" if "number" in event else ""
         if kind == "stream":
@@ -203,7 +203,7 @@ class _Writer:
         elif begun and (not name or event["number"] in self.recorded):
             self.steps.append(HostWait(event.get("stream"), name))
 
-    def _variable(self, event: dict[str, Any]) -> VariableWrite:
+    def _variable(self, event: UncheckedObject) -> VariableWrite:
         """A write into a module's variable; it is a step, also before the first launch."""
         number, name, offset = self._place(event["address"])
         data, known = self._data(event)
@@ -221,7 +221,9 @@ class _Writer:
         variable = self.parsed[number].buffer(address)
         return number, variable.name, address - variable.address
 
-    def _step(self, event: dict[str, Any], _allocation: _Allocation, offset: int) -> BufferCopy | BufferWrite:
+    def _step(
+        self, event: UncheckedObject, _allocation: _Allocation, offset: int
+    ) -> BufferCopy | BufferWrite:
         if event["event"] == "copy":
             source = self._holding(event["source"])
             return BufferCopy(
@@ -230,7 +232,7 @@ class _Writer:
         data, _ = self._data(event)
         return BufferWrite(_allocation.name, self._content(data), data.size, offset)
 
-    def _data(self, event: dict[str, Any]) -> tuple[np.ndarray, np.ndarray | None]:
+    def _data(self, event: UncheckedObject) -> tuple[np.ndarray, np.ndarray | None]:
         """The bytes of a host write, and a mask of the initialised bytes (None: all)."""
         if event["event"] == "copy":
             source = self._holding(event["source"])
@@ -315,7 +317,7 @@ class _Writer:
 
     # ---- launches
 
-    def _launch(self, event: dict[str, Any]) -> KernelLaunch:
+    def _launch(self, event: UncheckedObject) -> KernelLaunch:
         launch = self.recording.launch(event)
         self.modules.add(launch.module)
         arguments = tuple(

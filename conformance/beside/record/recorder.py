@@ -20,7 +20,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import numpy as np
 from tileproof.conformance.beside.record import elf
@@ -32,6 +32,7 @@ from tileproof.emulator.codes import CODES
 from tileproof.emulator.errors import LaunchError, PtxError
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.limits import PROCESSORS
+from tileproof.spec.machine.types import UncheckedObject
 
 LIBRARIES = Path(__file__).parent / "lib"
 _INVALID_VALUE, _OUT_OF_MEMORY, _INVALID_IMAGE, _INVALID_FUNCTION, _LAUNCH_FAILED = 1, 2, 200, 98, 719
@@ -150,7 +151,7 @@ class _Server:
     def __init__(self, path: Path, run: bool, wanted: str | None) -> None:
         self.path, self.run, self.wanted = path, run, wanted
         self.device = RecordedDevice()
-        self.events: list[dict[str, Any]] = []
+        self.events: list[UncheckedObject] = []
         self.data = bytearray()
         self.launches = 0
         self.refused = False
@@ -235,7 +236,7 @@ class _Server:
             if answer:
                 connection.sendall(struct.pack("<IQ", code, len(text)) + text)
 
-    def _did(self, event: dict[str, Any], payload: bytes) -> tuple[int, bytes]:
+    def _did(self, event: UncheckedObject, payload: bytes) -> tuple[int, bytes]:
         kind = event["event"]
         try:
             if kind in _QUESTIONS:
@@ -260,58 +261,58 @@ class _Server:
             return code, str(error).replace("\n", ";").encode()
         return 0, b""
 
-    def _keep(self, event: dict[str, Any], payload: bytes) -> None:
+    def _keep(self, event: UncheckedObject, payload: bytes) -> None:
         place = {key: value for key, value in event.items() if key != "file"}
         self.events.append({**place, "at": len(self.data), "payload": len(payload)})
         self.data += payload
 
     # ---- questions: the answer is bytes
 
-    def _read(self, event: dict[str, Any], _payload: bytes) -> bytes:
+    def _read(self, event: UncheckedObject, _payload: bytes) -> bytes:
         self._keep(event, b"")
         return self.device.read(event["address"], event["bytes"])
 
-    def _map(self, event: dict[str, Any], _payload: bytes) -> bytes:
+    def _map(self, event: UncheckedObject, _payload: bytes) -> bytes:
         return self.device.tensor_map(event)
 
-    def _replace(self, event: dict[str, Any], payload: bytes) -> bytes:
+    def _replace(self, event: UncheckedObject, payload: bytes) -> bytes:
         return self.device.moved_map(payload, event["address"])
 
-    def _entry(self, event: dict[str, Any], _payload: bytes) -> bytes:
+    def _entry(self, event: UncheckedObject, _payload: bytes) -> bytes:
         return self.device.entry(event["module"], event["name"]).encode()
 
-    def _shared(self, event: dict[str, Any], _payload: bytes) -> bytes:
+    def _shared(self, event: UncheckedObject, _payload: bytes) -> bytes:
         return str(self.device.modules[event["module"]].decode(event["name"]).static_shared).encode()
 
-    def _target(self, event: dict[str, Any], _payload: bytes) -> bytes:
+    def _target(self, event: UncheckedObject, _payload: bytes) -> bytes:
         return str(self.device.modules[event["module"]].target.number).encode()
 
-    def _variable(self, event: dict[str, Any], _payload: bytes) -> bytes:
+    def _variable(self, event: UncheckedObject, _payload: bytes) -> bytes:
         found = self.device.modules[event["module"]].variable(event["name"])
         return f"{found.address} {found.bytes}".encode()
 
     # ---- remarks
 
-    def _refused(self, event: dict[str, Any]) -> None:
+    def _refused(self, event: UncheckedObject) -> None:
         self.refused = True  # it ends by itself
         self.out.problem = LaunchError(
             "the program makes a call that cannot be recorded", where=event["call"], found=event["why"]
         )
 
-    def _failed(self, event: dict[str, Any]) -> None:
+    def _failed(self, event: UncheckedObject) -> None:
         self.out.failed.append(FailedCall(event["call"], event["code"], event["why"]))
 
-    def _assumed(self, event: dict[str, Any]) -> None:
+    def _assumed(self, event: UncheckedObject) -> None:
         line = f"{event['call']}: {event['what']}"
         if line not in self.out.assumed:
             self.out.assumed.append(line)
 
-    def _unknown(self, event: dict[str, Any]) -> None:
+    def _unknown(self, event: UncheckedObject) -> None:
         self.out.unknown.append(f"{event['call']}: {event['name']}")
 
     # ---- launches
 
-    def _launch(self, event: dict[str, Any], payload: bytes) -> tuple[int, bytes]:
+    def _launch(self, event: UncheckedObject, payload: bytes) -> tuple[int, bytes]:
         self._keep_host_memory()
         launch = launch_of(event, payload)
         number, self.launches = self.launches, self.launches + 1

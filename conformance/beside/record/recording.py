@@ -15,13 +15,14 @@ from typing import Any
 from tileproof.conformance.beside.record.device import RecordedDevice, RecordedLaunch
 from tileproof.emulator import Buffer, Memory, Module, RunResult
 from tileproof.emulator.errors import LaunchError
+from tileproof.spec.machine.types import UncheckedObject
 
 
 @dataclass(frozen=True)
 class Recording:
     """The events of a program in order; events with bytes have `at` and `payload`, their place in `data`."""
 
-    events: tuple[dict[str, Any], ...]
+    events: tuple[UncheckedObject, ...]
     data: bytes
 
     @classmethod
@@ -38,11 +39,11 @@ class Recording:
         (folder / "events.jsonl").write_text("".join(json.dumps(event) + "\n" for event in self.events))
         (folder / "data.bin").write_bytes(self.data)
 
-    def bytes(self, event: dict[str, Any]) -> bytes:
+    def bytes(self, event: UncheckedObject) -> bytes:
         """The bytes of an event."""
         return self.data[event["at"] : event["at"] + event["payload"]]
 
-    def launch(self, event: dict[str, Any]) -> RecordedLaunch:
+    def launch(self, event: UncheckedObject) -> RecordedLaunch:
         """A launch from its event."""
         return launch_of(event, self.bytes(event))
 
@@ -58,7 +59,7 @@ class Recording:
         }
 
 
-def launch_of(event: dict[str, Any], block: bytes) -> RecordedLaunch:
+def launch_of(event: UncheckedObject, block: bytes) -> RecordedLaunch:
     """A launch from its event and the concatenated bytes of its parameters."""
     parameters, at = [], 0
     for size in event["parameters"]:
@@ -87,7 +88,7 @@ class Replay:
     def __init__(self, recording: Recording, module: Module | None = None) -> None:
         self.recording = recording
         self.device = RecordedDevice(module)
-        self._events: Iterator[dict[str, Any]] = iter(recording.events)
+        self._events: Iterator[UncheckedObject] = iter(recording.events)
 
     @property
     def memory(self) -> Memory:

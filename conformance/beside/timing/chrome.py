@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Any
 
 from tileproof.conformance.beside.timing.report import TimeNames
 from tileproof.conformance.beside.timing.simulate import Timed
+from tileproof.spec.machine.types import JsonObject
 
 
-def chrome(timed: Timed, names: TimeNames) -> dict[str, Any]:
+def chrome(timed: Timed, names: TimeNames) -> JsonObject:
     """A process per CTA; in it a track per warp with its waits, and a track per unit with its work."""
-    events: list[dict[str, Any]] = []
+    events: list[JsonObject] = []
     ctas: dict[Hashable, int] = {
         cta: number for number, cta in enumerate(sorted({warp[:3] for warp in timed.ends}))
     }
@@ -31,12 +31,12 @@ def chrome(timed: Timed, names: TimeNames) -> dict[str, Any]:
     return {"traceEvents": events, "displayTimeUnit": "ns"}
 
 
-def _span(name: str, process: int, track: int, begin: float, end: float, line: int) -> dict[str, Any]:
+def _span(name: str, process: int, track: int, begin: float, end: float, line: int) -> JsonObject:
     return {
         "name": name, "ph": "X", "pid": process, "tid": track, "ts": begin, "dur": end - begin,
         "args": {"PTX line": line},
     }  # fmt: skip
 
 
-def _named(what: str, process: int, track: int, name: str) -> dict[str, Any]:
+def _named(what: str, process: int, track: int, name: str) -> JsonObject:
     return {"name": what, "ph": "M", "pid": process, "tid": track, "args": {"name": name}}

@@ -24,6 +24,7 @@ from tileproof.kernels.sm100.cutlass_fmha_bwd.image import ExampleImage
 from tileproof.kernels.sm100.cutlass_fmha_bwd.library import Sizes, TensorStrides
 from tileproof.kernels.variant import Variant
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.types import UncheckedObject
 from tileproof.spec.plan import KernelPlan
 from tileproof.spec.plans import cutlass_fmha_bwd
 from tileproof.spec.problems.dense_attention_bwd.inputs import DTYPES
@@ -114,9 +115,9 @@ def describe(inputs: Inputs, plan: KernelPlan, built: Built, probe: bool) -> Lau
     return made.file(built.entry + ENTRIES[MAIN])
 
 
-def _require_cleared(events: list[dict[str, Any]], buffers: dict[int, LaunchBuffer]) -> None:
+def _require_cleared(events: list[UncheckedObject], buffers: dict[int, LaunchBuffer]) -> None:
     """What the host code fills is all of dQ_acc, with zeros, before the main launch: as the buffer starts."""
-    order = [event.get("kernel", event["event"]) for event in events if event["event"] != "map"]
+    order = [str(event.get("kernel", event["event"])) for event in events if event["event"] != "map"]
     fills = [event for event in events if event["event"] == "fill"]
     as_expected = (
         order == ["sum_odo", "fill", MAIN, "convert"]
@@ -133,12 +134,12 @@ def _require_cleared(events: list[dict[str, Any]], buffers: dict[int, LaunchBuff
 
 
 def _params(
-    event: dict[str, Any], events: list[dict[str, Any]], buffers: dict[int, LaunchBuffer]
+    event: UncheckedObject, events: list[UncheckedObject], buffers: dict[int, LaunchBuffer]
 ) -> StructArgument:
     """The by-value struct of a launch as the host code made it."""
     maps = {one["number"]: one for one in events if one["event"] == "map"}
 
-    def item(field: dict[str, Any]) -> Field:
+    def item(field: UncheckedObject) -> Field:
         name, value = field["name"], field["value"]
         if field["type"] == "map":
             return _map(name, maps[value], buffers[maps[value]["address"]])
@@ -158,7 +159,7 @@ def _params(
     return StructArgument(made.size, (*made.items, *gaps))
 
 
-def _map(name: str, fields: dict[str, Any], buffer: LaunchBuffer) -> TensorMapArgument:
+def _map(name: str, fields: UncheckedObject, buffer: LaunchBuffer) -> TensorMapArgument:
     if fields["interleave"] or fields["type"] not in MAP_TYPES:
         raise TileproofError(
             "a tensor map of the example has an unknown kind",

@@ -17,12 +17,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from tileproof.kernels import toolchain
 from tileproof.kernels.compile import TIMEOUT_S, cache_root, compile_error
 from tileproof.kernels.sm100.cutlass_fmha_bwd.image import HERE, files
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.types import UncheckedObject
 from tileproof.spec.plan import KernelPlan
 
 OWN = ("kernel.cuh", "params.cpp", "host/device_functions.h")
@@ -105,7 +105,7 @@ def events(
     plan: KernelPlan,
     sizes: Sizes,
     strides: Sequence[TensorStrides],
-) -> list[dict[str, Any]]:
+) -> list[UncheckedObject]:
     """What the example's host code does, in order: tensor maps, fills and launches. `strides`: of q, of
     o and dO, of k, of v, of lse, of dQ, of dK, of dV.
 
@@ -128,7 +128,7 @@ def events(
             where="can_implement of the example",
             found=", ".join(f"{name} {value}" for name, value in vars(sizes).items()),
         )
-    found: list[dict[str, Any]] = json.loads(said)
+    found: list[UncheckedObject] = json.loads(said)
     return found
 
 

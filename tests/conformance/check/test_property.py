@@ -17,6 +17,7 @@ from tileproof.spec.machine.finding import Finding, MachinePlace, Waiting
 from tileproof.spec.machine.finding_text import lines
 from tileproof.spec.machine.run_result import RunResult
 from tileproof.spec.machine.schedule import Schedule
+from tileproof.spec.machine.types import Json
 from tileproof.spec.plans import head128_part0
 from tileproof.spec.problems.sparse_mla_bwd.case import SparseCase
 
@@ -191,7 +192,7 @@ def test_error_under_one_policy_only():
 
 def test_report_as_json_has_place_cause_and_replay():
     report = run(under_test(second_block_off))
-    result = engine.as_dict(report, "tileproof check ...")
+    result: Json = engine.as_dict(report, "tileproof check ...")
     assert result["verdict"] == "defect" and result["replay"] == "tileproof check ..."
     assert result["findings"][0]["problem"]["k_block"] == 1
     assert SparseCase.from_json(result["case"]) == report.failure.case

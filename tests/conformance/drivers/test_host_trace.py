@@ -13,6 +13,7 @@ from tileproof.conformance.drivers import host_trace
 from tileproof.kernels.called import call
 from tileproof.kernels.compile import Built
 from tileproof.kernels.launch.model import LaunchBuffer, LaunchFile
+from tileproof.spec.machine.types import Json
 
 
 def of(function) -> LaunchFile:
@@ -31,7 +32,7 @@ def test_writes_come_in_order_with_their_places() -> None:
     told = [(event.output, event.index, event.elements) for event in events]
     assert told == [("b", "...", 3), ("a", "1, 2:5", 3), ("a", "3", 1), ("a", "2 places", 12)]
     assert [event.seconds for event in events] == sorted(event.seconds for event in events)
-    chrome = host_trace.to_chrome(events)["traceEvents"]
+    chrome: Json = host_trace.to_chrome(events)["traceEvents"]
     assert next(one["name"] for one in chrome if one["ph"] == "i") == "b [...]"
 
 

@@ -11,6 +11,7 @@ from tileproof.conformance.launches.skeleton import skeleton
 from tileproof.kernels.launch.jsonform import blanks, parse, read
 from tileproof.kernels.registry import kernel
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.types import Json
 
 from tests.kit.newcomer import page_files
 
@@ -101,7 +102,7 @@ def test_directives_and_dynamic_shared_memory(tmp_path: Path) -> None:
 def test_the_blanks_of_our_own_kernel_are_what_its_host_sets(tmp_path: Path) -> None:
     gemm = kernel("sm100-gemm-bias")
     (tmp_path / "k.ptx").write_text(gemm.build(gemm.variants[0]).ptx)
-    made = skeleton(tmp_path / "k.ptx")
+    made: Json = skeleton(tmp_path / "k.ptx")
     kinds = [
         item["item"]["kind"]
         for argument in made["steps"][0]["arguments"]

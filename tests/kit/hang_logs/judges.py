@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from tileproof.conformance.beside.logs.hangs.form import ActorName
 from tileproof.conformance.beside.logs.hangs.reader import read_text
 from tileproof.conformance.beside.logs.hangs.render import diagnosis
 from tileproof.conformance.beside.logs.hangs.rewrite import parse_words
@@ -13,7 +12,7 @@ from tests.kit.hang_logs.score import Answer, HangLog
 from tests.kit.pipelines import Who
 
 
-def _who(actor: dict[str, Any]) -> Who:
+def _who(actor: ActorName) -> Who:
     return actor["role"], -1 if actor["cta"] is None else actor["cta"]
 
 
@@ -26,6 +25,7 @@ def explain(log: HangLog) -> Answer:
     if found["outcome"] != "hang":
         return Answer(found["outcome"])
     root, cause = found["root"], found["causes"][0]
+    assert root is not None
     sure = found["certainty"]
     blamed = _who(cause["culprit"]) if cause["culprit"] else None
     actors = (_who(root["actor"]),)

@@ -16,12 +16,12 @@ from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import click
 import numpy as np
 from tileproof.kernels import toolchain
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.types import UncheckedObject
 from tileproof.tools import evidence
 from tileproof.tools.silicon.fuzz import emulated, read_back
 from tileproof.tools.silicon.fuzz.build import cubin_of, ptx_of
@@ -81,7 +81,7 @@ def only_nan(kind: str, want: np.ndarray, got: np.ndarray) -> bool:
     return True
 
 
-def batch(seed: str, first: int, count: int) -> dict[str, Any]:
+def batch(seed: str, first: int, count: int) -> UncheckedObject:
     """The kernels of one batch: counts, and each difference reduced."""
     programs = [program(f"{seed}/{n}", f"k{n}", FAMILIES) for n in range(first, first + count)]
     tally: Counter[str] = Counter()
@@ -99,7 +99,7 @@ def batch(seed: str, first: int, count: int) -> dict[str, Any]:
     return {"tally": dict(tally), "differences": found}
 
 
-def _explained(kernel: RandomKernel) -> dict[str, Any]:
+def _explained(kernel: RandomKernel) -> UncheckedObject:
     """A difference, with the smallest kernel that shows it."""
     small = reduced(kernel, lambda programs: [differ(*pair) for pair in words_at(programs, 3)])
     (want, got), (_, plain) = words_at([small], 3)[0], words_at([small], 0)[0]
@@ -136,7 +136,7 @@ def _tells(line: read_back.SassLine) -> bool:
 def main(out: Path, kernels: int, seed: str, jobs: int) -> None:
     """Compare random kernels with their machine code and write every difference."""
     tally: Counter[str] = Counter()
-    found: list[dict[str, Any]] = []
+    found: list[UncheckedObject] = []
     starts = range(0, kernels, BATCH)
     with ProcessPoolExecutor(jobs) as pool:
         work = [pool.submit(batch, seed, n, min(BATCH, kernels - n)) for n in starts]

@@ -35,6 +35,7 @@ from tileproof.conformance.beside.record import fatbin
 from tileproof.conformance.drivers.card import Card, CardError
 from tileproof.kernels.wrong_code import WrongCode, wrong_code
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.types import UncheckedObject
 from tileproof.tools import evidence
 from tileproof.tools.silicon.fuzz import build, emulated
 from tileproof.tools.silicon.fuzz.compare import Words, differ, only_nan
@@ -120,7 +121,7 @@ def kind_of(kernel: RandomKernel, want: Words, fast: Words, plain: Words) -> str
     return "same but for NaN" if nan else "optimiser"
 
 
-def batch(seed: str, first: int, count: int) -> dict[str, Any]:
+def batch(seed: str, first: int, count: int) -> UncheckedObject:
     """The kernels of one batch: how each compares, and the hashes of the card's words."""
     kernels = [program(f"{seed}/{n}", f"k{n}") for n in range(first, first + count)]
     rows = both(kernels)
@@ -133,7 +134,7 @@ def _hash(words: Words) -> str:
     return hashlib.sha256(words.tobytes()).hexdigest()[:16]
 
 
-def explained(seed: str, number: int) -> dict[str, Any]:
+def explained(seed: str, number: int) -> UncheckedObject:
     """A difference, with the smallest kernel that shows it."""
     kernel = program(f"{seed}/{number}", f"k{number}")
     start = kind_of(kernel, *both([kernel])[0])
@@ -200,7 +201,7 @@ def main(
         return
     starts = range(0, kernels, BATCH)
     kinds: dict[int, str] = {}
-    made: dict[str, Any] = {"date": datetime.date.today().isoformat(), "seed": seed, "kernels": kernels}
+    made: UncheckedObject = {"date": datetime.date.today().isoformat(), "seed": seed, "kernels": kernels}
     with ProcessPoolExecutor(jobs) as pool:
         if against is not None:
             hashes = np.load(against)["hashes"]
@@ -245,7 +246,7 @@ def _again(out: Path, before: Path, jobs: int, seconds: float) -> None:
 
 def _reduced(
     pool: ProcessPoolExecutor, seed: str, unlike: list[int], seconds: float
-) -> tuple[list[dict[str, Any]], list[int]]:
+) -> tuple[list[UncheckedObject], list[int]]:
     """Every difference that is reduced in time, and the numbers of the others."""
     end = time.monotonic() + seconds
     work = {n: pool.submit(explained, seed, n) for n in unlike}

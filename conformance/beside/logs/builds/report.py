@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from typing import Any
 
 from tileproof.conformance.beside.logs.builds import diagnostics
 from tileproof.conformance.beside.logs.builds.diagnostics import Parsed
@@ -18,6 +17,7 @@ from tileproof.conformance.beside.logs.builds.findings import (
 )
 from tileproof.conformance.beside.logs.builds.frames import SourcePlace
 from tileproof.conformance.beside.logs.builds.lines import numbered
+from tileproof.spec.machine.types import UncheckedObject
 
 WIDTH = 200
 MAX_FINDINGS = 100
@@ -31,7 +31,7 @@ def parse(text: str) -> Parsed:
     return diagnostics.read([line.text for line in lines], [line.first for line in lines])
 
 
-def explain(parsed: Parsed, log: Path | None = None) -> dict[str, Any]:
+def explain(parsed: Parsed, log: Path | None = None) -> UncheckedObject:
     """What a build log tells, as data. `log`: where it lies, near which sources are looked for.
 
     `outcome`: "explained" (some cause is known), "not understood" (there are errors, and none is known) or
@@ -58,7 +58,7 @@ def _ordered(found: list[BuildFinding]) -> list[BuildFinding]:
     )
 
 
-def _row(finding: BuildFinding, sources: UserSources) -> dict[str, Any]:
+def _row(finding: BuildFinding, sources: UserSources) -> UncheckedObject:
     cause, evidence = finding.cause, finding.evidence
     return {
         "code": cause.code,
@@ -93,7 +93,7 @@ def _row(finding: BuildFinding, sources: UserSources) -> dict[str, Any]:
 
 def _place(
     place: SourcePlace | None, sources: UserSources | None, finding: BuildFinding | None = None
-) -> dict[str, Any] | None:
+) -> UncheckedObject | None:
     if place is None:
         return None
     text = sources.line(place) if sources is not None else ""
@@ -126,7 +126,7 @@ def _remarks(parsed: Parsed, found: list[BuildFinding]) -> list[str]:
     return remarks
 
 
-def text(result: dict[str, Any]) -> str:
+def text(result: UncheckedObject) -> str:
     """The explanation in words."""
     folder = common_folder(result)
     out: list[str] = [f"Files below {folder}", ""] if folder else []
@@ -147,7 +147,7 @@ def _count(number: int, word: str) -> str:
     return f"{number} {word}{'' if number == 1 else 's'}"
 
 
-def _finding_lines(number: int, row: dict[str, Any], folder: str) -> list[str]:
+def _finding_lines(number: int, row: UncheckedObject, folder: str) -> list[str]:
     head = f"{number}. {row['code']}" + (f" ({row['operand']})" if row["operand"] else "")
     lines = [f"{head}: {row['what']}"]
     if row["fits"]:
@@ -179,7 +179,7 @@ def _finding_lines(number: int, row: dict[str, Any], folder: str) -> list[str]:
     return [line for line in lines if line]
 
 
-def _follower_lines(row: dict[str, Any], folder: str) -> list[str]:
+def _follower_lines(row: UncheckedObject, folder: str) -> list[str]:
     """The errors that follow, so that none is hidden if it has a cause of its own."""
     lines = []
     for number, error in enumerate(row["followers"][:MAX_FOLLOWERS]):
@@ -189,7 +189,7 @@ def _follower_lines(row: dict[str, Any], folder: str) -> list[str]:
     return [*lines, f"           and {more} more messages"] if more > 0 else lines
 
 
-def _chain_lines(chains: list[list[dict[str, Any]]], folder: str) -> list[str]:
+def _chain_lines(chains: list[list[UncheckedObject]], folder: str) -> list[str]:
     """Each instantiation chain, the user's outermost line first."""
     lines = []
     for chain in chains[:MAX_CHAINS]:
@@ -213,7 +213,7 @@ def short_path(file: str, folder: str) -> str:
     return file.removeprefix(folder) if folder else file
 
 
-def common_folder(result: dict[str, Any]) -> str:
+def common_folder(result: UncheckedObject) -> str:
     """The folder, with its last slash, in which all user files of several lie whose whole path is said."""
     files = {place["file"] for row in result["findings"] for chain in row["chains"] for place in chain}
     own = {file for file in files if file.startswith("/") and not is_library(file)}

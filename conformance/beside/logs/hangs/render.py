@@ -4,11 +4,24 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
 
 from tileproof.conformance.beside.logs.hangs.cause import state
 from tileproof.conformance.beside.logs.hangs.causes import HangCause, LoggedHang, copy, hangs
 from tileproof.conformance.beside.logs.hangs.certainty import judged
+from tileproof.conformance.beside.logs.hangs.form import (
+    ActorName,
+    ActorRow,
+    BarrierRow,
+    BlockedRow,
+    CauseRow,
+    Diagnosis,
+    OtherHang,
+    ProducerRow,
+    Quote,
+    RootRow,
+    RunRow,
+    WaitRow,
+)
 from tileproof.conformance.beside.logs.hangs.graph import WaitGraph, build, plan_role
 from tileproof.conformance.beside.logs.hangs.histories import Wait
 from tileproof.conformance.beside.logs.hangs.log import EXAMPLES, OWN, UNKNOWN_CTA, Actor, Log
@@ -18,12 +31,12 @@ from tileproof.spec.plan import KernelPlan
 WIDTH = 150
 
 
-def diagnose(path: Path, plan: KernelPlan | None = None) -> dict[str, Any]:
+def diagnose(path: Path, plan: KernelPlan | None = None) -> Diagnosis:
     """Return the diagnosis of the log in `path` as data; TileproofError if there is nothing to diagnose."""
     return diagnosis(read(path, plan), plan)
 
 
-def diagnosis(log: Log, plan: KernelPlan | None = None) -> dict[str, Any]:
+def diagnosis(log: Log, plan: KernelPlan | None = None) -> Diagnosis:
     """Return the diagnosis of a parsed log as data.
 
     `outcome` is "hang", "no hang seen" or "unclear"; `certainty` of a hang is "certain" (the lines leave no
@@ -31,14 +44,14 @@ def diagnosis(log: Log, plan: KernelPlan | None = None) -> dict[str, Any]:
     a log of several runs, the diagnosis is of the last run that hung, and `runs` has a row for each run.
     """
     if not log.runs:
-        return {**_of_run(log, plan), "runs": []}
+        return _of_run(log, plan)
     every = [(run, _of_run(run, plan)) for run in log.runs]
     order = ("hang", "unclear", "no hang seen")
     worst = min(every, key=lambda one: (order.index(one[1]["outcome"]), -one[1]["span"][1]))
     return {**worst[1], "runs": [_run(run, found) for run, found in every]}
 
 
-def _run(log: Log, found: dict[str, Any]) -> dict[str, Any]:
+def _run(log: Log, found: Diagnosis) -> RunRow:
     first = found["causes"][0] if found["causes"] else None
     return {
         "title": log.title,
@@ -50,7 +63,7 @@ def _run(log: Log, found: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _of_run(log: Log, plan: KernelPlan | None) -> dict[str, Any]:
+def _of_run(log: Log, plan: KernelPlan | None) -> Diagnosis:
     graph = build(log, plan)
     every = hangs(graph)
     told = judged(graph, every)
@@ -78,6 +91,7 @@ def _of_run(log: Log, plan: KernelPlan | None) -> dict[str, Any]:
             "not_understood": len(strange),
             "examples": [_quote(graph, line) for line in strange[:EXAMPLES]],
         },
+        "runs": [],
     }
 
 
@@ -93,7 +107,7 @@ def host_facts(log: Log) -> dict[str, str]:
     return facts
 
 
-def _name(actor: Actor) -> dict[str, Any]:
+def _name(actor: Actor) -> ActorName:
     return {
         "role": actor.role,
         "cta": actor.cta if 0 <= actor.cta < UNKNOWN_CTA else None,
@@ -102,11 +116,11 @@ def _name(actor: Actor) -> dict[str, Any]:
     }
 
 
-def _quote(graph: WaitGraph, line: int) -> dict[str, Any]:
+def _quote(graph: WaitGraph, line: int) -> Quote:
     return {"line": line, "text": graph.log.lines[line - 1].strip()[:WIDTH]}
 
 
-def _wait(graph: WaitGraph, wait: Wait) -> dict[str, Any]:
+def _wait(graph: WaitGraph, wait: Wait) -> WaitRow:
     event = wait.event
     return {
         "actor": _name(wait.actor),
@@ -115,22 +129,22 @@ def _wait(graph: WaitGraph, wait: Wait) -> dict[str, Any]:
         "phase": event.phase,
         "k": event.k,
         "line": event.line,
+        "copy": copy(graph, wait),
     }
 
 
-def _root(graph: WaitGraph, hang: LoggedHang) -> dict[str, Any]:
+def _root(graph: WaitGraph, hang: LoggedHang) -> RootRow:
     root = hang.root
     behind = sorted(graph.dependents.get(root.actor, ()))
     return {
         **_wait(graph, root),
-        "copy": copy(graph, root),
         "state": str(state(graph, root) or ""),
         "stopped": hang.stopped,
         "waits_behind_it": [_name(actor) for actor in behind],
     }
 
 
-def _cause(graph: WaitGraph, cause: HangCause) -> dict[str, Any]:
+def _cause(graph: WaitGraph, cause: HangCause) -> CauseRow:
     return {
         "code": cause.code,
         "what": cause.what,
@@ -143,13 +157,13 @@ def _cause(graph: WaitGraph, cause: HangCause) -> dict[str, Any]:
     }
 
 
-def _other(graph: WaitGraph, hang: LoggedHang) -> dict[str, Any]:
+def _other(graph: WaitGraph, hang: LoggedHang) -> OtherHang:
     return {"root": _root(graph, hang), "causes": [_cause(graph, cause) for cause in hang.causes]}
 
 
-def _blocked(graph: WaitGraph, wait: Wait) -> dict[str, Any]:
+def _blocked(graph: WaitGraph, wait: Wait) -> BlockedRow:
     blocked = {one.actor for one in graph.blocked}
-    for_whom = [
+    for_whom: list[ProducerRow] = [
         {
             **_name(edge.producer),
             "arrivals": edge.made,
@@ -160,13 +174,12 @@ def _blocked(graph: WaitGraph, wait: Wait) -> dict[str, Any]:
     ]
     return {
         **_wait(graph, wait),
-        "copy": copy(graph, wait),
         "waits_for": for_whom,
         "root": wait in graph.roots,
     }
 
 
-def _actor_row(graph: WaitGraph, actor: Actor) -> dict[str, Any]:
+def _actor_row(graph: WaitGraph, actor: Actor) -> ActorRow:
     history = graph.histories[actor]
     wait = history.blocked
     return {
@@ -180,9 +193,9 @@ def _actor_row(graph: WaitGraph, actor: Actor) -> dict[str, Any]:
     }
 
 
-def _barriers(graph: WaitGraph) -> list[dict[str, Any]]:
+def _barriers(graph: WaitGraph) -> list[BarrierRow]:
     """Per barrier, stage and CTA: waits begun, waits ended, arrivals made by that CTA, phases waited for."""
-    rows: dict[tuple[int, str, int, int], dict[str, Any]] = {}
+    rows: dict[tuple[int, str, int, int], BarrierRow] = {}
     for actor, history in graph.histories.items():
         places = {wait.place for wait in history.waits} | {p for p, some in history.arrives.items() if some}
         for place in places:

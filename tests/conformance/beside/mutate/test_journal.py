@@ -14,6 +14,7 @@ from tileproof.conformance.beside.mutate.rules import BY_A_RULE
 from tileproof.conformance.beside.mutate.score import as_json, interval, score
 from tileproof.conformance.gate.difference import SCORES
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.types import Json
 
 DRAW = {"kernel": "one", "variant": {"d": 64}, "seed": 3, "operators": ["parity", "count"], "ptx": "ab"}
 DRAWN = [Drawn(n, "parity" if n % 2 else "count", f"change {n}", (("k.cuh", n),)) for n in range(4)]
@@ -102,7 +103,7 @@ def test_the_score_as_json_has_what_a_comparison_of_releases_reads() -> None:
 def test_a_score_says_by_what_equivalent_mutants_are_shown_to_be_that():
     arguments = (SAME_CODE, f"{BY_A_RULE}a hint: of prefetches", SAME_CODE, SAME_IN_SCHEDULES)
     judged = [Judgement(DRAWN[n], "equivalent", argument=one) for n, one in enumerate(arguments)]
-    found = as_json([*judged, JUDGED[1]], **DRAW)
+    found: Json = as_json([*judged, JUDGED[1]], **DRAW)
     shown = ("the same machine code", "equivalent by a rule", SAME_IN_SCHEDULES)
     assert [found[name] for name in shown] == [2, 1, 1] and found["equivalent"] == 4
     assert [one["argument"] for one in found["equivalents"]] == list(arguments)

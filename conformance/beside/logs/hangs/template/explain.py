@@ -5,8 +5,17 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
+from tileproof.conformance.beside.logs.hangs.form import (
+    ActorName,
+    ActorRow,
+    BlockedRow,
+    CauseRow,
+    Diagnosis,
+    Quote,
+    RootRow,
+    WaitRow,
+)
 from tileproof.conformance.beside.logs.hangs.log import EXAMPLES, LONG, Actor
 from tileproof.conformance.beside.logs.hangs.template.evidence import LoggedReason
 from tileproof.conformance.beside.logs.hangs.template.fields import EVENTS
@@ -69,7 +78,7 @@ def user_lines(
     return made
 
 
-def explained(text: str, path: str, user: UserLines) -> dict[str, Any]:
+def explained(text: str, path: str, user: UserLines) -> Diagnosis:
     """The diagnosis of `text` by a user's templates.
 
     TileproofError if no template matches a line, or none of its lines names a barrier.
@@ -159,11 +168,11 @@ class _View:
     def __init__(self, lines: list[str], ledger: Ledger) -> None:
         self.lines, self.ledger = lines, ledger
 
-    def quote(self, line: int) -> dict[str, Any]:
+    def quote(self, line: int) -> Quote:
         return {"line": line, "text": self.lines[line - 1].strip()[:WIDTH] if line else ""}
 
     @staticmethod
-    def name(actor: Actor) -> dict[str, Any]:
+    def name(actor: Actor) -> ActorName:
         return {
             "role": actor.role,
             "cta": actor.cta if actor.cta >= 0 else None,
@@ -171,7 +180,7 @@ class _View:
             "cluster": actor.group,
         }
 
-    def wait(self, wait: Blocked) -> dict[str, Any]:
+    def wait(self, wait: Blocked) -> WaitRow:
         copy = wait.copy
         return {
             "actor": self.name(wait.actor),
@@ -183,7 +192,7 @@ class _View:
             "line": wait.step.line,
         }
 
-    def root(self, reason: LoggedReason, wait: Blocked | None) -> dict[str, Any]:
+    def root(self, reason: LoggedReason, wait: Blocked | None) -> RootRow:
         """The wait at fault; of a wait that ended, its barrier and line."""
         copy = reason.copy
         if wait is not None and wait.copy == copy:
@@ -202,7 +211,7 @@ class _View:
         state = f"{init} arrivals a phase, {threads} came" if init else ""
         return {**whole, "state": state, "stopped": False, "waits_behind_it": []}
 
-    def cause(self, reason: LoggedReason) -> dict[str, Any]:
+    def cause(self, reason: LoggedReason) -> CauseRow:
         lines = sorted({line for line in reason.lines if line})
         return {
             "code": reason.code,
@@ -215,7 +224,7 @@ class _View:
             "lines": [self.quote(line) for line in lines],
         }
 
-    def blocked(self, wait: Blocked) -> dict[str, Any]:
+    def blocked(self, wait: Blocked) -> BlockedRow:
         ledger = self.ledger
         stuck = {each.actor for each in ledger.blocked}
         lacks = ledger.lacks(wait)
@@ -233,7 +242,7 @@ class _View:
             "root": not any(actor in stuck for actor in lacks),
         }
 
-    def actor(self, actor: Actor) -> dict[str, Any]:
+    def actor(self, actor: Actor) -> ActorRow:
         ledger, trace = self.ledger, self.ledger.trace
         step = trace.blocked(actor)
         return {

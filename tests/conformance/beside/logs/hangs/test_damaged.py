@@ -77,5 +77,5 @@ def test_a_log_cut_anywhere_after_the_hang_began_keeps_its_root(tmp_path: Path, 
     path = tmp_path / "log.txt"
     path.write_text("".join(lines)[:-4])
     root = diagnose(path)["root"]
-    assert root["actor"]["cta"] == 1
+    assert root is not None and root["actor"]["cta"] == 1
     assert "ready" in root["barrier"].lower()

@@ -31,6 +31,7 @@ def test_root_and_cause_of_a_planted_hang(tmp_path: Path, defect: str, wording: 
         told = text(found)
         assert found["outcome"] == "hang", told
         root = found["root"]
+        assert root is not None, told
         assert (root["actor"]["role"].lower(), root["actor"]["cta"]) in {(r.lower(), c) for r, c in roots}, (
             told
         )

@@ -48,7 +48,7 @@ def test_warpgroups_blocks_and_offsets_in_the_plans_words(tmp_path: Path) -> Non
     found = diagnose(path, plan)
     (row,) = found["actors"]
     assert (row["plan_role"], row["cta"], row["cluster"]) == ("softmax", 1, 2)
-    assert found["root"]["barrier"] == "p_ready"
+    assert found["root"] is not None and found["root"]["barrier"] == "p_ready"
 
 
 def test_barriers_that_the_plan_lacks_are_told(tmp_path: Path) -> None:
@@ -121,6 +121,7 @@ def test_megabytes_are_read_in_seconds(tmp_path: Path) -> None:
     start = time.perf_counter()
     found = diagnose(path)
     assert time.perf_counter() - start < 20
+    assert found["root"] is not None
     assert (found["root"]["actor"]["role"], found["root"]["actor"]["cta"]) == ("WG0", 1)
     assert found["root"]["barrier"] == "bar_p_ready"
     assert found["causes"][0]["code"] == "one-cta", [cause["what"] for cause in found["causes"]]
@@ -139,6 +140,7 @@ def test_the_log_of_a_real_kernel_that_hung() -> None:
     found = diagnose(SEED)
     assert found["outcome"] == "hang"
     root = found["root"]
+    assert root is not None
     assert (root["actor"]["role"], root["actor"]["cta"], root["barrier"], root["line"]) == (
         "WG1", 1, "bar_dq_ready", 46,
     )  # fmt: skip

@@ -13,6 +13,7 @@ from tileproof.conformance.beside.logs.hangs.rewrite import parse_words
 from tileproof.conformance.beside.logs.hangs.text import text
 from tileproof.conformance.cli.explain import explain
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.types import Json
 
 from tests.kit.hang_logs.emulated import run
 from tests.kit.hang_logs.large import long_log
@@ -24,7 +25,7 @@ GEMM = Shape(1, 2, 5, ("full", "empty", "acc_full", "acc_empty"), ("producer", "
 CHAIN = Shape(1, 2, 5, ("in_full", "in_empty", "out_full", "out_empty"), ("load", "math", "store"))
 
 
-def told(log: str, **how: Any) -> dict[str, Any]:
+def told(log: str, **how: Any) -> Json:
     return diagnosis(read_text(log, **how))
 
 

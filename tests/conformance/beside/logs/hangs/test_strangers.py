@@ -7,17 +7,17 @@ Each form has a log with a planted mistake, which must be named, and a log that 
 from __future__ import annotations
 
 from itertools import islice
-from typing import Any
 
 import pytest
 from tileproof.conformance.beside.logs.hangs.reader import read_text
 from tileproof.conformance.beside.logs.hangs.render import diagnosis
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.types import Json
 
 from benchmarks.strangers.score import Score, logs
 
 
-def explain(text: str) -> dict[str, Any]:
+def explain(text: str) -> Json:
     return diagnosis(read_text(text))
 
 

@@ -205,7 +205,7 @@ def test_a_planted_defect_of_a_ring_is_named(
     found = explained(ring(defect), defect, lines(*TEMPLATES))
     cause = found["causes"][0]
     assert cause["code"] in codes, [(each["code"], each["what"]) for each in found["causes"]]
-    assert found["root"]["barrier"] == barrier
+    assert found["root"] is not None and found["root"]["barrier"] == barrier
     assert (cause["culprit"] or {"role": ""})["role"] == culprit
     assert found["read"]["not_understood"] == 0
 

@@ -14,7 +14,7 @@ DType = np.dtype[Any]
 Index = Any
 Json = Any  # what json.loads returns: it is typed by checks when it is read
 UncheckedObject = dict[str, Json]  # an object of JSON that is read by key: its values are not checked
-# JSON that is written. Its lists and objects are read-only types: a list of a narrower type is one too.
+# JSON that is written. Lists and objects are read-only types, so that lists of narrower types fit.
 JsonValue = bool | int | float | str | Sequence["JsonValue"] | Mapping[str, "JsonValue"] | None
 JsonObject = dict[str, JsonValue]
 TypeForm = Any  # a type annotation at run time (a class, a union, a Literal): PEP 747 names its type

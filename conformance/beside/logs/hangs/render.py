@@ -5,23 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from tileproof.conformance.beside.logs.hangs import form
 from tileproof.conformance.beside.logs.hangs.cause import state
 from tileproof.conformance.beside.logs.hangs.causes import HangCause, LoggedHang, copy, hangs
 from tileproof.conformance.beside.logs.hangs.certainty import judged
-from tileproof.conformance.beside.logs.hangs.form import (
-    ActorName,
-    ActorRow,
-    BarrierRow,
-    BlockedRow,
-    CauseRow,
-    Diagnosis,
-    OtherHang,
-    ProducerRow,
-    Quote,
-    RootRow,
-    RunRow,
-    WaitRow,
-)
 from tileproof.conformance.beside.logs.hangs.graph import WaitGraph, build, plan_role
 from tileproof.conformance.beside.logs.hangs.histories import Wait
 from tileproof.conformance.beside.logs.hangs.log import EXAMPLES, OWN, UNKNOWN_CTA, Actor, Log
@@ -31,12 +18,12 @@ from tileproof.spec.plan import KernelPlan
 WIDTH = 150
 
 
-def diagnose(path: Path, plan: KernelPlan | None = None) -> Diagnosis:
+def diagnose(path: Path, plan: KernelPlan | None = None) -> form.Diagnosis:
     """Return the diagnosis of the log in `path` as data; TileproofError if there is nothing to diagnose."""
     return diagnosis(read(path, plan), plan)
 
 
-def diagnosis(log: Log, plan: KernelPlan | None = None) -> Diagnosis:
+def diagnosis(log: Log, plan: KernelPlan | None = None) -> form.Diagnosis:
     """Return the diagnosis of a parsed log as data.
 
     `outcome` is "hang", "no hang seen" or "unclear"; `certainty` of a hang is "certain" (the lines leave no
@@ -51,7 +38,7 @@ def diagnosis(log: Log, plan: KernelPlan | None = None) -> Diagnosis:
     return {**worst[1], "runs": [_run(run, found) for run, found in every]}
 
 
-def _run(log: Log, found: Diagnosis) -> RunRow:
+def _run(log: Log, found: form.Diagnosis) -> form.RunRow:
     first = found["causes"][0] if found["causes"] else None
     return {
         "title": log.title,
@@ -63,7 +50,7 @@ def _run(log: Log, found: Diagnosis) -> RunRow:
     }
 
 
-def _of_run(log: Log, plan: KernelPlan | None) -> Diagnosis:
+def _of_run(log: Log, plan: KernelPlan | None) -> form.Diagnosis:
     graph = build(log, plan)
     every = hangs(graph)
     told = judged(graph, every)
@@ -107,7 +94,7 @@ def host_facts(log: Log) -> dict[str, str]:
     return facts
 
 
-def _name(actor: Actor) -> ActorName:
+def _name(actor: Actor) -> form.ActorName:
     return {
         "role": actor.role,
         "cta": actor.cta if 0 <= actor.cta < UNKNOWN_CTA else None,
@@ -116,11 +103,11 @@ def _name(actor: Actor) -> ActorName:
     }
 
 
-def _quote(graph: WaitGraph, line: int) -> Quote:
+def _quote(graph: WaitGraph, line: int) -> form.Quote:
     return {"line": line, "text": graph.log.lines[line - 1].strip()[:WIDTH]}
 
 
-def _wait(graph: WaitGraph, wait: Wait) -> WaitRow:
+def _wait(graph: WaitGraph, wait: Wait) -> form.WaitRow:
     event = wait.event
     return {
         "actor": _name(wait.actor),
@@ -133,7 +120,7 @@ def _wait(graph: WaitGraph, wait: Wait) -> WaitRow:
     }
 
 
-def _root(graph: WaitGraph, hang: LoggedHang) -> RootRow:
+def _root(graph: WaitGraph, hang: LoggedHang) -> form.RootRow:
     root = hang.root
     behind = sorted(graph.dependents.get(root.actor, ()))
     return {
@@ -144,7 +131,7 @@ def _root(graph: WaitGraph, hang: LoggedHang) -> RootRow:
     }
 
 
-def _cause(graph: WaitGraph, cause: HangCause) -> CauseRow:
+def _cause(graph: WaitGraph, cause: HangCause) -> form.CauseRow:
     return {
         "code": cause.code,
         "what": cause.what,
@@ -157,13 +144,13 @@ def _cause(graph: WaitGraph, cause: HangCause) -> CauseRow:
     }
 
 
-def _other(graph: WaitGraph, hang: LoggedHang) -> OtherHang:
+def _other(graph: WaitGraph, hang: LoggedHang) -> form.OtherHang:
     return {"root": _root(graph, hang), "causes": [_cause(graph, cause) for cause in hang.causes]}
 
 
-def _blocked(graph: WaitGraph, wait: Wait) -> BlockedRow:
+def _blocked(graph: WaitGraph, wait: Wait) -> form.BlockedRow:
     blocked = {one.actor for one in graph.blocked}
-    for_whom: list[ProducerRow] = [
+    for_whom: list[form.ProducerRow] = [
         {
             **_name(edge.producer),
             "arrivals": edge.made,
@@ -179,7 +166,7 @@ def _blocked(graph: WaitGraph, wait: Wait) -> BlockedRow:
     }
 
 
-def _actor_row(graph: WaitGraph, actor: Actor) -> ActorRow:
+def _actor_row(graph: WaitGraph, actor: Actor) -> form.ActorRow:
     history = graph.histories[actor]
     wait = history.blocked
     return {
@@ -193,9 +180,9 @@ def _actor_row(graph: WaitGraph, actor: Actor) -> ActorRow:
     }
 
 
-def _barriers(graph: WaitGraph) -> list[BarrierRow]:
+def _barriers(graph: WaitGraph) -> list[form.BarrierRow]:
     """Per barrier, stage and CTA: waits begun, waits ended, arrivals made by that CTA, phases waited for."""
-    rows: dict[tuple[int, str, int, int], BarrierRow] = {}
+    rows: dict[tuple[int, str, int, int], form.BarrierRow] = {}
     for actor, history in graph.histories.items():
         places = {wait.place for wait in history.waits} | {p for p, some in history.arrives.items() if some}
         for place in places:

@@ -6,16 +6,7 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tileproof.conformance.beside.logs.hangs.form import (
-    ActorName,
-    ActorRow,
-    BlockedRow,
-    CauseRow,
-    Diagnosis,
-    Quote,
-    RootRow,
-    WaitRow,
-)
+from tileproof.conformance.beside.logs.hangs import form
 from tileproof.conformance.beside.logs.hangs.log import EXAMPLES, LONG, Actor
 from tileproof.conformance.beside.logs.hangs.template.evidence import LoggedReason
 from tileproof.conformance.beside.logs.hangs.template.fields import EVENTS
@@ -78,7 +69,7 @@ def user_lines(
     return made
 
 
-def explained(text: str, path: str, user: UserLines) -> Diagnosis:
+def explained(text: str, path: str, user: UserLines) -> form.Diagnosis:
     """The diagnosis of `text` by a user's templates.
 
     TileproofError if no template matches a line, or none of its lines names a barrier.
@@ -168,11 +159,11 @@ class _View:
     def __init__(self, lines: list[str], ledger: Ledger) -> None:
         self.lines, self.ledger = lines, ledger
 
-    def quote(self, line: int) -> Quote:
+    def quote(self, line: int) -> form.Quote:
         return {"line": line, "text": self.lines[line - 1].strip()[:WIDTH] if line else ""}
 
     @staticmethod
-    def name(actor: Actor) -> ActorName:
+    def name(actor: Actor) -> form.ActorName:
         return {
             "role": actor.role,
             "cta": actor.cta if actor.cta >= 0 else None,
@@ -180,7 +171,7 @@ class _View:
             "cluster": actor.group,
         }
 
-    def wait(self, wait: Blocked) -> WaitRow:
+    def wait(self, wait: Blocked) -> form.WaitRow:
         copy = wait.copy
         return {
             "actor": self.name(wait.actor),
@@ -192,7 +183,7 @@ class _View:
             "line": wait.step.line,
         }
 
-    def root(self, reason: LoggedReason, wait: Blocked | None) -> RootRow:
+    def root(self, reason: LoggedReason, wait: Blocked | None) -> form.RootRow:
         """The wait at fault; of a wait that ended, its barrier and line."""
         copy = reason.copy
         if wait is not None and wait.copy == copy:
@@ -211,7 +202,7 @@ class _View:
         state = f"{init} arrivals a phase, {threads} came" if init else ""
         return {**whole, "state": state, "stopped": False, "waits_behind_it": []}
 
-    def cause(self, reason: LoggedReason) -> CauseRow:
+    def cause(self, reason: LoggedReason) -> form.CauseRow:
         lines = sorted({line for line in reason.lines if line})
         return {
             "code": reason.code,
@@ -224,7 +215,7 @@ class _View:
             "lines": [self.quote(line) for line in lines],
         }
 
-    def blocked(self, wait: Blocked) -> BlockedRow:
+    def blocked(self, wait: Blocked) -> form.BlockedRow:
         ledger = self.ledger
         stuck = {each.actor for each in ledger.blocked}
         lacks = ledger.lacks(wait)
@@ -242,7 +233,7 @@ class _View:
             "root": not any(actor in stuck for actor in lacks),
         }
 
-    def actor(self, actor: Actor) -> ActorRow:
+    def actor(self, actor: Actor) -> form.ActorRow:
         ledger, trace = self.ledger, self.ledger.trace
         step = trace.blocked(actor)
         return {

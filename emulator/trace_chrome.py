@@ -182,7 +182,7 @@ class _Writer:
         """Puts the slices on tracks on which they are nested or apart."""
         levels: dict[tuple[int, int], list[list[float]]] = {}
         used: set[tuple[int, int]] = set()
-        for made in sorted(self._slices, key=lambda slice: (slice.begin, -slice.long, slice.pid, slice.tid)):
+        for made in sorted(self._slices, key=lambda drawn: (drawn.begin, -drawn.long, drawn.pid, drawn.tid)):
             tracks = levels.setdefault((made.pid, made.tid), [])
             fits = (n for n, ends in enumerate(tracks) if _takes(ends, made.begin, made.end))
             level = next(fits, len(tracks))

@@ -10,7 +10,7 @@ from typing import Literal
 
 import click
 from tileproof.conformance.beside.logs.builds import report
-from tileproof.conformance.beside.logs.hangs.form import Diagnosis
+from tileproof.conformance.beside.logs.hangs.as_data import Diagnosis
 from tileproof.conformance.beside.logs.hangs.log import Log, load
 from tileproof.conformance.beside.logs.hangs.reader import Progress, read_text
 from tileproof.conformance.beside.logs.hangs.render import diagnosis

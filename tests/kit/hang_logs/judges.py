@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tileproof.conformance.beside.logs.hangs.form import ActorName
+from tileproof.conformance.beside.logs.hangs.as_data import ActorName
 from tileproof.conformance.beside.logs.hangs.reader import read_text
 from tileproof.conformance.beside.logs.hangs.render import diagnosis
 from tileproof.conformance.beside.logs.hangs.rewrite import parse_words

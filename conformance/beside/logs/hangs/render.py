@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tileproof.conformance.beside.logs.hangs import form
+from tileproof.conformance.beside.logs.hangs import as_data
 from tileproof.conformance.beside.logs.hangs.cause import state
 from tileproof.conformance.beside.logs.hangs.causes import HangCause, LoggedHang, copy, hangs
 from tileproof.conformance.beside.logs.hangs.certainty import judged
@@ -18,12 +18,12 @@ from tileproof.spec.plan import KernelPlan
 WIDTH = 150
 
 
-def diagnose(path: Path, plan: KernelPlan | None = None) -> form.Diagnosis:
+def diagnose(path: Path, plan: KernelPlan | None = None) -> as_data.Diagnosis:
     """Return the diagnosis of the log in `path` as data; TileproofError if there is nothing to diagnose."""
     return diagnosis(read(path, plan), plan)
 
 
-def diagnosis(log: Log, plan: KernelPlan | None = None) -> form.Diagnosis:
+def diagnosis(log: Log, plan: KernelPlan | None = None) -> as_data.Diagnosis:
     """Return the diagnosis of a parsed log as data.
 
     `outcome` is "hang", "no hang seen" or "unclear"; `certainty` of a hang is "certain" (the lines leave no
@@ -38,7 +38,7 @@ def diagnosis(log: Log, plan: KernelPlan | None = None) -> form.Diagnosis:
     return {**worst[1], "runs": [_run(run, found) for run, found in every]}
 
 
-def _run(log: Log, found: form.Diagnosis) -> form.RunRow:
+def _run(log: Log, found: as_data.Diagnosis) -> as_data.RunRow:
     first = found["causes"][0] if found["causes"] else None
     return {
         "title": log.title,
@@ -50,7 +50,7 @@ def _run(log: Log, found: form.Diagnosis) -> form.RunRow:
     }
 
 
-def _of_run(log: Log, plan: KernelPlan | None) -> form.Diagnosis:
+def _of_run(log: Log, plan: KernelPlan | None) -> as_data.Diagnosis:
     graph = build(log, plan)
     every = hangs(graph)
     told = judged(graph, every)
@@ -94,7 +94,7 @@ def host_facts(log: Log) -> dict[str, str]:
     return facts
 
 
-def _name(actor: Actor) -> form.ActorName:
+def _name(actor: Actor) -> as_data.ActorName:
     return {
         "role": actor.role,
         "cta": actor.cta if 0 <= actor.cta < UNKNOWN_CTA else None,
@@ -103,11 +103,11 @@ def _name(actor: Actor) -> form.ActorName:
     }
 
 
-def _quote(graph: WaitGraph, line: int) -> form.Quote:
+def _quote(graph: WaitGraph, line: int) -> as_data.Quote:
     return {"line": line, "text": graph.log.lines[line - 1].strip()[:WIDTH]}
 
 
-def _wait(graph: WaitGraph, wait: Wait) -> form.WaitRow:
+def _wait(graph: WaitGraph, wait: Wait) -> as_data.WaitRow:
     event = wait.event
     return {
         "actor": _name(wait.actor),
@@ -120,7 +120,7 @@ def _wait(graph: WaitGraph, wait: Wait) -> form.WaitRow:
     }
 
 
-def _root(graph: WaitGraph, hang: LoggedHang) -> form.RootRow:
+def _root(graph: WaitGraph, hang: LoggedHang) -> as_data.RootRow:
     root = hang.root
     behind = sorted(graph.dependents.get(root.actor, ()))
     return {
@@ -131,7 +131,7 @@ def _root(graph: WaitGraph, hang: LoggedHang) -> form.RootRow:
     }
 
 
-def _cause(graph: WaitGraph, cause: HangCause) -> form.CauseRow:
+def _cause(graph: WaitGraph, cause: HangCause) -> as_data.CauseRow:
     return {
         "code": cause.code,
         "what": cause.what,
@@ -144,13 +144,13 @@ def _cause(graph: WaitGraph, cause: HangCause) -> form.CauseRow:
     }
 
 
-def _other(graph: WaitGraph, hang: LoggedHang) -> form.OtherHang:
+def _other(graph: WaitGraph, hang: LoggedHang) -> as_data.OtherHang:
     return {"root": _root(graph, hang), "causes": [_cause(graph, cause) for cause in hang.causes]}
 
 
-def _blocked(graph: WaitGraph, wait: Wait) -> form.BlockedRow:
+def _blocked(graph: WaitGraph, wait: Wait) -> as_data.BlockedRow:
     blocked = {one.actor for one in graph.blocked}
-    for_whom: list[form.ProducerRow] = [
+    for_whom: list[as_data.ProducerRow] = [
         {
             **_name(edge.producer),
             "arrivals": edge.made,
@@ -166,7 +166,7 @@ def _blocked(graph: WaitGraph, wait: Wait) -> form.BlockedRow:
     }
 
 
-def _actor_row(graph: WaitGraph, actor: Actor) -> form.ActorRow:
+def _actor_row(graph: WaitGraph, actor: Actor) -> as_data.ActorRow:
     history = graph.histories[actor]
     wait = history.blocked
     return {
@@ -180,9 +180,9 @@ def _actor_row(graph: WaitGraph, actor: Actor) -> form.ActorRow:
     }
 
 
-def _barriers(graph: WaitGraph) -> list[form.BarrierRow]:
+def _barriers(graph: WaitGraph) -> list[as_data.BarrierRow]:
     """Per barrier, stage and CTA: waits begun, waits ended, arrivals made by that CTA, phases waited for."""
-    rows: dict[tuple[int, str, int, int], form.BarrierRow] = {}
+    rows: dict[tuple[int, str, int, int], as_data.BarrierRow] = {}
     for actor, history in graph.histories.items():
         places = {wait.place for wait in history.waits} | {p for p, some in history.arrives.items() if some}
         for place in places:

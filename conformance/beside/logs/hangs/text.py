@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from tileproof.conformance.beside.logs.hangs import form
+from tileproof.conformance.beside.logs.hangs import as_data
 
 OTHER = 3  # other hangs printed in full
 
 
-def text(result: form.Diagnosis, full: bool = True) -> str:
+def text(result: as_data.Diagnosis, full: bool = True) -> str:
     """The diagnosis as text; `full`: every cause, the wait-for graph, and the last event of each actor."""
     out: list[str] = []
     if result["runs"]:
@@ -50,7 +50,7 @@ def proposal(templates: list[str]) -> list[str]:
     ]
 
 
-def _run_line(run: form.RunRow) -> str:
+def _run_line(run: as_data.RunRow) -> str:
     told = run["outcome"].upper()
     if run["root"] is not None and run["outcome"] == "hang":
         cause = f", {run['cause']['code']}" if run["cause"] else ""
@@ -58,7 +58,7 @@ def _run_line(run: form.RunRow) -> str:
     return f"  {run['title']}: {told}"
 
 
-def _answer(result: form.Diagnosis) -> list[str]:
+def _answer(result: as_data.Diagnosis) -> list[str]:
     root, verdict = result["root"], result["outcome"]
     if verdict == "no hang seen":
         return ["NO HANG SEEN: every wait ended, or its role continued."]
@@ -88,14 +88,14 @@ def _answer(result: form.Diagnosis) -> list[str]:
     return out
 
 
-def _root(root: form.RootRow) -> str:
+def _root(root: as_data.RootRow) -> str:
     if root["stopped"]:
         where = f"{root['copy']}{_phase(root)}, line {root['line']}"
         return f"{_who(root['actor'])} stopped before its arrival on {where}."
     return f"{_who(root['actor'])} waits on {root['copy']}{_phase(root)}, line {root['line']}."
 
 
-def _cause(cause: form.CauseRow) -> list[str]:
+def _cause(cause: as_data.CauseRow) -> list[str]:
     out = [f"Cause: {cause['code']}: {cause['what']}."]
     if cause["copies"]:
         out.append(f"The same in {cause['copies']}.")
@@ -103,15 +103,15 @@ def _cause(cause: form.CauseRow) -> list[str]:
     return [*out, f"Fix: {cause['fix']}."]
 
 
-def _other(other: form.OtherHang) -> list[str]:
+def _other(other: as_data.OtherHang) -> list[str]:
     return [f"Another hang: {_root(other['root'])}", *_cause(other["causes"][0])]
 
 
-def _short(other: form.OtherHang) -> str:
+def _short(other: as_data.OtherHang) -> str:
     return f"{_who(other['root']['actor'])} on {other['root']['copy']}, {other['causes'][0]['code']}"
 
 
-def _picture(result: form.Diagnosis) -> list[str]:
+def _picture(result: as_data.Diagnosis) -> list[str]:
     out: list[str] = []
     if result["causes"]:
         out += ["", "Likeliest causes:"]
@@ -134,17 +134,17 @@ def _picture(result: form.Diagnosis) -> list[str]:
     return out
 
 
-def _who(actor: form.ActorName) -> str:
+def _who(actor: as_data.ActorName) -> str:
     return actor["name"]
 
 
-def _phase(wait: form.WaitRow) -> str:
+def _phase(wait: as_data.WaitRow) -> str:
     known = (("phase", wait["phase"]), ("k-block", wait["k"]))
     parts = [f"{label} {number}" for label, number in known if number is not None]
     return f" ({', '.join(parts)})" if parts else ""
 
 
-def _blocked_lines(blocked: form.BlockedRow) -> list[str]:
+def _blocked_lines(blocked: as_data.BlockedRow) -> list[str]:
     head = f"{_who(blocked['actor'])} on {blocked['copy']}{_phase(blocked)}, line {blocked['line']}"
     if not blocked["waits_for"]:
         return [head + ": ROOT, no logged producer's arrival is missing"]

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tileproof.conformance.beside.logs.hangs import form
+from tileproof.conformance.beside.logs.hangs import as_data
 from tileproof.conformance.beside.logs.hangs.log import EXAMPLES, LONG, Actor
 from tileproof.conformance.beside.logs.hangs.template.evidence import LoggedReason
 from tileproof.conformance.beside.logs.hangs.template.fields import EVENTS
@@ -69,7 +69,7 @@ def user_lines(
     return made
 
 
-def explained(text: str, path: str, user: UserLines) -> form.Diagnosis:
+def explained(text: str, path: str, user: UserLines) -> as_data.Diagnosis:
     """The diagnosis of `text` by a user's templates.
 
     TileproofError if no template matches a line, or none of its lines names a barrier.
@@ -159,11 +159,11 @@ class _View:
     def __init__(self, lines: list[str], ledger: Ledger) -> None:
         self.lines, self.ledger = lines, ledger
 
-    def quote(self, line: int) -> form.Quote:
+    def quote(self, line: int) -> as_data.Quote:
         return {"line": line, "text": self.lines[line - 1].strip()[:WIDTH] if line else ""}
 
     @staticmethod
-    def name(actor: Actor) -> form.ActorName:
+    def name(actor: Actor) -> as_data.ActorName:
         return {
             "role": actor.role,
             "cta": actor.cta if actor.cta >= 0 else None,
@@ -171,7 +171,7 @@ class _View:
             "cluster": actor.group,
         }
 
-    def wait(self, wait: Blocked) -> form.WaitRow:
+    def wait(self, wait: Blocked) -> as_data.WaitRow:
         copy = wait.copy
         return {
             "actor": self.name(wait.actor),
@@ -183,7 +183,7 @@ class _View:
             "line": wait.step.line,
         }
 
-    def root(self, reason: LoggedReason, wait: Blocked | None) -> form.RootRow:
+    def root(self, reason: LoggedReason, wait: Blocked | None) -> as_data.RootRow:
         """The wait at fault; of a wait that ended, its barrier and line."""
         copy = reason.copy
         if wait is not None and wait.copy == copy:
@@ -202,7 +202,7 @@ class _View:
         state = f"{init} arrivals a phase, {threads} came" if init else ""
         return {**whole, "state": state, "stopped": False, "waits_behind_it": []}
 
-    def cause(self, reason: LoggedReason) -> form.CauseRow:
+    def cause(self, reason: LoggedReason) -> as_data.CauseRow:
         lines = sorted({line for line in reason.lines if line})
         return {
             "code": reason.code,
@@ -215,7 +215,7 @@ class _View:
             "lines": [self.quote(line) for line in lines],
         }
 
-    def blocked(self, wait: Blocked) -> form.BlockedRow:
+    def blocked(self, wait: Blocked) -> as_data.BlockedRow:
         ledger = self.ledger
         stuck = {each.actor for each in ledger.blocked}
         lacks = ledger.lacks(wait)
@@ -233,7 +233,7 @@ class _View:
             "root": not any(actor in stuck for actor in lacks),
         }
 
-    def actor(self, actor: Actor) -> form.ActorRow:
+    def actor(self, actor: Actor) -> as_data.ActorRow:
         ledger, trace = self.ledger, self.ledger.trace
         step = trace.blocked(actor)
         return {

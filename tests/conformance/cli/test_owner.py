@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -74,6 +75,41 @@ def test_a_module_beside_a_launch_file_does_not_run_in_the_command(tmp_path: Pat
     (tmp_path / f"{module}.py").write_text(ENDINGS["exit"])
     done = command(tmp_path, "judge", "launch.json", "--schedules", "2")
     assert done.returncode == 3 and "INCOMPLETE" in done.stdout, done
+
+
+SAFE = {
+    "tileproof": [str(Path(sys.executable).with_name("tileproof"))],
+    "python -P -m": [sys.executable, "-P", "-m", "tileproof"],
+}
+
+
+def strangers(folder: Path, names: Iterable[str]) -> Path:
+    """A folder with a launch file and modules that would take these names; each notes that it ran."""
+    jsonform.write(scale(), folder / "launch.json")
+    ran = folder / "ran"
+    ran.mkdir()
+    for name in names:
+        (folder / f"{name}.py").write_text(f"import os\nos.close(os.open({str(ran / name)!r}, os.O_CREAT))\n")
+    return ran
+
+
+@pytest.mark.parametrize("how", SAFE)
+def test_no_name_of_a_module_in_the_current_folder_runs_in_the_command(tmp_path: Path, how: str) -> None:
+    """Every module of the standard library, and packages of the command."""
+    ran = strangers(tmp_path, {*sys.stdlib_module_names, "numpy", "click", "tileproof", "rich"})
+    done = subprocess.run(
+        [*SAFE[how], "judge", "launch.json", "--schedules", "2"],
+        cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False,
+    )  # fmt: skip
+    assert not list(ran.iterdir()), done
+    assert done.returncode == 3 and "INCOMPLETE" in done.stdout, done
+
+
+def test_python_m_runs_modules_of_the_current_folder_that_python_itself_imports(tmp_path: Path) -> None:
+    """The limit that docs/trust.md states: these names run before the package does."""
+    ran = strangers(tmp_path, ("contextlib", "functools", "types"))
+    command(tmp_path, "judge", "launch.json", "--schedules", "2")
+    assert list(ran.iterdir())
 
 
 @pytest.mark.parametrize("name", ("check", "gate"))

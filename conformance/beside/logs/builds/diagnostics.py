@@ -63,6 +63,7 @@ _COMMAND = re.compile(
     r"|Compiling objects|detected in the compilation"
 )
 _STAR = re.compile(r"\s*\^\s*$|\s*~*\^~*\s*$")
+_CARET = re.compile(r"[\s|]*~*\^~*\s*")
 _GNU_SOURCE = re.compile(r"\s*\d*\s+\|\s?")
 
 
@@ -192,6 +193,9 @@ class _Reader:
                 in_trail = True
                 at = self._frames(found, at, during.end() if during else 0)
                 continue
+            found.statement = (
+                found.statement if in_trail or note else _statement(found, line, self._lines[at - 1])
+            )
             carets += found.tool == "nvcc" and not note and re.fullmatch(r"\s+\^\s*", line) is not None
             if found.tool in ("nvcc", "host") and (line[:1].isspace() or _GNU_SOURCE.match(line)):
                 if not in_trail and not note and len(found.echo) < 4 and not _STAR.fullmatch(line):
@@ -243,6 +247,14 @@ class _Reader:
         text = _joined(pieces)
         found.frames.append(edg_frame(text, found.place))
         return at
+
+
+def _statement(found: Diagnostic, line: str, source: str) -> int:
+    """Where the statement at the caret of `line` begins, in the echoed source line; -1: no caret yet."""
+    if found.statement >= 0 or not found.echo or not _CARET.fullmatch(line):
+        return found.statement
+    begin = 1 + max(map(source[: line.index("^")].rfind, ";{}"))
+    return max(begin - source.find(found.echo[0]), 0)
 
 
 def _joined(pieces: list[str]) -> str:

@@ -15,6 +15,18 @@ from tileproof.conformance.beside.logs.builds import (
     rules_tmem,
 )
 from tileproof.conformance.beside.logs.builds.cause import BuildCause, ErrorCase
+from tileproof.conformance.beside.logs.builds.consequences import (
+    broken,
+    declared,
+    follows,
+    may_belong,
+    near,
+    same_call,
+    scope,
+    trail,
+    undefined,
+    words_read_on,
+)
 from tileproof.conformance.beside.logs.builds.cute import int_tuple, layout_of, text_of
 from tileproof.conformance.beside.logs.builds.diagnostics import Parsed
 from tileproof.conformance.beside.logs.builds.evidence import Evidence, gather
@@ -33,20 +45,6 @@ _LIBRARY = re.compile(
     r"|(?:^|/)(?:cccl|cub|thrust|libcudacxx|crt|cooperative_groups)/|(?:^|/)cuda/std/"
     r"|(?:^|/)(?:(?:mma|copy)_(?:traits_|atom)?(?:sm\d+\w*)?|tensor_impl|layout_composed|int_tuple|tuple_algorithms)\.hpp$"
     r"|/torch/include/|(?:^|/)(?:ATen|c10)/|/pybind11/"
-)
-# What follows from an error before it, and says nothing by itself.
-_FOLLOWS = re.compile(
-    r'cannot deduce "?auto|<error-type>|<error-constant>|name followed by "::" must be'
-    r"|too many initializer values"
-    r"|incomplete type|cannot deduce class template arguments|invalid type conversion|aborted due to errors"
-    r"|function \"\S+\" cannot be referenced -- it is a deleted|cannot be used to initialize"
-    r"|cannot be assigned to|has no member \"(?:type|value)\"|tuple index must be in range|Index out of range"
-    r"|expression must have a constant value"
-)
-# Messages that name two whole types or a value: at another place they are mistakes of their own.
-_WHOLE = re.compile(
-    r"cannot be used to initialize|cannot be assigned to|invalid type conversion|too many initializer values"
-    r"|expression must have a constant value|cannot be referenced -- it is a deleted|incomplete type"
 )
 SOURCE_BYTES = 4 << 20
 MAX_FOLLOWERS = 50
@@ -152,33 +150,45 @@ class _Grouper:
         self.found: list[BuildFinding] = []
         self._sources = sources
         self._seen: dict[Any, BuildFinding] = {}
-        self._by_path: dict[Any, BuildFinding] = {}
+        self._by_path: dict[Any, list[tuple[Diagnostic, BuildFinding]]] = {}
         self._by_call: dict[Any, BuildFinding] = {}
+        self._unknown: dict[Any, BuildFinding] = {}
+        self._lost: dict[Any, tuple[Diagnostic, BuildFinding]] = {}
         self._by_cause: dict[Any, BuildFinding] = {}
 
     def take(self, diagnostic: Diagnostic) -> None:
         """Counts one error."""
-        key = diagnostic.tool, diagnostic.text, diagnostic.place, _trail(diagnostic)
+        key = diagnostic.tool, diagnostic.text, diagnostic.place, trail(diagnostic)
         if key in self._seen:
             self._seen[key].errors += 1
             return
         path = user_path(diagnostic)
         self._seen[key] = finding = self._group(diagnostic, path)
         if path:
-            self._by_path.setdefault(path, finding)
+            self._by_path.setdefault(path, []).append((diagnostic, finding))
+        if name := undefined(diagnostic):
+            self._unknown.setdefault((scope(diagnostic)[0], name), finding)
+        self._lost |= {(scope(diagnostic), name): (diagnostic, finding) for name in declared(diagnostic)}
 
     def _group(self, diagnostic: Diagnostic, path: tuple[SourcePlace, ...]) -> BuildFinding:
-        before = self._by_path.get(path) if path else self._assembler(diagnostic)
-        broken = _broken_argument(diagnostic)
-        last = next((finding for finding in reversed(self.found) if _one_compile(finding, path)), None)
-        outer = before or self._outer(path) or (last if broken else None)
-        if outer is not None and (broken or _follows(diagnostic, outer, before)):
-            return _follow(outer, diagnostic)
+        first, before = self._before(diagnostic, path)
+        if broken(diagnostic):
+            outer = before or self._outer(path)
+            outer = outer or next((each for each in reversed(self.found) if _one_compile(each, path)), None)
+            if outer is not None:
+                return _follow(outer, diagnostic)
+        if before is not None and follows(diagnostic, first, before.trails):
+            return _follow(before, diagnostic)
+        if (lost := self._by_name(diagnostic)) is not None:
+            return _follow(lost, diagnostic)
         made = _finding(diagnostic, path, self._sources)
-        own = outer is not before and _WHOLE.search(diagnostic.text) is not None
-        if outer is not None and outer.weight > made.weight and not made.understood and not own:
-            return _follow(outer, diagnostic)
-        same = made.cause.code, made.cause.operand, made.cause.key or made.cause.what
+        if not same_call(first, diagnostic):
+            before = None
+        if before is not None and before.weight > made.weight and not made.understood:
+            return _follow(before, diagnostic)
+        same: tuple[Any, ...] = made.cause.code, made.cause.operand, made.cause.key or made.cause.what
+        if made.cause.code == "unknown":  # the same words at another place are another mistake
+            same += (diagnostic.place,)
         if same in self._by_cause:
             return _merge(self._by_cause[same], made)
         if before is not None and made.weight > before.weight:
@@ -197,9 +207,28 @@ class _Grouper:
         self.found.append(made)
         return made
 
+    def _before(
+        self, diagnostic: Diagnostic, path: tuple[SourcePlace, ...]
+    ) -> tuple[Diagnostic, BuildFinding | None]:
+        """The first error at the same place of the user's, in the same statement, and its finding."""
+        if path:
+            found = self._by_path.get(path, ())
+            return next((each for each in found if may_belong(each[0], diagnostic)), (diagnostic, None))
+        last = self._assembler(diagnostic)
+        return (diagnostic if last is None else last.diagnostic), last
+
+    def _by_name(self, diagnostic: Diagnostic) -> BuildFinding | None:
+        """The finding of an error that left a name unknown, on which this error depends."""
+        name = undefined(diagnostic)
+        if name:
+            first, finding = self._lost.get((scope(diagnostic), name), (diagnostic, None))
+            return finding if near(first, diagnostic) else None
+        keys = ((scope(diagnostic)[0], word) for word in words_read_on(diagnostic))
+        return next((self._unknown[key] for key in keys if key in self._unknown), None)
+
     def _outer(self, path: tuple[SourcePlace, ...]) -> BuildFinding | None:
         """The finding of an error at a place that led to this one."""
-        return next((self._by_path[(at,)] for at in path[::-1] if (at,) in self._by_path), None)
+        return next((self._by_path[(at,)][0][1] for at in path[::-1] if (at,) in self._by_path), None)
 
     def _assembler(self, diagnostic: Diagnostic) -> BuildFinding | None:
         """The last finding of ptxas, which names no source line: its errors of one file come together."""
@@ -213,20 +242,6 @@ def _one_compile(finding: BuildFinding, path: tuple[SourcePlace, ...]) -> bool:
     """Whether an error may be of the same compile as a finding: nothing says that its source is another."""
     own = [place.file for chain in finding.chains for place in own_places(chain)[:1]]
     return not (own and path) or path[-1].file in own
-
-
-def _follows(diagnostic: Diagnostic, outer: BuildFinding, before: BuildFinding | None) -> bool:
-    """Whether an error without a cause of its own follows from another, at its place or where it came from.
-
-    A message about whole types follows at the same place and in the same instantiation only.
-    """
-    if _FOLLOWS.search(diagnostic.text) is None:
-        return False
-    if _WHOLE.search(diagnostic.text) is None:
-        return True
-    return outer is before and (
-        not diagnostic.frames or not outer.trails or _trail(diagnostic) in outer.trails
-    )
 
 
 def _follow(finding: BuildFinding, diagnostic: Diagnostic) -> BuildFinding:
@@ -253,12 +268,6 @@ def _replace(before: BuildFinding, made: BuildFinding) -> None:
     before.chains = made.chains
 
 
-def _broken_argument(diagnostic: Diagnostic) -> bool:
-    """Whether a type or an argument in the message is missing, because an earlier error took it."""
-    notes = (note for note in diagnostic.notes if note.startswith("argument types are:"))
-    return any("<error-" in text for text in (diagnostic.text, *notes))
-
-
 def _tells_no_more(before: BuildFinding, made: BuildFinding) -> bool:
     """Whether an error at the place of another adds nothing to it.
 
@@ -268,10 +277,6 @@ def _tells_no_more(before: BuildFinding, made: BuildFinding) -> bool:
     if before.diagnostic.frames and made.diagnostic.frames:
         return True
     return made.diagnostic.tool == "ptxas" and before.cause.code == made.cause.code
-
-
-def _trail(diagnostic: Diagnostic) -> tuple[object, ...]:
-    return tuple((frame.entity, frame.inside, frame.place) for frame in diagnostic.frames)
 
 
 def _merge(into: BuildFinding, made: BuildFinding) -> BuildFinding:
@@ -308,7 +313,7 @@ def _finding(diagnostic: Diagnostic, path: tuple[SourcePlace, ...], sources: Use
         callers=[path[1:]] if path[1:] else [],
         chains=[chain] if (chain := _chain(diagnostic, path)) else [],
         errors=1,
-        trails={_trail(diagnostic)},
+        trails={trail(diagnostic)},
         arguments=rules_ranks.arguments(case),
     )
 
@@ -380,7 +385,7 @@ def _unknown(case: ErrorCase) -> BuildCause:
             "the arguments that one of them takes",
         )
     if "assert" in text:
-        return BuildCause("assertion", f"the assertion does not hold{values}")
+        return BuildCause("assertion", f"the assertion does not hold{values}", key=case.text)
     return BuildCause("unknown", text or "the log ends before the text of this error")
 
 

@@ -18,7 +18,8 @@ MAX_TEXT = 2000  # characters of a message that are looked at
 @dataclass
 class Diagnostic:
     """One error. `tool`: nvcc, host, ptxas, link, driver or run; `echo`: the source lines that it
-    showed; `line`: its first line in the log, from 1. `mixed`: another compile wrote into it.
+    showed; `line`: its first line in the log, from 1. `mixed`: another compile wrote into it. `statement`:
+    where the statement at the caret begins in its source line (-1: no caret).
     """
 
     tool: str
@@ -31,6 +32,7 @@ class Diagnostic:
     notes: list[str] = field(default_factory=list)
     cut: bool = False
     mixed: bool = False
+    statement: int = -1
 
     @property
     def is_error(self) -> bool:

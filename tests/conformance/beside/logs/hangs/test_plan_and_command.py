@@ -13,10 +13,9 @@ from tileproof.conformance.cli.explain import explain
 from tileproof.spec.plans import head128_columns
 
 from tests.kit.hang_logs.wordings import log
-from tests.kit.paths import ROOT
 from tests.kit.pipelines import kernel
 
-SEED = ROOT.parent / "shared" / "seeds" / "003_cd47e9253aa9248d.txt"
+SEED = Path(__file__).parent / "hung_mla_bwd.txt"
 
 DEADLOCK = """\
 [load CTA0] k=0 arrive kv_lo_ready tx
@@ -127,7 +126,6 @@ def test_megabytes_are_read_in_seconds(tmp_path: Path) -> None:
     assert found["causes"][0]["code"] == "one-cta", [cause["what"] for cause in found["causes"]]
 
 
-@pytest.mark.skipif(not SEED.exists(), reason=f"the real log {SEED.name} is not beside the checkout")
 def test_the_log_of_a_real_kernel_that_hung() -> None:
     """What a careful reading of it yields.
 

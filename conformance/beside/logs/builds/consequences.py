@@ -1,4 +1,4 @@
-"""Which errors follow from another one: of its call or statement, or by a name or type that it broke.
+"""Which errors follow from another error: of its call or statement, or by a name or type that it broke.
 
 Any other error has a finding of its own, also at a line that another error is about.
 """

@@ -90,7 +90,7 @@ def _images(built: Built, folder: Path) -> Images:
     folder.mkdir(parents=True, exist_ok=True)
     for each in made:
         (folder / each.file_name).write_bytes(each.image)
-    images = Images(built.ptx, _fat_binary(built, made), f"{built.entry}.fatbin", made)
+    images = Images(built.ptx, fat_binary(built, made), f"{built.entry}.fatbin", made)
     (folder / images.fat_name).write_bytes(images.fat)
     return images
 
@@ -124,7 +124,25 @@ def _row(
     }
 
 
-def _fat_binary(built: Built, made: Sequence[Cubin]) -> bytes:
+def image_in(folder: Path, entry: str, layout: Layout) -> bytes:
+    """The fat binary of an entry; TileproofError where the folder lacks it, or has that of another launch."""
+    row = {each["entry"]: each for each in read(folder)}.get(entry)
+    if row is None:
+        raise TileproofError(
+            "the folder of kernels lacks an entry", where=str(folder / FILE), expected=entry,
+            do=f"tileproof build --cubins {folder}",
+        )  # fmt: skip
+    data = (folder / str(row["image"])).read_bytes()
+    if row["launch"] != layout.as_dict() or row["sha256"] != hashlib.sha256(data).hexdigest():
+        raise TileproofError(
+            "the folder of kernels was written by another version", where=str(folder), expected=entry,
+            do=f"tileproof build --cubins {folder}",
+        )  # fmt: skip
+    return data
+
+
+def fat_binary(built: Built, made: Sequence[Cubin]) -> bytes:
+    """The cubins and the PTX of a build in one image."""
     with tempfile.TemporaryDirectory(prefix="tileproof-fatbin-") as folder:
         parts = [("elf", each.target, each.image) for each in made]
         parts.append(("ptx", target_of(built.ptx), built.ptx.encode()))

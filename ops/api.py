@@ -96,8 +96,9 @@ def sparse_mla_backward(
     dkv_dtype: bfloat16, float16 or float32, or float64 for float64 inputs.
     out: (dq, dkv) or (dq, dkv, d_sink) that the results are written to: contiguous, aligned to 16 bytes,
         in memory of their own. These tensors are returned.
-    backend: "reference" (torch, any device), "emulator" (the compiled kernels on CPU tensors: bfloat16, 1
-        to 128 heads, d_qk 576 or 512, d_v 512), None: by the device.
+    backend: "reference" (torch, any device); "cuda" (the compiled kernels on a card of compute capability
+        10.x: bfloat16, 1 to 128 heads, d_qk 576 or 512, d_v 512) or "emulator" (the same on CPU tensors);
+        None: by the device.
 
     Raises
     ------

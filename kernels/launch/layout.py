@@ -6,7 +6,6 @@ launchers without this package read (`kernels/manifest.py`).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -34,7 +33,10 @@ class Extent:
 
     def of(self, sizes: Sizes) -> int:
         """Its value; KeyError for a size that is not given."""
-        return -(-self.factor * math.prod(int(sizes[name]) for name in self.names) // self.per)
+        total = self.factor
+        for name in self.names:
+            total *= int(sizes[name])
+        return -(-total // self.per)
 
     def as_dict(self) -> JsonObject:
         """For the manifest."""

@@ -176,8 +176,8 @@ def test_a_dump_of_a_call_is_judged_clean_and_a_wrong_result_is_not(tmp_path: Pa
 def test_a_finding_of_the_emulator_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     from tileproof.conformance.drivers import emulator
 
-    own = emulator.run
-    monkeypatch.setattr(emulator, "run", lambda *a, **k: own(*a, **k, instruction_limit=1000))
+    own = emulator.launch_on
+    monkeypatch.setattr(emulator, "launch_on", lambda *a, **k: own(*a, **k, instruction_limit=1000))
     with pytest.raises(TileproofError, match="failed on the emulator"):
         sparse_mla_backward(**small().tensors(), backend="emulator")
 

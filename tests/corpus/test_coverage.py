@@ -86,9 +86,7 @@ def test_the_page_on_disk_is_current(capsys: pytest.CaptureFixture[str]) -> None
 
 def test_check_sees_a_stale_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     target = tmp_path / "corpus.md"
-    assert corpus.main(["--check", "--output", str(target)]) == 1
     assert corpus.main(["--output", str(target)]) == 0
-    assert corpus.main(["--check", "--output", str(target)]) == 0
     target.write_text(target.read_text().replace("tested", "testd", 1))
     assert corpus.main(["--check", "--output", str(target)]) == 1
     assert "stale" in capsys.readouterr().err

@@ -15,10 +15,11 @@ from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs
 from tests.kit.backward_cases import exact_case, random_case
 from tests.kit.corpus import SCHEDULES, changed, in_ptx, run, source
 from tests.kit.mla_problems import ONE_CTA, outputs
+from tests.kit.sampled import sampled
 
 
 @pytest.mark.corpus("R2")
-@pytest.mark.parametrize("d_qk", [576, 512])
+@pytest.mark.parametrize("d_qk", sampled([576, 512], 2))
 def test_R2_another_number_of_dkv_stages_gives_the_same_result(
     d_qk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -73,7 +74,7 @@ def all_ones(d_qk: int) -> Inputs:
 
 
 @pytest.mark.corpus("R13")
-@pytest.mark.parametrize("d_qk", [576, 512])
+@pytest.mark.parametrize("d_qk", sampled([576, 512], 2))
 def test_R13_all_ones_show_the_whole_product(d_qk: int) -> None:
     inputs = all_ones(d_qk)
     for schedule in SCHEDULES:

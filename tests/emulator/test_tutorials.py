@@ -23,12 +23,13 @@ from tileproof.kernels.launch.model import LaunchFile
 from tests.kit import tutorials
 from tests.kit.launches import with_arguments
 from tests.kit.paths import ROOT
+from tests.kit.sampled import sampled
 
 POLICIES = ("early", "late", "random")
 
 
 @pytest.mark.parametrize("tutorial", tutorials.TUTORIALS, ids=lambda t: t.source[:2])
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", sampled(POLICIES, 3))
 def test_exact_product(tutorial: tutorials.Tutorial, policy: str) -> None:
     problem = tutorials.product(tutorial, 2, 7, 2.0, -1.0)
     d, result = tutorials.run(tutorial, problem, Schedule(policy, seed=3))  # type: ignore[arg-type]

@@ -30,6 +30,7 @@ def launched(schedule: Schedule, races: bool, threads: int, **passes: Any) -> tu
     return run.last.result, torch.equal(c.double(), a.double() @ b.double().T)
 
 
+@pytest.mark.slow
 def test_matmul() -> None:
     plain = {"threads": 128, "tl.disable_warp_specialized": True}
     found = set()

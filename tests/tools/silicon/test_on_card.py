@@ -58,6 +58,7 @@ def test_a_difference_of_the_referee_is_the_card_s(
     assert on_card.kind_of(kernel, *on_card.both([kernel])[0]) == "card"
 
 
+@pytest.mark.slow
 def test_a_difference_that_needs_a_nan_is_classified(
     card: ReadBackCard, monkeypatch: pytest.MonkeyPatch
 ) -> None:

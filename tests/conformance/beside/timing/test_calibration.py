@@ -24,6 +24,8 @@ from tileproof.tools.limits_page import marked, part
 PART = "softmax, "  # how rows of softmax_parts.cu begin: a slow test's
 ALLOWED = 0.15  # of the measurement, what the likely case may be off
 
+pytestmark = pytest.mark.slow  # each row is a kernel that is compiled and run
+
 
 @pytest.fixture(scope="module")
 def rows(tmp_path_factory: pytest.TempPathFactory) -> list[Row]:
@@ -48,7 +50,6 @@ def test_the_interval_holds_every_measurement(rows: list[Row]) -> None:
     assert not [row for row in rows if not row.held]
 
 
-@pytest.mark.slow
 def test_the_parts_of_the_softmax_are_as_near(tmp_path: Path) -> None:
     found = list(parts(tmp_path))
     text = time_page.PAGE.read_text()

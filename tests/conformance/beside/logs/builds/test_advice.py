@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tileproof.conformance.beside.logs.builds import report
 
 from tests.kit.applied import FLAGS, WAYS, WORDS_ONLY, written
@@ -28,6 +29,7 @@ def test_every_kind_of_advice_is_applied(compiled: Callable[[str], Compiled]) ->
             assert f"{{{edit['of']}}}" in text or known, f"{name}: the edit of {edit['of']} is never made"
 
 
+@pytest.mark.slow
 def test_kernels_with_the_advice_written_in_compile(made_right: Compiled) -> None:
     """All in one translation unit."""
     assert sum(map(len, WAYS.values())) >= 45

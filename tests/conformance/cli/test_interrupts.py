@@ -53,10 +53,13 @@ def words(made: dict[str, Any]) -> list[str]:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_explore(folder: Path, number: int) -> None:
-    began = time.monotonic()
     given = ("explore", "launch.json", "--sample", "--schedules", "200000", "--skip=3")
-    made = interrupted(folder, number, lambda: time.monotonic() - began > 5, *given)
-    assert made["verdict"] == "incomplete"
+    for seconds in (4, 16, 64):  # a busy machine may take long to start
+        end = time.monotonic() + seconds
+        made = interrupted(folder, number, lambda end=end: time.monotonic() > end, *given)  # type: ignore[misc]
+        assert made["verdict"] == "incomplete"
+        if made["schedules"]:
+            break
     assert made["schedules"] > 0 and sum(made["policies"].values()) == made["schedules"]
     assert words(made)[-1] == f"--skip={made['schedules'] + 3}" and made["resume"].count("--skip") == 1
 

@@ -61,7 +61,7 @@ def test_planted_defect_is_caught(planted):
         for seed in range(SEEDS):
             examples, policy = planted.expected.examples or EXAMPLES, planted.expected.policy
             report = engine.check(
-                under_test, examples=examples, policy=policy, seed=seed, shrink_seconds=5.0, with_edges=False
+                under_test, examples=examples, policy=policy, seed=seed, shrink_seconds=60.0, with_edges=False
             )
             assert report.failure is not None, f"{planted.id} was not caught in {examples} examples"
             finding = report.failure.findings[0]

@@ -40,10 +40,13 @@ def interrupted(folder: Path, number: int, ready: Callable[[], bool], *given: st
             time.sleep(0.05)
         process.send_signal(number)
         out, err = process.communicate(timeout=100)
-    assert process.returncode in (1, 3) and "Traceback" not in err, err
-    made = json.loads(out)
-    assert made["interrupted"]
-    return made  # type: ignore[no-any-return]
+    assert "Traceback" not in err, err
+    if process.returncode == 2:  # before anything was judged
+        assert "interrupted" in out + err
+        return {}
+    made: dict[str, Any] = json.loads(out)
+    assert process.returncode in (1, 3) and made["interrupted"], err
+    return made
 
 
 def words(made: dict[str, Any]) -> list[str]:
@@ -54,12 +57,13 @@ def words(made: dict[str, Any]) -> list[str]:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_explore(folder: Path, number: int) -> None:
     given = ("explore", "launch.json", "--sample", "--schedules", "200000", "--skip=3")
-    for seconds in (4, 16, 64):  # a busy machine may take long to start
+    made: dict[str, Any] = {}
+    for seconds in (5, 15, 45):  # a busy machine may take long to start
         end = time.monotonic() + seconds
         made = interrupted(folder, number, lambda end=end: time.monotonic() > end, *given)  # type: ignore[misc]
-        assert made["verdict"] == "incomplete"
-        if made["schedules"]:
+        if made.get("schedules"):
             break
+    assert made["verdict"] == "incomplete"
     assert made["schedules"] > 0 and sum(made["policies"].values()) == made["schedules"]
     assert words(made)[-1] == f"--skip={made['schedules'] + 3}" and made["resume"].count("--skip") == 1
 

@@ -36,7 +36,7 @@ class Arena(cuda.Cuda):
 
     def __init__(self) -> None:
         super().__init__(torch.device("cpu"), int(called("cuStreamCreate", 0)))  # type: ignore[call-overload]
-        self._bytes = torch.zeros(ARENA_BYTES, dtype=torch.uint8)
+        self._bytes = torch.full((ARENA_BYTES,), 0x7F, dtype=torch.uint8)  # large numbers
         self._used = -self._bytes.data_ptr() % 512
         called("cuMemHostRegister", self._bytes.data_ptr(), ARENA_BYTES, 0)
 

@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, get_args
+from typing import Unpack, get_args
 
 import numpy as np
 from tileproof.emulator.coverage import union
@@ -26,6 +26,7 @@ from tileproof.emulator.judge import (
     Signature,
     differing_bits,
 )
+from tileproof.emulator.options import LaunchKeywords
 from tileproof.emulator.shrink import Shrunk, shrink
 from tileproof.spec.machine.certificate import Certificate
 from tileproof.spec.machine.finding import Finding
@@ -174,7 +175,7 @@ def _new(outcome: Outcome, before: frozenset[Signature]) -> tuple[Signature, ...
     return tuple(signature for signature in seen if signature not in before)
 
 
-def first_outputs(launch: Launch, **how: Any) -> tuple[Outputs, int]:
+def first_outputs(launch: Launch, **how: Unpack[LaunchKeywords]) -> tuple[Outputs, int]:
     """Outputs of the first schedule that has no error (early, late, late-newest; none when each has one), and
     the scheduling points of a late run.
     """
@@ -201,7 +202,7 @@ def explore(
     skip: int = 0,
     sample: bool = False,
     interrupts: tuple[type[BaseException], ...] = (),
-    **how: Any,
+    **how: Unpack[LaunchKeywords],
 ) -> Exploration:
     """Runs `launch` under that many schedules, or under those given, and makes one that shows each error or
     warning small.

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol, Unpack
 
 import numpy as np
 import numpy.typing as npt
+from tileproof.emulator.options import LaunchKeywords, RunKeywords
 from tileproof.emulator.result import RunResult
 from tileproof.spec.machine.finding import Finding, ProblemPlace
 from tileproof.spec.machine.finding_causes import key
@@ -25,7 +26,7 @@ ALLOWED = "allowed"  # the severity of a finding that the caller accepts
 class Launch(Protocol):
     """A launch on new buffers. Passes `schedule`, `record` and all other keywords to `Module.launch`."""
 
-    def __call__(self, **how: Any) -> tuple[RunResult, Outputs]:
+    def __call__(self, **how: Unpack[RunKeywords]) -> tuple[RunResult, Outputs]:
         """Return the result, and the arrays that must not depend on the schedule, by name."""
 
 
@@ -98,7 +99,7 @@ class Judge:
     first: Outputs = field(default_factory=dict)
     compare: Compare = differing_bits
 
-    def run(self, schedule: Schedule, **how: Any) -> tuple[Outcome, RunResult]:
+    def run(self, schedule: Schedule, **how: Unpack[LaunchKeywords]) -> tuple[Outcome, RunResult]:
         """Run the launch once; `how` are keywords of the launch."""
         result, outputs = self.launch(schedule=schedule, **how)
         seen = [self._seen(f, f.severity) for f in result.findings]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypedDict
+from typing import Literal, Required, TypedDict
 
+from tileproof.emulator.arguments import Argument
 from tileproof.emulator.causes import Allow
 from tileproof.emulator.errors import LaunchError
 from tileproof.emulator.memory import Buffer
@@ -39,6 +40,22 @@ class LaunchKeywords(TypedDict, total=False):
     cooperative: bool
     clusters: Sequence[int] | None
     registers: Sequence[int]
+
+
+class RunKeywords(LaunchKeywords, total=False):
+    """Keywords of a launch of given shape and arguments."""
+
+    schedule: Schedule | None
+
+
+class GridKeywords(RunKeywords, total=False):
+    """All keywords of `Module.launch` but the memory and the grids in flight."""
+
+    grid: Required[Sequence[int]]
+    block: Required[Sequence[int]]
+    cluster: Sequence[int] | None
+    shared_bytes: int
+    args: Sequence[Argument]
 
 
 @dataclass(frozen=True)

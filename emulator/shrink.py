@@ -10,10 +10,11 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Any
+from typing import Unpack
 
 from tileproof.emulator.hang import Names
 from tileproof.emulator.judge import Judge, Signature
+from tileproof.emulator.options import LaunchKeywords, RunKeywords
 from tileproof.emulator.result import RunResult
 from tileproof.emulator.schedule import HeldBack
 from tileproof.spec.machine.finding import Finding
@@ -59,7 +60,7 @@ class Shrunk:
 
 
 class _Search:
-    def __init__(self, judge: Judge, signature: Signature, seconds: float, how: dict[str, Any]) -> None:
+    def __init__(self, judge: Judge, signature: Signature, seconds: float, how: LaunchKeywords) -> None:
         self.judge, self.signature, self.how = judge, signature, how
         self.deadline = time.process_time() + seconds
         self.tries = 0
@@ -73,6 +74,12 @@ class _Search:
         self.tries += 1
         outcome, result = self.judge.run(schedule, **self.how)
         return result if any(seen.signature == self.signature for seen in outcome.seen) else None
+
+    def recorded(self, schedule: Schedule, base: BaseOrder) -> Schedule:
+        """A run under `schedule` as its decisions beside `base`."""
+        how: RunKeywords = {**self.how, "schedule": schedule, "record": base}
+        result, _ = self.judge.launch(**how)
+        return schedule.replayed(result.decisions, base)
 
     def kept(self, like: Schedule, holds: Sequence[Hold]) -> tuple[Hold, ...] | None:
         """The decisions that the replay came to when it has the finding."""
@@ -144,7 +151,12 @@ class _Search:
 
 
 def shrink(
-    judge: Judge, signature: Signature, schedules: Sequence[Schedule], *, seconds: float = 20.0, **how: Any
+    judge: Judge,
+    signature: Signature,
+    schedules: Sequence[Schedule],
+    *,
+    seconds: float = 20.0,
+    **how: Unpack[LaunchKeywords],
 ) -> Shrunk:
     """The smallest schedule found that shows `signature`, starting from `schedules`, which do.
 
@@ -174,9 +186,8 @@ def _recorded(search: _Search, schedules: Sequence[Schedule]) -> list[Schedule]:
             found.append(schedule)
             continue
         for base in BASES:
-            result, _ = search.judge.launch(schedule=schedule, record=base, **search.how)
+            found.append(search.recorded(schedule, base))
             search.tries += 1
-            found.append(schedule.replayed(result.decisions, base))
     if found and min(len(s.decisions) for s in found) > _MANY:
         found += _others(search)
     return sorted(found, key=lambda s: len(s.decisions))
@@ -188,8 +199,7 @@ def _others(search: _Search) -> list[Schedule]:
     for seed in range(_OTHERS):
         schedule = Schedule("pct", seed, 2 + seed % 3, max(points, 1))
         if search.shows(schedule) is not None:
-            result, _ = search.judge.launch(schedule=schedule, record="late", **search.how)
-            return [schedule.replayed(result.decisions, "late")]
+            return [search.recorded(schedule, "late")]
     return []
 
 

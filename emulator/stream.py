@@ -6,12 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Unpack
 
 from tileproof.emulator import _engine
 from tileproof.emulator.memory import Buffer, Memory
 from tileproof.emulator.misuse import instance, sequence, whole
 from tileproof.emulator.module import Module
+from tileproof.emulator.options import GridKeywords
 from tileproof.emulator.result import RunResult
 from tileproof.spec.machine.finding import Finding, MachinePlace, Race
 
@@ -51,7 +52,7 @@ class Stream:
         programmatic: bool = False,
         unordered: Sequence[GridRecord] = (),
         where: str = "",
-        **how: Any,
+        **how: Unpack[GridKeywords],
     ) -> RunResult:
         """`Module.launch` over the stream's memory; raises what that raises.
 

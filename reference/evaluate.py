@@ -7,8 +7,8 @@ each CTA.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, TypeVar
+from collections.abc import Hashable, Iterator
+from typing import TypeVar
 
 import numpy as np
 from tileproof.spec.arithmetic import F32, Form, StageValue
@@ -30,7 +30,7 @@ from tileproof.spec.stage import Stage
 Span = tuple[slice, ...]
 T = TypeVar("T")
 # What evaluations on the same inputs share: terms of ground data, and results by the terms they came of.
-Shared = dict[Any, Any]
+Shared = dict[Hashable, OwnTerm]
 
 
 class Evaluation:
@@ -46,8 +46,8 @@ class Evaluation:
     ) -> None:
         self.problem, self.inputs, self.tiling, self.m = problem, inputs, tiling, m
         self.shared: Shared = {} if shared is None else shared
-        self._given: dict[Any, Any] = {}
-        self._wholes: dict[tuple[str, int, int | None], StageValue[Any]] = {}
+        self._given: dict[Hashable, OwnTerm] = {}
+        self._wholes: dict[tuple[str, int, int | None], StageValue[OwnTerm]] = {}
         self._extents: dict[tuple[int, str], slice] = {}
         self._regions: dict[tuple[tuple[str, ...], TileCoord], tuple[slice, slice]] = {}
         self._stages = problem.stages
@@ -80,14 +80,14 @@ class Evaluation:
             found = self._regions[key] = region(self.problem, self.inputs, self.tiling, name, coord)
         return found
 
-    def whole(self, name: str, group: int, cta: int | None = None) -> StageValue[Any]:
+    def whole(self, name: str, group: int, cta: int | None = None) -> StageValue[OwnTerm]:
         """Stage `name` over a group; `cta` for a stage of which each CTA has a result of its own."""
         known = name, group, cta if self._partial[name] else None
         if known not in self._wholes:
             self._wholes[known] = self._over(*known)
         return self._wholes[known]
 
-    def _over(self, name: str, group: int, cta: int | None) -> StageValue[Any]:
+    def _over(self, name: str, group: int, cta: int | None) -> StageValue[OwnTerm]:
         """The stage over the group's terms, found once for the same ones in all that share."""
         stage, terms = self.stage(name), self.terms(name, group, cta)
         key = (name, group, cta, tuple(id(term) for term in terms))
@@ -97,10 +97,10 @@ class Evaluation:
                 result = stage.over(self.m, dict(zip(stage.inputs, terms, strict=True)))
             self._check(stage, group, result)
             self.shared[key] = terms, result
-        kept: StageValue[Any] = self.shared[key][1]
+        kept: StageValue[OwnTerm] = self.shared[key][1]
         return kept
 
-    def terms(self, name: str, group: int, cta: int | None) -> tuple[Any, ...]:
+    def terms(self, name: str, group: int, cta: int | None) -> tuple[OwnTerm, ...]:
         """The inputs of a stage over a group, in the forms that the stage reads."""
         reads = self.stage(name).reads
         return tuple(
@@ -122,7 +122,9 @@ class Evaluation:
             for block in range(self.problem.k_blocks(self.inputs, self.tiling, group))
         ]
 
-    def over_blocks(self, name: str, group: int, cta: int | None, first: int, end: int) -> StageValue[Any]:
+    def over_blocks(
+        self, name: str, group: int, cta: int | None, first: int, end: int
+    ) -> StageValue[OwnTerm]:
         """A stage that sums over the walked axis, over k-blocks `first` .. `end` - 1 alone."""
         stage, walked = self.stage(name), self.problem.walked
         low, high = (
@@ -143,7 +145,7 @@ class Evaluation:
         self._check(stage, group, result)
         return result
 
-    def _check(self, stage: Stage, group: int, result: StageValue[Any]) -> None:
+    def _check(self, stage: Stage, group: int, result: StageValue[OwnTerm]) -> None:
         spans = (self.extent(group, axis) for axis in stage.tile)
         declared = tuple(span.stop - span.start for span in spans)
         found = result.value.shape

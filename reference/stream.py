@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,7 @@ from tileproof.reference.chain import Known
 from tileproof.reference.evaluate import Evaluation
 from tileproof.spec.arithmetic import Form
 from tileproof.spec.arithmetic.bound import BOUND
+from tileproof.spec.arithmetic.reads import OwnTerm
 from tileproof.spec.arithmetic.sums import RowSums, stored
 from tileproof.spec.arithmetic.terms import Bounded
 from tileproof.spec.machine.types import Array, Index
@@ -34,7 +35,7 @@ class OutputPiece:
     """A part of the output of a stage: its value and bound, and where it lies in the output (`index`)."""
 
     stage: str
-    index: tuple[Any, ...]
+    index: tuple[int | slice, ...]
     known: Known
 
 
@@ -85,7 +86,7 @@ def _group(inputs: ProblemInputs, name: str, group: int, problem: ProblemType, t
     }
     last, parts = stage.tile[-1], []
     for columns in _spans(whole.extent(group, last)):
-        terms: dict[str, Any] = {}
+        terms: dict[str, OwnTerm] = {}
         for source in stage.inputs:
             index = tuple(columns if axis == last else slice(None) for axis in whole.axes(source))
             terms[source] = (

@@ -13,12 +13,14 @@ from tileproof.spec.arithmetic import BF16, F32, OPERAND, Form, StageValue, Unkn
 from tileproof.spec.arithmetic.bound import BOUND
 from tileproof.spec.arithmetic.exact import EXACT, F64
 from tileproof.spec.arithmetic.operation import AnyArithmetic
+from tileproof.spec.arithmetic.reads import OwnTerm
 from tileproof.spec.arithmetic.terms import Bounded
 from tileproof.spec.arithmetic.text import Formula, Text, named
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.problems.cases import ProblemInputs
 
-Compute = Callable[..., Any]
+Compute = Callable[..., OwnTerm | StageValue[OwnTerm]]  # of an arithmetic and the inputs
+Scatter = Callable[..., OwnTerm]  # of an arithmetic, the output so far, its rows and a tile
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,7 @@ class Stage:
     tile: tuple[str, ...]
     memory: str
     compute: Compute
-    scatter: Compute | None = None
+    scatter: Scatter | None = None
     output: tuple[str, ...] = ()
     # Axes of every datum that a stage may read, and their symbols in print.
     axes: Mapping[str, tuple[str, ...]] = field(default_factory=dict, compare=False, repr=False)
@@ -73,7 +75,7 @@ class Stage:
         vars(other).update(inputs=self.inputs, reads=self.reads)
         return other
 
-    def over(self, m: AnyArithmetic, inputs: Mapping[str, Any]) -> StageValue[Any]:
+    def over(self, m: AnyArithmetic, inputs: Mapping[str, OwnTerm]) -> StageValue[OwnTerm]:
         """The stage over arithmetic `m`, on inputs that are arrays or the arithmetic's own terms."""
         if set(inputs) != set(self.inputs):
             raise TileproofError(
@@ -85,7 +87,7 @@ class Stage:
         terms = (m.read(self.reads[name], inputs[name]) for name in self.inputs)
         return self._computed(m, terms)
 
-    def _computed(self, m: AnyArithmetic, terms: Iterable[Any]) -> StageValue[Any]:
+    def _computed(self, m: AnyArithmetic, terms: Iterable[OwnTerm]) -> StageValue[OwnTerm]:
         """What the function leaves; UnknownOperation names the stage."""
         try:
             result = self.compute(WithOperands(m, self.operand), *terms)
@@ -226,7 +228,7 @@ class Graph:
         *tile: str,
         symbol: str,
         memory: str,
-        scatter: Compute | None = None,
+        scatter: Scatter | None = None,
         output: tuple[str, ...] = (),
         name: str = "",
         factors: tuple[str, ...] = (),

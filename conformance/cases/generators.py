@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from hypothesis import strategies as st
 from tileproof.spec.plan import KernelPlan
@@ -11,7 +10,7 @@ from tileproof.spec.problems import problem_type
 from tileproof.spec.problems.cases import AnyCase, EdgeCase
 
 
-def generated(plan: KernelPlan) -> st.SearchStrategy[Any]:
+def generated(plan: KernelPlan) -> st.SearchStrategy[AnyCase]:
     """Cases for the kernel of `plan`."""
     return plan.problem.generator.drawn(plan)
 

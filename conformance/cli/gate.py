@@ -10,7 +10,7 @@ import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 from tileproof.conformance.cli.given import KERNEL_ONLY, expect_option, reference_of, refuse
@@ -21,7 +21,7 @@ from tileproof.conformance.report import terminal as text
 from tileproof.spec.machine.errors import TileproofError
 
 if TYPE_CHECKING:
-    from tileproof.conformance.gate.evidence import ReleaseEvidence
+    from tileproof.conformance.gate.evidence import Reason, ReleaseEvidence
     from tileproof.conformance.gate.gate import GateOptions
     from tileproof.conformance.gate.launch_files import GatedLaunch
     from tileproof.conformance.gate.model import Profile
@@ -217,7 +217,7 @@ def _on_launch(gated: GatedLaunch, options: GateOptions, expect: str | None) -> 
     )
 
 
-def reason_lines(found: Sequence[Any]) -> Iterator[str]:
+def reason_lines(found: Sequence[Reason]) -> Iterator[str]:
     """Yield the reasons against "clean", each with those that may follow from it and what was not judged."""
     for reason in found[:MAX_REASONS]:
         yield f"  - {reason.title}: {reason.first}" if reason.title else f"  - {reason.first}"

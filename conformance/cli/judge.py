@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 from tileproof.conformance.cli.given import FILE_ONLY, KERNEL_ONLY, refuse
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tileproof.conformance.verdict.contract import VerdictRecord
     from tileproof.kernels.kernel import Kernel
     from tileproof.kernels.launch.model import LaunchFile
+    from tileproof.spec.machine.run_result import RunResult
 
 
 @click.command()
@@ -197,7 +198,7 @@ def judged_file(
     from tileproof.conformance.judging.record import refused
     from tileproof.conformance.judging.reference import load as load_reference
 
-    first: list[Any] = []
+    first: list[RunResult] = []
     with _judging(words, first.append) as judging:
         try:
             reference = load_reference(expect) if expect else None
@@ -210,7 +211,9 @@ def judged_file(
 
 
 @contextmanager
-def _judging(words: Sequence[str], first: Callable[[Any], None] = lambda run: None) -> Iterator[Judging]:
+def _judging(
+    words: Sequence[str], first: Callable[[RunResult], None] = lambda run: None
+) -> Iterator[Judging]:
     """Judging with the terminal's progress, which Ctrl-C and SIGTERM interrupt."""
     from tileproof.conformance.api.verdicts import Judging
     from tileproof.conformance.check.property import Stopped

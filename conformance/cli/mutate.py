@@ -25,7 +25,7 @@ from tileproof.conformance.cli.stopping import (
 )
 from tileproof.conformance.cli.variants import chosen, variant_options
 from tileproof.conformance.report import terminal as text
-from tileproof.spec.machine.types import UncheckedObject
+from tileproof.spec.machine.types import JsonObject, UncheckedObject
 
 if TYPE_CHECKING:
     from tileproof.conformance.beside.mutate.draw import Drawn, Pool
@@ -139,12 +139,12 @@ def mutate(
         if only:
             drawn = [mutant for mutant in drawn if mutant.number in only]
         tool = tool_identity()
-        of = {
+        of: JsonObject = {
             "kernel": found.name, "variant": original.sizes, "seed": seed, "profile": profile,
             "operators": names, **({"at": list(at)} if at else {}),
             "ptx": original.sha256,
         }  # fmt: skip
-        state = {"tool_commit": tool.commit, "tool_changed": tool.changed}
+        state: JsonObject = {"tool_commit": tool.commit, "tool_changed": tool.changed}
         journal = None if resume is None else _journal(resume, {**of, **state}, drawn)
         known_already = journal.done if journal else {}
         pending = [mutant for mutant in drawn if mutant.number not in known_already]

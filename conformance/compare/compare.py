@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -78,7 +77,7 @@ def compare(chain: Chain, tiles: Iterable[StageTile], ordered: Ordered | None = 
     result = Comparison()
     places = {name: number for number, name in enumerate(chain.problem.stages)}
     ordered_tiles = sorted(tiles, key=lambda t: (places[t.stage], *_in_walk(t.coord)))
-    bunches: dict[Any, list[StageTile]] = {}
+    bunches: dict[tuple[str, int, int | None, int | None], list[StageTile]] = {}
     for tile in ordered_tiles:
         result.scores.setdefault(tile.stage, StageScore())
         block = tile.coord.k_block if chain.is_partial_sum(tile.stage, tile.coord) else None

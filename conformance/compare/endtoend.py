@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 from tileproof.conformance.compare.compare import StageScore, score, within_bound
@@ -13,6 +12,7 @@ from tileproof.reference.chain import Known, outputs_of
 from tileproof.reference.evaluate import Shared
 from tileproof.spec.machine.finding import Finding
 from tileproof.spec.machine.run_result import RunResult
+from tileproof.spec.machine.types import Index
 from tileproof.spec.plan import KernelPlan, OutputObservation
 from tileproof.spec.problems.base import ProblemType, TileCoord, Tiling, upstream
 from tileproof.spec.problems.cases import ProblemInputs
@@ -60,7 +60,7 @@ class EndToEnd:
             output, known = run_result.outputs[at.parameter], self.known(at.stage)
             value, error = known.value, known.error
             found, written = output.values, output.written
-            some: Any = ...  # what is live, as an index
+            some: Index = ...  # what is live, as an index
             if known.rows is not None:
                 live = np.broadcast_to(np.True_, value.shape)
                 found, written = found[known.rows], written[known.rows]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +21,7 @@ from tileproof.spec.machine.lazy import LAZY_BYTES
 from tileproof.spec.machine.run_result import PAGE_BYTES, Output, RunResult, rows_in_pages
 from tileproof.spec.machine.types import Array
 from tileproof.spec.plan import KernelPlan, OutputObservation
-from tileproof.spec.problems.base import ProblemType, TileCoord, added_rows, tiling_of
+from tileproof.spec.problems.base import ProblemType, TileCoord, TileRows, added_rows, tiling_of
 from tileproof.spec.problems.cases import ProblemInputs
 
 SCORE = "{stage} rows"
@@ -125,7 +124,7 @@ def _judge(
     return Rows(at, sums, tuple(findings), score(found, written, sums.value, bound))
 
 
-def _contributions(chain: Chain, stage: str) -> Iterator[tuple[TileCoord, Any, F64 | None]]:
+def _contributions(chain: Chain, stage: str) -> Iterator[tuple[TileCoord, F64, F64 | None]]:
     """Every tile of the walk: what it adds, and its error (None: it was observed)."""
     for group in chain.problem.groups(chain.inputs, chain.tiling):
         for coord in chain.coordinates(stage, group):
@@ -165,20 +164,16 @@ def row_sums(
     return sums
 
 
-def _rows_of(
-    chain: Chain, stage: str, coord: TileCoord, behind: int = 0
-) -> tuple[Array, npt.NDArray[np.bool_]]:
+def _rows_of(chain: Chain, stage: str, coord: TileCoord, behind: int = 0) -> TileRows:
     """The rows of the output that a tile is added to, and which of its rows are added at all; `behind`: of
     the tile so many k-blocks before (the first k-block's at least).
     """
     there = replace(coord, k_block=max((coord.k_block or 0) - behind, 0))
     span = chain.region(stage, there)[0]
     first = chain.extent(coord.group, chain.stage(stage).tile[0]).start
-    index, live = (
-        x[span.start - first : span.stop - first]
-        for x in chain.problem.rows(chain.inputs, chain.tiling, coord.group, stage)
-    )
-    return index, live
+    index, live = chain.problem.rows(chain.inputs, chain.tiling, coord.group, stage)
+    own = slice(span.start - first, span.stop - first)
+    return index[own], live[own]
 
 
 def _written_elsewhere(

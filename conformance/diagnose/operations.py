@@ -22,7 +22,7 @@ from tileproof.spec.arithmetic.text import Text, named
 from tileproof.spec.problems.faults import F64, Alternative
 from tileproof.spec.stage import Stage
 
-Change = Callable[[Any, tuple[Any, ...]], Any]
+Change = Callable[[AnyArithmetic, tuple[OwnTerm, ...]], OwnTerm]
 OPERATIONS = ("mul", "add", "sub")
 
 
@@ -37,7 +37,7 @@ class _Other:
         own = getattr(self._m, name)
         return partial(self._do, name, own) if name in OPERATIONS else own
 
-    def _do(self, name: str, own: Callable[..., Any], *terms: OwnTerm) -> OwnTerm:
+    def _do(self, name: str, own: Callable[..., OwnTerm], *terms: OwnTerm) -> OwnTerm:
         self.done.append((name, len(terms)))
         if len(self.done) - 1 != self._number or self._change is None:
             return own(*terms)
@@ -82,7 +82,7 @@ def _rows(values: F64) -> F64:
 def _printed(stage: Stage, m: _Other) -> str:
     terms = (named(name, (), stage.symbols) for name in stage.inputs)
     result = stage.compute(WithOperands(m, stage.operand), *terms)
-    kept: StageValue[Any] = result if isinstance(result, StageValue) else StageValue(result)
+    kept: StageValue[OwnTerm] = result if isinstance(result, StageValue) else StageValue(result)
     return str(kept.value.plain)
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -56,7 +55,7 @@ class _Recorder(Exact):
 
     def __init__(self, names: tuple[str, ...]) -> None:
         self._names = iter(names)
-        self._known: list[tuple[Any, str]] = []
+        self._known: list[tuple[Array, str]] = []
         self.products: list[tuple[F64, F64, tuple[str, str]]] = []
 
     def _called(self, term: Array) -> str:

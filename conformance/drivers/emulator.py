@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 from tileproof.conformance.drivers.driver import ALL, Capabilities
 from tileproof.conformance.drivers.names import PlanNames, code_place
@@ -20,6 +20,7 @@ from tileproof.emulator import (
 )
 from tileproof.emulator.causes import Allow
 from tileproof.emulator.hang import Hang
+from tileproof.emulator.options import LaunchKeywords, RunKeywords
 from tileproof.emulator.products import products
 from tileproof.emulator.result import explained
 from tileproof.emulator.trace import Trace
@@ -93,19 +94,17 @@ def run(
     TileproofError when the module cannot be parsed, holds an instruction that the emulator does not know, or
     does not fit the launch.
     """
-    limits = {"instruction_limit": instruction_limit} if instruction_limit else {}
-    return _run(
-        launch,
-        plan,
-        schedule,
-        taps=_taps(plan) if taps else (),
-        mma=mma,
-        races=races,
-        allow=allow,
-        strict=strict,
-        seconds_limit=seconds_limit,
-        **limits,
-    )
+    how: LaunchKeywords = {
+        "taps": _taps(plan) if taps else (),
+        "mma": mma,
+        "races": races,
+        "allow": allow,
+        "strict": strict,
+        "seconds_limit": seconds_limit,
+    }
+    if instruction_limit:
+        how["instruction_limit"] = instruction_limit
+    return _run(launch, plan, schedule, **how)
 
 
 def run_traced(
@@ -122,7 +121,9 @@ def run_traced(
     return seen, seen.trace
 
 
-def _run(launch: LaunchFile, plan: KernelPlan, schedule: Schedule, **how: Any) -> RunResult:
+def _run(
+    launch: LaunchFile, plan: KernelPlan, schedule: Schedule, **how: Unpack[LaunchKeywords]
+) -> RunResult:
     chosen = schedule if isinstance(schedule, Schedule) else Schedule(schedule.policy, schedule.seed)
     result, buffers = launch_on(launch, plan=plan, schedule=chosen, **how)
     return replace(result, outputs=outputs_of(launch, buffers))
@@ -134,7 +135,7 @@ def outputs_of(launch: LaunchFile, buffers: Mapping[str, Buffer]) -> dict[str, O
 
 
 def launch_on(
-    launch: LaunchFile, *, plan: KernelPlan | None = None, **how: Any
+    launch: LaunchFile, *, plan: KernelPlan | None = None, **how: Unpack[RunKeywords]
 ) -> tuple[RunResult, dict[str, Buffer]]:
     """The emulator's own result of the main launch, its findings in the names of `plan`, and the buffers;
     `how` goes to `Module.launch`.
@@ -147,7 +148,7 @@ def launch_on(
             "the emulator runs PTX", where=launch.name, found="a Python function", do="use --driver host"
         )
     main = launch.main_number
-    others = {name: how[name] for name in OTHERS if name in how}
+    others: Any = {name: value for name, value in how.items() if name in OTHERS}
     done = execute(
         launch, load(launch), lambda number, _: how if number == main else others, how.get("schedule")
     )

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol, Unpack
 
 import numpy as np
 import numpy.typing as npt
 from tileproof.emulator import RunResult, Schedule
 from tileproof.emulator.hang import Names
 from tileproof.emulator.judge import Outputs
+from tileproof.emulator.options import RunKeywords
 from tileproof.emulator.trace import Trace, TraceNames
 from tileproof.spec.machine.finding import Finding
 from tileproof.spec.machine.types import Array
@@ -45,7 +46,7 @@ class ExploredCase(Protocol):
     def names(self) -> Names | None:
         """The plan's names of warps, barriers and phases; None for those of the PTX."""
 
-    def __call__(self, **how: Any) -> tuple[RunResult, Outputs]:
+    def __call__(self, **how: Unpack[RunKeywords]) -> tuple[RunResult, Outputs]:
         """The result of one run, and the outputs, which must not depend on the schedule."""
 
     def compare(self, name: str, one: Array, two: Array) -> npt.NDArray[np.bool_]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,7 @@ from tileproof.conformance.observe.observation import observe
 from tileproof.conformance.observe.tiles import Chain
 from tileproof.emulator import RunResult
 from tileproof.emulator.judge import Outputs
+from tileproof.emulator.options import RunKeywords
 from tileproof.kernels.compile import Built
 from tileproof.kernels.kernel import Kernel
 from tileproof.kernels.launch.model import LaunchFile
@@ -66,7 +67,7 @@ class Explored:
         """A launch on buffers of its own."""
         return plant_canaries(self.plan, self.inputs, self.kernel.launch(self.inputs, self.built))
 
-    def __call__(self, **how: Any) -> tuple[RunResult, Outputs]:
+    def __call__(self, **how: Unpack[RunKeywords]) -> tuple[RunResult, Outputs]:
         """One run, its findings in the plan's names, and the outputs that the plan observes."""
         result, buffers = emulator.launch_on(self.fresh(), plan=self.plan, **how)
         names = [at.parameter for at in self.plan.observations if isinstance(at, OutputObservation)]

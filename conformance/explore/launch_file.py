@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,7 @@ from tileproof.conformance.launches.running import Execution, execute
 from tileproof.emulator import RunResult, Schedule
 from tileproof.emulator.hang import Names
 from tileproof.emulator.judge import Outputs, differing_bits
+from tileproof.emulator.options import RunKeywords
 from tileproof.emulator.symbols import SharedNames
 from tileproof.emulator.trace import Trace
 from tileproof.kernels.launch.model import KernelLaunch, LaunchFile
@@ -88,7 +89,7 @@ class ExploredLaunch:
             return {}
         return references.evaluate(self.reference, self.file, references.inputs_of(self.file))
 
-    def __call__(self, **how: Any) -> tuple[RunResult, Outputs]:
+    def __call__(self, **how: Unpack[RunKeywords]) -> tuple[RunResult, Outputs]:
         """All launches under one schedule, as one result: of the launch that has the errors, or has the most
         scheduling points, with the findings of all.
         """
@@ -109,10 +110,10 @@ class ExploredLaunch:
         )
         return whole, outputs
 
-    def _executed(self, how: dict[str, Any]) -> Execution:
+    def _executed(self, how: RunKeywords) -> Execution:
         """All launches under one schedule, with the names of their barriers."""
 
-        def given(_: int, step: KernelLaunch) -> dict[str, Any]:
+        def given(_: int, step: KernelLaunch) -> RunKeywords:
             decoded = self.module_of(step).module.decode(step.entry)
             return {"symbols": symbols_of(self.file, decoded), **how}
 
@@ -157,7 +158,7 @@ class ExploredLaunch:
             )
         ]
 
-    def recorded(self, **how: Any) -> Iterator[tuple[int, KernelLaunch, RunResult, Trace]]:
+    def recorded(self, **how: Unpack[RunKeywords]) -> Iterator[tuple[int, KernelLaunch, RunResult, Trace]]:
         """Each launch that ran: its number among the launches, its step, its result and its trace."""
         for number, result in self._executed({"trace": True, **how}).results.items():
             assert result.trace is not None

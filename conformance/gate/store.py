@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from tileproof.conformance.verdict import jsonform
 from tileproof.conformance.verdict.contract import CheckOutcome, PlantedControl
@@ -168,7 +168,7 @@ class ResultStore:
         self._file.close()
 
 
-def _unwritable(path: Path, error: OSError, done: Mapping[str, Any]) -> CannotWrite:
+def _unwritable(path: Path, error: OSError, done: Mapping[str, object]) -> CannotWrite:
     kept = f"; {len(done)} results are kept, as far as they were written" if done else ""
     return CannotWrite(
         "the results cannot be written",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 from tileproof.conformance.judging.stages import captured
 from tileproof.conformance.launches.modules import LoadedModule
@@ -13,6 +13,7 @@ from tileproof.conformance.launches.placing import Arrays, outcome, symbols_of, 
 from tileproof.conformance.launches.running import execute
 from tileproof.emulator import Allow, Finding, Schedule
 from tileproof.emulator.causes import divide
+from tileproof.emulator.options import RunKeywords
 from tileproof.kernels.launch.model import KernelLaunch, LaunchFile
 from tileproof.spec.machine.certificate import merged_certificate
 from tileproof.spec.machine.run_result import Counters, RunResult
@@ -48,7 +49,7 @@ def run_once(
     began = time.monotonic()
     allow = [Allow.parse(one) for one in options.allow]
 
-    def how(number: int, step: KernelLaunch) -> dict[str, Any]:
+    def how(number: int, step: KernelLaunch) -> RunKeywords:
         decoded = modules[launch.module_of(step).name].module.decode(step.entry)
         remaining = max(seconds - (time.monotonic() - began), 0.01) if seconds else 0.0
         return {

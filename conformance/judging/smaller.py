@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Unpack
 
 from tileproof.conformance.launches.placing import PlacedLaunch, symbols_of
 from tileproof.emulator import Allow, RunResult, Schedule
 from tileproof.emulator.codes import CODES
 from tileproof.emulator.judge import OUTPUT, Judge, Outputs, Signature
+from tileproof.emulator.options import RunKeywords
 from tileproof.emulator.shrink import shrink
 from tileproof.kernels.launch.model import KernelLaunch
 from tileproof.spec.machine.finding import Finding
@@ -47,8 +48,8 @@ def smaller(
     if at is None:
         return None
 
-    def run(**how: Any) -> tuple[RunResult, Outputs]:
-        result, placed = _run(case, at, how.pop("schedule"), how)
+    def run(**how: Unpack[RunKeywords]) -> tuple[RunResult, Outputs]:
+        result, placed = _run(case, at, how.get("schedule") or Schedule(), how)
         alive = [name for name in case.first if name not in placed.freed]
         return result, {name: placed.buffers[name].numpy() for name in alive}
 
@@ -69,16 +70,14 @@ def _place(case: LaunchCase, signature: Signature, schedule: Schedule) -> int | 
     return None
 
 
-def _run(
-    case: LaunchCase, at: int, schedule: Schedule, how: dict[str, Any]
-) -> tuple[RunResult, PlacedLaunch]:
+def _run(case: LaunchCase, at: int, schedule: Schedule, how: RunKeywords) -> tuple[RunResult, PlacedLaunch]:
     """All launches under a schedule, `how` for launch `at` alone; its result, or that of the one that a
     finding stopped before it.
     """
     launch, options = case.launch, case.options
     placed = PlacedLaunch(launch, case.modules)
 
-    def given(number: int, step: KernelLaunch) -> dict[str, Any]:
+    def given(number: int, step: KernelLaunch) -> RunKeywords:
         decoded = case.modules[launch.module_of(step).name].module.decode(step.entry)
         return {
             "schedule": schedule,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +24,7 @@ from tileproof.emulator import (
 from tileproof.emulator.arguments import Argument, Fields
 from tileproof.emulator.budget import check_room
 from tileproof.emulator.errors import LaunchError
+from tileproof.emulator.options import GridKeywords, RunKeywords
 from tileproof.emulator.program import Decoded
 from tileproof.emulator.stream import GridRecord, HostAccess, host_copy
 from tileproof.kernels.launch.arguments import (
@@ -65,6 +65,8 @@ from tileproof.spec.machine.limits import RESERVED_SHARED_BYTES
 from tileproof.spec.machine.run_result import Output
 from tileproof.spec.machine.types import Array, Json
 
+# What `Module.launch` is given for a launch of the file, by its number.
+KeywordsOf = Callable[[int, KernelLaunch], RunKeywords]
 Arrays = Mapping[str, Array]
 
 
@@ -152,23 +154,19 @@ class PlacedLaunch:
             return bytes(data)
         return self.item(argument)
 
-    def _at(self, items: Iterable[PlacedItem]) -> dict[int, Any]:
+    def _at(self, items: Iterable[PlacedItem]) -> dict[int, Buffer | TensorMap | bytes | np.generic]:
         return {placed.offset: self.item(placed.item) for placed in items}
 
     # ---- steps
 
-    def run(
-        self, how: Callable[[int, KernelLaunch], dict[str, Any]], schedule: Schedule | None = None
-    ) -> Iterator[RunResult]:
+    def run(self, how: KeywordsOf, schedule: Schedule | None = None) -> Iterator[RunResult]:
         """Runs the steps, and gives the result of each launch; `how(number, launch)` is passed to
         `Module.launch`. They run in the order of the file, or in the one that `schedule` chooses.
         """
         for _, result in self.numbered(how, schedule):
             yield result
 
-    def numbered(
-        self, how: Callable[[int, KernelLaunch], dict[str, Any]], schedule: Schedule | None = None
-    ) -> Iterator[tuple[int, RunResult]]:
+    def numbered(self, how: KeywordsOf, schedule: Schedule | None = None) -> Iterator[tuple[int, RunResult]]:
         """As `run`, with the number of each launch in the file."""
         order = StepOrder(self.launch)
         self._apart = not order.total or any(launch.programmatic for launch in self.launch.launches)
@@ -196,10 +194,10 @@ class PlacedLaunch:
                     records.pop(one, None)
 
     def _launched(
-        self, step: KernelLaunch, number: int, earlier: Sequence[GridRecord], how: dict[str, Any]
+        self, step: KernelLaunch, number: int, earlier: Sequence[GridRecord], how: RunKeywords
     ) -> tuple[RunResult, GridRecord | None]:
         module = self.modules[self.launch.module_of(step).name].module
-        how = {
+        words: GridKeywords = {
             **how,
             "cooperative": step.cooperative,
             "clusters": step.clusters or None,
@@ -210,7 +208,7 @@ class PlacedLaunch:
             "args": [self.argument(argument) for argument in step.arguments],
         }
         if not self._apart:  # what each launch wrote and read is not looked at
-            return module.launch(step.entry, memory=self.memory, **how), None
+            return module.launch(step.entry, memory=self.memory, **words), None
         stream = self._streams.setdefault(step.stream, Stream(self.memory))
         result = stream.launch(
             module,
@@ -218,7 +216,7 @@ class PlacedLaunch:
             programmatic=step.programmatic,
             unordered=earlier,
             where=f"launch {number} of the file ({step.entry[:60]}, stream {step.stream})",
-            **how,
+            **words,
         )
         return result, stream.last
 

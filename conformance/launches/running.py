@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from tileproof.conformance.launches.modules import LoadedModule
-from tileproof.conformance.launches.placing import Arrays, PlacedLaunch
+from tileproof.conformance.launches.placing import Arrays, KeywordsOf, PlacedLaunch
 from tileproof.emulator import RunResult, Schedule
 from tileproof.emulator.codes import CODES
+from tileproof.emulator.options import RunKeywords
 from tileproof.kernels.launch.model import KernelLaunch, LaunchFile
 
 BESIDE = "trap-beside"
@@ -27,7 +27,7 @@ class Execution:
 def execute(
     launch: LaunchFile,
     modules: Mapping[str, LoadedModule],
-    how: Callable[[int, KernelLaunch], dict[str, Any]],
+    how: KeywordsOf,
     schedule: Schedule | None = None,
     instead: Arrays | None = None,
 ) -> Execution:
@@ -48,7 +48,7 @@ def execute(
     if not refused or any(how(number, launch.launches[number]).get("strict") for number in refused):
         return run
 
-    def alone(number: int, step: KernelLaunch) -> dict[str, Any]:
+    def alone(number: int, step: KernelLaunch) -> RunKeywords:
         words = how(number, step)
         return {**words, "schedule": replace(words.get("schedule") or Schedule(), alone=True)}
 
@@ -63,7 +63,7 @@ def execute(
 def _execute(
     launch: LaunchFile,
     modules: Mapping[str, LoadedModule],
-    how: Callable[[int, KernelLaunch], dict[str, Any]],
+    how: KeywordsOf,
     schedule: Schedule | None,
     instead: Arrays | None,
 ) -> Execution:

@@ -7,7 +7,6 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from tileproof.conformance.launches.parameters import EntryUse, ParameterUse, uses
 from tileproof.emulator import Module
@@ -17,7 +16,7 @@ from tileproof.kernels.launch.arguments import MAP_BYTES, PTX_TYPES
 from tileproof.kernels.launch.jsonform import BLANK
 from tileproof.kernels.launch.model import SCHEMA, SCHEMA_VERSION
 from tileproof.spec.machine.errors import TileproofError
-from tileproof.spec.machine.types import JsonObject
+from tileproof.spec.machine.types import JsonObject, JsonValue
 
 _FLOATS = {"f32": "float32", "f64": "float64", "f16": "float16", "bf16": "bfloat16"}
 _SEED = 1  # of the first input's drawn values
@@ -44,7 +43,7 @@ def skeleton(ptx: Path, entry: str | None = None, beside: Path | None = None) ->
     }  # fmt: skip
 
 
-def text(data: Mapping[str, Any]) -> str:
+def text(data: Mapping[str, JsonValue]) -> str:
     """The JSON text of a skeleton."""
     return json.dumps(data, indent=1) + "\n"
 
@@ -105,7 +104,7 @@ class _Skeleton:
         if parameter.bytes <= 8 and len(pieces) <= 1:
             return self._item(parameter.name, pieces[0] if pieces else None, parameter.bytes)
         end = 0
-        items: list[Any] = []
+        items: list[JsonValue] = []
         for piece in pieces:
             if piece.offset >= end:  # the first of several loads of the same bytes
                 name = f"{parameter.name}+{piece.offset}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -142,7 +141,7 @@ def axes_of(at: OutputObservation) -> list[str]:
 
 def _tiles_of(
     plan: KernelPlan, inputs: ProblemInputs, at: OutputObservation
-) -> Iterator[tuple[TileCoord, tuple[slice, slice], tuple[Any, ...]]]:
+) -> Iterator[tuple[TileCoord, tuple[slice, slice], tuple[int | slice, ...]]]:
     """Every tile of an output: its coordinates, its rows and columns, and its place in the array."""
     problem, tiling, axes = plan.problem, tiling_of(plan), tuple(axes_of(at))
     for group in problem.groups(inputs, tiling):

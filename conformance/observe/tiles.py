@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, cast
+from typing import cast
 
 import ml_dtypes
 import numpy as np
@@ -21,7 +21,7 @@ from tileproof.spec.problems.cases import ProblemInputs
 
 F64 = npt.NDArray[np.float64]
 Key = tuple[str, TileCoord]
-Operands = Mapping[str, Any]
+Operands = Mapping[str, OwnTerm]
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ class Chain(Evaluation):
         kept = self.whole(*self.whole_of(name, coord))
         own = self.own_tiles.get((name, coord))
         copied = kept.copy is not None and (own is None or own.operand or own.value.dtype.itemsize == 2)
-        term: Any = kept.copy if copied else kept.value
+        term: OwnTerm = kept.copy if copied else kept.value
         return cast(Bounded, term)
 
     def earlier(self, name: str, group: int, form: Form) -> OwnTerm:

@@ -14,7 +14,7 @@ from tileproof.spec.arithmetic.forms import F32, OPERAND, Form, StageValue
 from tileproof.spec.machine.errors import TileproofError, did_you_mean
 
 if TYPE_CHECKING:
-    from tileproof.spec.arithmetic.reads import AnyTerm
+    from tileproof.spec.arithmetic.reads import AnyTerm, OwnTerm
 
 T = TypeVar("T")
 Interpretation = Literal["exact", "rounded", "bound", "text"]
@@ -40,16 +40,16 @@ class Operation:
     error: str = ""
     source: str = ""
 
-    def exact(self, m: Arithmetic, *operands: Any, **options: Any) -> AnyTerm:
+    def exact(self, m: Arithmetic, *operands: OwnTerm, **options: Any) -> AnyTerm:
         raise NotImplementedError
 
-    def rounded(self, m: Arithmetic, *operands: Any, **options: Any) -> AnyTerm:
+    def rounded(self, m: Arithmetic, *operands: OwnTerm, **options: Any) -> AnyTerm:
         raise NotImplementedError
 
-    def bound(self, m: Arithmetic, *operands: Any, **options: Any) -> AnyTerm:
+    def bound(self, m: Arithmetic, *operands: OwnTerm, **options: Any) -> AnyTerm:
         raise NotImplementedError
 
-    def text(self, m: Arithmetic, *operands: Any, **options: Any) -> AnyTerm:
+    def text(self, m: Arithmetic, *operands: OwnTerm, **options: Any) -> AnyTerm:
         raise NotImplementedError
 
     @property
@@ -147,11 +147,11 @@ class Arithmetic:
     mma: str  # of `Rounded`
     narrow: str  # of the interpretation as text: the form of the rounded copy
 
-    def operation(self, name: str) -> Callable[..., Any]:
+    def operation(self, name: str) -> Callable[..., OwnTerm]:
         """The registered operation `name` in this interpretation, as a function of its operands."""
         return partial(getattr(find(name), self.interpretation), self)
 
-    def __getattr__(self, name: str) -> Callable[..., Any]:
+    def __getattr__(self, name: str) -> Callable[..., OwnTerm]:
         if name.startswith("_"):  # protocols of Python: copying, pickling
             raise AttributeError(name)
         return self.operation(name)
@@ -178,7 +178,7 @@ class WithOperands:
         own = getattr(self._m, name)
         return partial(self._do, own) if callable(own) else own
 
-    def _do(self, own: Callable[..., T], *operands: Any, **options: Any) -> T:
+    def _do(self, own: Callable[..., T], *operands: OwnTerm, **options: Any) -> T:
         """The operation, with the form of operands in the place of OPERAND."""
         if options:
             options = {name: self._form if x is OPERAND else x for name, x in options.items()}

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeGuard
+from typing import TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -68,6 +68,8 @@ class PartOf:
     index: Index
 
 
+# Rows of an output that tile rows are added to, and which tile rows are added at all.
+TileRows = tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]
 GroundDatum = Array | float | PartOf
 
 
@@ -180,7 +182,7 @@ class ProblemType(ABC):
         """Where a tile lies in an output with these axes: an index or a slice of each, tile axes in order."""
         return tuple(self.region(inputs, tiling, coord, axis) for axis in axes)
 
-    def rows(self, inputs: ProblemInputs, tiling: Tiling, group: int, stage: str) -> tuple[Any, Any]:
+    def rows(self, inputs: ProblemInputs, tiling: Tiling, group: int, stage: str) -> TileRows:
         """Where a group's tile rows are added: rows of the output, and which tile rows are added at all."""
         raise TileproofError(f"no tile of {self.name} is added to rows", where=f"stage {stage}")
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import numpy.typing as npt
+from tileproof.spec.arithmetic.reads import OwnTerm
 from tileproof.spec.problems.cases import ProblemInputs
 from tileproof.spec.stage import Stage
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 F64 = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
-Operands = Mapping[str, Any]
+Operands = Mapping[str, OwnTerm]
 
 
 class LaunchView(Protocol):

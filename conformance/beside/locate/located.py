@@ -26,6 +26,7 @@ from tileproof.conformance.launches.modules import LoadedModule, load
 from tileproof.conformance.launches.running import execute
 from tileproof.conformance.tensors.named import in_form_order, layout_axes
 from tileproof.conformance.vectors.writing import expected
+from tileproof.emulator.options import RunKeywords
 from tileproof.kernels.launch.contents import dtype_of
 from tileproof.kernels.launch.model import KernelLaunch, LaunchFile
 from tileproof.spec.machine.errors import TileproofError, did_you_mean
@@ -246,7 +247,7 @@ class _Kernel:
                 whole[: new.size] = new
                 instead[tensor.buffer] = whole
 
-        def how(position: int, _: KernelLaunch) -> dict[str, object]:
+        def how(position: int, _: KernelLaunch) -> RunKeywords:
             return {"registers": watched} if position == self.number else {}
 
         done = execute(self.launch, self.modules, how, instead=instead)

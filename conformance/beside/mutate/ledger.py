@@ -6,16 +6,15 @@ import datetime
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from tileproof.conformance.beside.mutate.score import row
 from tileproof.conformance.gate.store import CannotWrite
-from tileproof.spec.machine.types import JsonObject
+from tileproof.spec.machine.types import JsonObject, JsonValue
 
 DATE = "date"
 
 
-def enter(path: Path, numbers: Mapping[str, Any], **of: Any) -> bool:
+def enter(path: Path, numbers: Mapping[str, JsonValue], **of: JsonValue) -> bool:
     """Appends a draw (`of`: what it is of) with today's date, and says so. One that has its line already,
     with the same score, gets no second one: a draw that is gone on with is the same draw.
 

@@ -15,7 +15,7 @@ from tileproof.kernels.compile import Built
 from tileproof.kernels.kernel import Kernel
 from tileproof.kernels.variant import Variant
 from tileproof.spec.machine.errors import TileproofError
-from tileproof.spec.machine.types import Json, UncheckedObject
+from tileproof.spec.machine.types import Json, JsonObject, UncheckedObject
 
 _FIELDS = {field.name for field in dataclasses.fields(Judgement)} - {"drawn", "findings", "becomes"}
 
@@ -55,7 +55,7 @@ def scored(
     names = wanted(operators)
     pool = Pool(PtxCode(built.ptx, built.entry), kernel.sources, kernel.image.prefix)
     drawn = list(itertools.islice(draw(pool, names, seed), count))
-    of = {
+    of: JsonObject = {
         "kernel": kernel.name, "variant": dict(variant.sizes), "seed": seed, "profile": profile,
         "operators": names, "ptx": hashlib.sha256(built.ptx.encode()).hexdigest(), "count": count,
     }  # fmt: skip

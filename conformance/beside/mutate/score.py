@@ -7,13 +7,12 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from tileproof.conformance.beside.mutate.judged import SAME_CODE, SAME_IN_SCHEDULES, Judgement
 from tileproof.conformance.gate.difference import MUTATION
 from tileproof.conformance.gate.evidence import ReleaseEvidence
 from tileproof.spec.machine.errors import TileproofError
-from tileproof.spec.machine.types import JsonObject, JsonValue
+from tileproof.spec.machine.types import Json, JsonObject, JsonValue
 
 OUTCOMES = ("killed", "survived", "equivalent", "refused")
 VALUES = ("value", "missing", "surplus")
@@ -97,7 +96,7 @@ def by_check(judged: Sequence[Judgement]) -> list[JsonObject]:
     ]
 
 
-def as_json(judged: Sequence[Judgement], **of: Any) -> JsonObject:
+def as_json(judged: Sequence[Judgement], **of: Json) -> JsonObject:
     """The score as JSON, which is the gate's section `mutation` of a variant: what was drawn from (`of`:
     kernel, variant, seed, profile, operators, count, ptx), the numbers of `score`, the rows of `by_operator`
     and `by_check`, and, as rows of `Judgement.as_dict`, the survivors and the equivalent ones with the
@@ -112,7 +111,7 @@ def as_json(judged: Sequence[Judgement], **of: Any) -> JsonObject:
     return {**of, **score(judged), **tables, "survivors": survived, "equivalents": equivalent}
 
 
-def row(numbers: Mapping[str, JsonValue], **of: Any) -> str:
+def row(numbers: Mapping[str, JsonValue], **of: JsonValue) -> str:
     """One line of a ledger of draws: what was drawn from (`of`), and its score."""
     return json.dumps({**of, **numbers}, separators=(",", ":"))
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import mmap
 import os
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Unpack
 
 import numpy as np
 from tileproof.emulator import Buffer, Memory, Module, RunResult, TensorMap
 from tileproof.emulator.errors import LaunchError
+from tileproof.emulator.options import RunKeywords
 from tileproof.spec.machine.types import UncheckedObject
 
 # CUtensorMapDataType, CUtensorMapSwizzle and CUtensorMapFloatOOBfill of the CUDA driver API, by number.
@@ -147,8 +148,9 @@ class RecordedDevice:
             at += size
         return " ".join(map(str, words))
 
-    def launch(self, launch: RecordedLaunch, **how: Any) -> RunResult:
+    def launch(self, launch: RecordedLaunch, **how: Unpack[RunKeywords]) -> RunResult:
         """Run a launch on the current memory; `how` is passed to `Module.launch`."""
+        how["cooperative"] = launch.cooperative
         return self.modules[launch.module].launch(
             launch.entry,
             grid=launch.grid,
@@ -157,7 +159,6 @@ class RecordedDevice:
             shared_bytes=launch.shared_bytes,
             args=list(launch.parameters),
             memory=self.memory,
-            cooperative=launch.cooperative,
             **how,
         )
 

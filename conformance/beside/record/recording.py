@@ -10,11 +10,12 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Unpack
 
 from tileproof.conformance.beside.record.device import RecordedDevice, RecordedLaunch
 from tileproof.emulator import Buffer, Memory, Module, RunResult
 from tileproof.emulator.errors import LaunchError
+from tileproof.emulator.options import RunKeywords
 from tileproof.spec.machine.types import UncheckedObject
 
 
@@ -114,6 +115,6 @@ class Replay:
         """The allocation that holds `address`."""
         return self.device.buffer(address)
 
-    def run(self, launch: RecordedLaunch, **how: Any) -> RunResult:
+    def run(self, launch: RecordedLaunch, **how: Unpack[RunKeywords]) -> RunResult:
         """Run it on the current memory; `how` is passed to `Module.launch`."""
         return self.device.launch(launch, **how)

@@ -20,6 +20,7 @@ from tileproof.conformance.beside.timing.report import (
 from tileproof.conformance.beside.timing.simulate import Timed
 from tileproof.conformance.explore.launch_file import ExploredLaunch
 from tileproof.emulator import Schedule
+from tileproof.emulator.options import RunKeywords
 from tileproof.emulator.trace import TraceNames
 from tileproof.kernels.places import target_of
 from tileproof.spec.machine.timing import CASES, Case, Timing, timing_of
@@ -110,7 +111,7 @@ def time_launches(case: ExploredLaunch, alone: bool, values: Mapping[str, float]
     """
     out = []
     several = len(case.file.launches) > 1
-    early = {"schedule": Schedule("early"), "path": True, "trace_limit": EVENTS}
+    early: RunKeywords = {"schedule": Schedule("early"), "path": True, "trace_limit": EVENTS}
     for number, step, result, trace in case.recorded(**early):
         require_right(result)
         loaded = case.module_of(step)

@@ -11,7 +11,7 @@ import numpy as np
 from tileproof.spec.arithmetic import BF16, F16, F32, Form
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.plan import KernelPlan
-from tileproof.spec.problems.base import GroundDatum, ProblemType, TileCoord, Tiling
+from tileproof.spec.problems.base import GroundDatum, ProblemType, TileCoord, TileRows, Tiling
 from tileproof.spec.problems.cases import Generator
 from tileproof.spec.problems.dense_attention_bwd import features, masks, stages
 from tileproof.spec.problems.dense_attention_bwd.inputs import MAX_SPLITS, Inputs, Sequence
@@ -250,7 +250,9 @@ class DenseAttentionBwd(ProblemType):
         heads = "h_kv" if self.stages[stage].tile[0] == "n" else "h"
         return ("b", heads, *self.stages[stage].tile)
 
-    def place(self, inputs: Inputs, cut: Tiling, coord: TileCoord, axes: tuple[str, ...]) -> tuple[Any, ...]:
+    def place(
+        self, inputs: Inputs, cut: Tiling, coord: TileCoord, axes: tuple[str, ...]
+    ) -> tuple[int | slice, ...]:
         p = inputs.problem
         one, kv_head, _ = self._of(inputs, cut, coord.group)
         head: int | slice = slice(kv_head * p.heads, (kv_head + 1) * p.heads)
@@ -274,7 +276,7 @@ class DenseAttentionBwd(ProblemType):
             places[axis] if axis in places else self.extent(inputs, cut, coord.group, axis) for axis in axes
         )
 
-    def rows(self, inputs: Inputs, cut: Tiling, group: int, stage: str) -> tuple[Any, Any]:
+    def rows(self, inputs: Inputs, cut: Tiling, group: int, stage: str) -> TileRows:
         p = inputs.problem
         one, kv_head, _ = self._of(inputs, cut, group)
         heads = np.arange(kv_head * p.heads, (kv_head + 1) * p.heads)

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from tileproof.spec.arithmetic import (
     F32,
@@ -33,7 +32,7 @@ from tileproof.spec.arithmetic import (
 from tileproof.spec.numerics import LN_2
 from tileproof.spec.problems import attention
 from tileproof.spec.problems.attention import as_operand, as_output
-from tileproof.spec.stage import Graph, Stage
+from tileproof.spec.stage import Compute, Graph, Stage
 
 GROUND = {
     "q": ("m", "d_qk"),
@@ -140,7 +139,7 @@ def _dV(m: Arithmetic, D: AsOperand, dO: AsOperand) -> StageResult:
     return as_output(m, _to_keys(m, D, dO))
 
 
-def _gradients(plan: RoundingPlan) -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]:
+def _gradients(plan: RoundingPlan) -> tuple[Compute, Compute, Compute]:
     """dQ, dK and dV of a kernel that applies factors to them, or rounds parts of them."""
 
     def product(
@@ -162,7 +161,7 @@ def _gradients(plan: RoundingPlan) -> tuple[Callable[..., Any], Callable[..., An
     return dQ, dK, dV
 
 
-def _part_of_run(number: int) -> Callable[..., Any]:
+def _part_of_run(number: int) -> Compute:
     def part(m: Arithmetic, dS: AsOperand, k: AsOperand, split: AsF32) -> AnyTerm:
         return m.matmul_of_run(dS, k, split, number)
 

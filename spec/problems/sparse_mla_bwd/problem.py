@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.plan import KernelPlan
-from tileproof.spec.problems.base import GroundDatum, PartOf, ProblemType, TileCoord, Tiling
+from tileproof.spec.problems.base import GroundDatum, PartOf, ProblemType, TileCoord, TileRows, Tiling
 from tileproof.spec.problems.cases import Generator
 from tileproof.spec.problems.faults import FaultHypotheses
 from tileproof.spec.problems.sparse_mla_bwd import stages, tiling
@@ -141,14 +140,16 @@ class SparseMlaBwd(ProblemType):
                 do="pad the indices with -1",
             )
 
-    def place(self, inputs: Inputs, cut: Tiling, coord: TileCoord, axes: tuple[str, ...]) -> tuple[Any, ...]:
+    def place(
+        self, inputs: Inputs, cut: Tiling, coord: TileCoord, axes: tuple[str, ...]
+    ) -> tuple[int | slice, ...]:
         own = {"topk": self.walked}
         return tuple(
             coord.group if axis == "s_q" else self.region(inputs, cut, coord, own.get(axis, axis))
             for axis in axes
         )
 
-    def rows(self, inputs: Inputs, cut: Tiling, group: int, stage: str) -> tuple[Any, Any]:
+    def rows(self, inputs: Inputs, cut: Tiling, group: int, stage: str) -> TileRows:
         slots = self.extent(inputs, cut, group, self.walked)
         return inputs.indices[group, slots].astype(np.int64), keys_of(inputs, group)[slots]
 

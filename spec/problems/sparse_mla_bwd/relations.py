@@ -113,7 +113,7 @@ def _moved_rows(inputs: Inputs, seed: int) -> Inputs:
 
 def _rows_moved(inputs: Inputs, seed: int, one: Outputs, two: Outputs) -> str:
     place = _places(seed, inputs.problem.s_kv)
-    wanted: dict[str, Any] = {n: one[n] for n in ("delta", "dQ") if n in one}
+    wanted: dict[str, Array] = {n: one[n] for n in ("delta", "dQ") if n in one}
     if "dKV" in one:
         wanted["dKV"] = np.empty_like(one["dKV"])
         wanted["dKV"][place] = one["dKV"]

@@ -12,10 +12,9 @@ its first d_v columns; ``mask`` says which slots are keys.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 from tileproof.spec.arithmetic import (
     BF16,
@@ -31,7 +30,7 @@ from tileproof.spec.arithmetic import (
     StageResult,
 )
 from tileproof.spec.problems import attention
-from tileproof.spec.stage import Graph, Stage
+from tileproof.spec.stage import Compute, Graph, Stage
 
 GROUND = {
     "q": ("h_q", "d_qk"),
@@ -102,7 +101,7 @@ def _logit(m: Arithmetic, P: AnyTerm, sm_scale: AnyTerm) -> AnyTerm:
     return m.mul(sm_scale, attention.log2_e(m), P)
 
 
-def _softmax(plan: MlaRoundingPlan) -> Callable[..., Any]:
+def _softmax(plan: MlaRoundingPlan) -> Compute:
     by = () if plan.exp2 is None else (plan.exp2,)
 
     def S(m: Arithmetic, P: AsF32, lse: AsF32, mask: AsBool, sm_scale: AsF32) -> StageResult:

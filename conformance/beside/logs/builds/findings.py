@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from tileproof.conformance.beside.logs.builds import (
     rules_copy,
@@ -72,7 +71,7 @@ class BuildFinding:
     errors: int = 0
     follow: int = 0
     followers: list[tuple[SourcePlace | None, str]] = field(default_factory=list)
-    trails: set[Any] = field(default_factory=set)
+    trails: set[object] = field(default_factory=set)
     arguments: list[str] = field(default_factory=list)
 
     @property
@@ -149,12 +148,12 @@ class _Grouper:
     def __init__(self, sources: UserSources) -> None:
         self.found: list[BuildFinding] = []
         self._sources = sources
-        self._seen: dict[Any, BuildFinding] = {}
-        self._by_path: dict[Any, list[tuple[Diagnostic, BuildFinding]]] = {}
-        self._by_call: dict[Any, BuildFinding] = {}
-        self._unknown: dict[Any, BuildFinding] = {}
-        self._lost: dict[Any, tuple[Diagnostic, BuildFinding]] = {}
-        self._by_cause: dict[Any, BuildFinding] = {}
+        self._seen: dict[object, BuildFinding] = {}
+        self._by_path: dict[object, list[tuple[Diagnostic, BuildFinding]]] = {}
+        self._by_call: dict[object, BuildFinding] = {}
+        self._unknown: dict[object, BuildFinding] = {}
+        self._lost: dict[object, tuple[Diagnostic, BuildFinding]] = {}
+        self._by_cause: dict[object, BuildFinding] = {}
 
     def take(self, diagnostic: Diagnostic) -> None:
         """Counts one error."""

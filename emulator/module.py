@@ -348,7 +348,7 @@ def _ended(entry: str) -> Iterator[None]:
         ) from None
 
 
-def _records(grids: InFlight | None) -> InFlight | tuple[None, list[Any]]:
+def _records(grids: InFlight | None) -> InFlight | tuple[None, list[tuple[_engine.GridRecord, int]]]:
     """The records of a launch in a stream; LaunchError for what is none."""
     if grids is None:
         return None, []

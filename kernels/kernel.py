@@ -7,7 +7,6 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
 
 from tileproof.kernels.compile import ARCH, Built
 from tileproof.kernels.edit import Edit, PlantedDefect
@@ -39,7 +38,7 @@ class Kernel:
     variants: tuple[Variant, ...]
     plan_of: Callable[[Variant], KernelPlan] = field(repr=False)
     image: Image = field(repr=False)
-    describe: Callable[[Any, KernelPlan, Built, bool], LaunchFile] = field(repr=False)
+    describe: Callable[[ProblemInputs, KernelPlan, Built, bool], LaunchFile] = field(repr=False)
     defects: Callable[[], Sequence[PlantedDefect]] = field(default=tuple, repr=False)
     probe: bool = True
     arch: str = ARCH

@@ -17,7 +17,6 @@ from tileproof.spec.arithmetic.reads import OwnTerm
 from tileproof.spec.arithmetic.terms import Bounded
 from tileproof.spec.arithmetic.text import Formula, Text, named
 from tileproof.spec.machine.errors import TileproofError
-from tileproof.spec.problems.cases import ProblemInputs
 
 Compute = Callable[..., OwnTerm | StageValue[OwnTerm]]  # of an arithmetic and the inputs
 Scatter = Callable[..., OwnTerm]  # of an arithmetic, the output so far, its rows and a tile
@@ -95,12 +94,12 @@ class Stage:
             raise error.of_stage(self.name) from None
         return result if isinstance(result, StageValue) else StageValue(result)
 
-    def exact(self, **inputs: ProblemInputs) -> F64:
+    def exact(self, **inputs: OwnTerm) -> F64:
         """The float64 value."""
         value: F64 = self.over(EXACT, inputs).value
         return value
 
-    def bounded(self, *, copy: bool = False, **inputs: ProblemInputs) -> Bounded:
+    def bounded(self, *, copy: bool = False, **inputs: OwnTerm) -> Bounded:
         """Value and error of the result in f32, or of its rounded `copy`."""
         kept = self.over(BOUND, inputs)
         term: Bounded | None = kept.copy if copy else kept.value
@@ -108,7 +107,7 @@ class Stage:
             raise TileproofError(f"{self.name} has no rounded copy", where=f"stage {self.name}")
         return term
 
-    def bound(self, *, copy: bool = False, **inputs: ProblemInputs) -> F64:
+    def bound(self, *, copy: bool = False, **inputs: OwnTerm) -> F64:
         """The error alone, per element."""
         return self.bounded(copy=copy, **inputs).errors
 

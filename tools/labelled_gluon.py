@@ -40,7 +40,7 @@ class _Ran(Exception):
     """The program of a test has run; the rest of the test only reads the race checker's report."""
 
 
-def on_the_cpu() -> AbstractContextManager[Any]:
+def on_the_cpu() -> AbstractContextManager[object]:
     """Tensors that a program asks for on a GPU are made on the CPU."""
     import torch
 
@@ -63,8 +63,8 @@ class LabelledProgram:
     """A test of the file with values of its parameters."""
 
     name: str
-    function: Callable[..., Any]
-    arguments: dict[str, Any]
+    function: Callable[..., object]
+    arguments: dict[str, object]
 
     def __str__(self) -> str:
         given = ", ".join(
@@ -97,7 +97,7 @@ class LabelledVerdict:
 class _Monkeypatch:
     """Leaves the environment alone: the emulator runs the program without Triton's instrumentation."""
 
-    def setenv(self, *_: Any, **__: Any) -> None:
+    def setenv(self, *_: object, **__: object) -> None:
         """Do nothing."""
 
     delenv = setattr = setenv
@@ -111,7 +111,7 @@ def _leaves_out(mark: Any) -> bool:
 
 def programs(module: types.ModuleType) -> Iterator[LabelledProgram]:
     """The tests of the file for sm_100a, with each combination of their parameters."""
-    fixture: dict[str, list[Any]] = {"device": ["cpu"], "run_wrapper": [True]}
+    fixture: dict[str, list[object]] = {"device": ["cpu"], "run_wrapper": [True]}
     fixture["monkeypatch"] = [_Monkeypatch()]
     for name, function in vars(module).items():
         if not name.startswith("test_"):
@@ -119,7 +119,7 @@ def programs(module: types.ModuleType) -> Iterator[LabelledProgram]:
         marks = getattr(function, "pytestmark", [])
         if any(_leaves_out(mark) for mark in marks):
             continue
-        choices: dict[str, list[Any]] = {}
+        choices: dict[str, list[object]] = {}
         for mark in marks:
             if mark.name == "parametrize":
                 names, values = mark.args[:2]
@@ -144,7 +144,7 @@ def label(module: types.ModuleType, program: LabelledProgram) -> bool | None:
     calls: list[None] = []
     instrumented = "TRITON_INSTRUMENTATION_MODE" in inspect.getsource(program.function)
 
-    def reported(*_: Any, **__: Any) -> types.SimpleNamespace:
+    def reported(*_: object, **__: object) -> types.SimpleNamespace:
         calls.append(None)
         return types.SimpleNamespace(exc=None, driver_stderr_output="")
 
@@ -167,7 +167,7 @@ def run(module: types.ModuleType, program: LabelledProgram, faulty: bool) -> Lab
     import pytest
     import tileproof.triton
 
-    def in_this_process(function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+    def in_this_process(function: Callable[..., object], arguments: tuple[object, ...]) -> None:
         function(*arguments)
         raise _Ran
 

@@ -15,7 +15,6 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 from tileproof.tools.labelled_gluon import on_the_cpu
 
@@ -23,7 +22,7 @@ from tileproof.tools.labelled_gluon import on_the_cpu
 class _Benchmark:
     """What `triton.testing.perf_report` makes of a function: here, nothing runs."""
 
-    def run(self, *_: Any, **__: Any) -> None:
+    def run(self, *_: object, **__: object) -> None:
         """Do nothing."""
 
     __call__ = run
@@ -34,7 +33,7 @@ def without_benchmarks() -> Iterator[None]:
     """`triton.testing` measures nothing."""
     import triton.testing
 
-    def report(*_: Any, **__: Any) -> Callable[[Any], _Benchmark]:
+    def report(*_: object, **__: object) -> Callable[[object], _Benchmark]:
         return lambda function: _Benchmark()
 
     names = ("perf_report", "do_bench", "do_bench_cudagraph")

@@ -6,7 +6,7 @@ import inspect
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from tileproof.conformance.api import page
 from tileproof.conformance.api.replay import function_words, judge_words
@@ -26,7 +26,7 @@ from tileproof.spec.machine.run_result import RunResult
 
 LaunchLike = LaunchFile | str | os.PathLike[str]
 KernelLike = Kernel | LaunchLike
-ReferenceLike = ReferenceFunction | Callable[..., Any] | str
+ReferenceLike = ReferenceFunction | Callable[..., object] | str
 
 
 def run(

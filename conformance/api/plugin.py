@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tileproof.spec.machine.run_result import RunResult
 
 if TYPE_CHECKING:
     import hypothesis
@@ -65,7 +66,7 @@ def pytest_runtest_teardown() -> None:
 
 
 @pytest.fixture(scope="session")
-def tileproof_run() -> Callable[..., Any]:
+def tileproof_run() -> Callable[..., RunResult]:
     """`tileproof.run` with what the test's marker says."""
     from tileproof.conformance.api import calls as api
 
@@ -76,7 +77,7 @@ def tileproof_run() -> Callable[..., Any]:
 
 
 @pytest.fixture(scope="session")
-def tileproof_judge(pytestconfig: pytest.Config) -> Callable[..., Any]:
+def tileproof_judge(pytestconfig: pytest.Config) -> Callable[..., VerdictRecord]:
     """`tileproof.judge` with what the test's marker says; fails with the page of a verdict that is not among
     `accept`.
     """

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any
 
 
 def judge_words(
@@ -19,7 +18,7 @@ def judge_words(
     return words + [f"--allow={code}" for code in allow]
 
 
-def function_words(call: Callable[..., Any]) -> str | None:
+def function_words(call: Callable[..., object]) -> str | None:
     """A reference function as `--expect` takes it, "FILE.py:NAME"; None for a function that no file has at
     its top (a lambda, a function inside another, a method).
     """

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import click
 
+Command = TypeVar("Command", bound=Callable[..., object])
 
-def include_option(header: str) -> Callable[[Any], Any]:
+
+def include_option(header: str) -> Callable[[Command], Command]:
     """The option of a command that reads what `header` writes."""
     return click.option(
         "--include", is_flag=True, is_eager=True, expose_value=False, callback=_print_folder,

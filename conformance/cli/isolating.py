@@ -7,13 +7,13 @@ import shutil
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import click
 from tileproof.kernels.foreign.isolation import NEEDS
 from tileproof.spec.machine.errors import TileproofError
 
-Command = TypeVar("Command", bound=Callable[..., Any])
+Command = TypeVar("Command", bound=Callable[..., object])
 COMPILE_S = 1800.0  # of processor time, beside the judging
 
 

@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from tileproof.conformance.api.replay import judge_words
 from tileproof.conformance.api.verdicts import Judging, judge_file
@@ -49,7 +48,7 @@ class AskedCase:
     launch: str | UncheckedObject
     expect: str | None
     options: JudgeOptions
-    id: Any = None
+    id: Json = None
     folder: str = "."
 
     @property
@@ -96,11 +95,12 @@ def judge_many(options: JudgeOptions, expect: str | None, workers: int) -> int:
             print(text, flush=True)
             words.append(json.loads(text)["verdict"])
 
-        def ended(number: int, result: ChildResult[Any]) -> None:
+        def ended(number: int, result: ChildResult[str]) -> None:
             case, process = running.pop(number)
             warm.give(case.expect, process, not result.fault)
-            good = isinstance(result.value, str)
-            told(case, result.value if good else _answer(case, _broken(case, result)))  # type: ignore[arg-type]
+            told(
+                case, result.value if isinstance(result.value, str) else _answer(case, _broken(case, result))
+            )
 
         try:
             while more or running:
@@ -230,7 +230,7 @@ def _head(case: AskedCase, word: Word, why: Sequence[str]) -> Mapping[str, Json]
     }  # fmt: skip
 
 
-def _broken(case: AskedCase, result: ChildResult[Any]) -> VerdictRecord:
+def _broken(case: AskedCase, result: ChildResult[str]) -> VerdictRecord:
     """The verdict on a case whose process gave none."""
     error = result.error or TileproofError("the case ended its process", found=result.fault)
     return refused(case.name, case.options.seed, error)

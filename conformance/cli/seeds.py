@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable
-from typing import Any
+from typing import TypeVar
 
 import click
 from tileproof.spec.machine.errors import TileproofError
 
 TODAY = "today"
+Command = TypeVar("Command", bound=Callable[..., object])
 
 
 def seed_of(text: str) -> int:
@@ -21,7 +22,7 @@ def seed_of(text: str) -> int:
     return int(text)
 
 
-def seed_option(about: str) -> Callable[[Any], Any]:
+def seed_option(about: str) -> Callable[[Command], Command]:
     """Return the option `--seed` with an integer value; `about` starts its help text."""
     return click.option(
         "--seed", default="0", show_default=True, metavar="N|today",

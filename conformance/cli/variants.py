@@ -12,7 +12,7 @@ from tileproof.kernels.variant import Variant, parse_sizes, select
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.problems.cases import AnyCase
 
-Command = Callable[..., Any]
+Command = Callable[..., object]
 
 
 def variant_options(command: Command) -> Command:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 from tileproof.spec.machine.errors import TileproofError
@@ -12,7 +12,7 @@ from tileproof.spec.machine.errors import TileproofError
 if TYPE_CHECKING:
     from tileproof.conformance.verdict.contract import VerdictRecord
 
-Command = TypeVar("Command", bound=Callable[..., Any])
+Command = TypeVar("Command", bound=Callable[..., object])
 ROOT = Path(__file__).resolve().parents[2]
 
 

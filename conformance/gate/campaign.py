@@ -296,7 +296,7 @@ def _known(shard: Shard, gated: GatedVariant) -> CheckReport:
     return made
 
 
-_WORK: dict[Work, Callable[[Shard, Any], CheckReport]] = {
+_WORK: dict[Work, Callable[[Shard, Gated], CheckReport]] = {
     "examples": _examples,
     "schedules": _schedules,
     "mutant": _mutant,
@@ -324,7 +324,7 @@ def _encoded(failure: Failure) -> bytes:
 
 
 @contextlib.contextmanager
-def connected(scheduler: str, workers: int) -> Iterator[Any]:
+def connected(scheduler: str, workers: int) -> Iterator[Client]:
     """A Dask client: of the scheduler at an address, or of a cluster of processes here, for as long as it
     lasts.
 

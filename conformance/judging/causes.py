@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +16,7 @@ from tileproof.conformance.processes.children import in_child
 from tileproof.kernels.launch.contents import dtype_of
 from tileproof.kernels.launch.model import LaunchFile
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.types import Array
 
 F64 = npt.NDArray[np.float64]
 
@@ -51,13 +51,14 @@ def explained(
 def _asked(launch: LaunchFile, reference: ReferenceFunction, array: WrongArray, seconds: float) -> str:
     given = inputs_of(launch)
     inputs = [
-        AskedInput(each.name, given[each.name], dtype_of(each.dtype).itemsize) for each in floating(launch)
+        AskedInput(each.name, np.asarray(given[each.name]), dtype_of(each.dtype).itemsize)
+        for each in floating(launch)
     ]
     before = None
     if array.name in given and not array.stage:
         before = matrix(np.asarray(given[array.name], np.float64))
 
-    def again(changed: Mapping[str, Any]) -> F64 | None:
+    def again(changed: Mapping[str, Array | float]) -> F64 | None:
         try:
             made = evaluate(reference, launch, {**given, **changed}).get(array.name)
         except TileproofError:

@@ -24,6 +24,7 @@ from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.types import Array, DType, Json
 
 F64 = npt.NDArray[np.float64]
+GivenInputs = dict[str, Array | float]  # what a reference is given, by the name of its parameter
 # Of an output without a bound: units in its last place, and the part of the largest expected value, that an
 # element may be off. It lets the roundings of f32 sums pass, and no more is known of the kernel.
 DEFAULT_ULPS = 2.0
@@ -47,7 +48,7 @@ class ReferenceFunction:
 
     call: Callable[..., Any]
     where: str
-    buffers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    buffers: Mapping[str, Mapping[str, Json]] = field(default_factory=dict)
 
 
 def load(text: str, process: ForeignProcess | None = None) -> ReferenceFunction:
@@ -121,9 +122,9 @@ def _renamed(launch: LaunchFile, names: Mapping[str, str]) -> LaunchFile:
 # ---- the call
 
 
-def inputs_of(launch: LaunchFile, instead: Arrays | None = None) -> dict[str, Any]:
+def inputs_of(launch: LaunchFile, instead: Arrays | None = None) -> GivenInputs:
     """What a reference is given, by name: buffers with a content, floating ones in float64, and scalars."""
-    given: dict[str, Any] = {}
+    given: GivenInputs = {}
     for step in launch.launches:
         for argument in step.arguments:
             for item in items_of(argument):
@@ -145,7 +146,7 @@ def as_float64(array: Array) -> Array:
 
 
 def evaluate(
-    reference: ReferenceFunction, launch: LaunchFile, given: Mapping[str, Any]
+    reference: ReferenceFunction, launch: LaunchFile, given: GivenInputs
 ) -> dict[str, ExpectedOutput]:
     """Return the expected outputs and captured stages. TileproofError if the reference raises, takes an
     unknown argument or returns something else.
@@ -172,7 +173,7 @@ def evaluate(
     return found
 
 
-def _arguments(reference: ReferenceFunction, given: Mapping[str, Any]) -> dict[str, Any]:
+def _arguments(reference: ReferenceFunction, given: GivenInputs) -> GivenInputs:
     parameters = inspect.signature(reference.call).parameters
     if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
         return dict(given)
@@ -185,7 +186,7 @@ def _arguments(reference: ReferenceFunction, given: Mapping[str, Any]) -> dict[s
     return taken
 
 
-def _named(reference: ReferenceFunction, returned: object, judged: list[str]) -> dict[str, Any]:
+def _named(reference: ReferenceFunction, returned: object, judged: list[str]) -> dict[str, object]:
     if isinstance(returned, Mapping):
         return {str(name): value for name, value in returned.items()}
     values = list(returned) if isinstance(returned, tuple) else [returned]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -14,7 +14,7 @@ from tileproof.kernels.foreign.process import ForeignProcess
 from tileproof.kernels.foreign.running import guarded, run_python
 from tileproof.kernels.paths import described, require_file
 from tileproof.spec.machine.errors import TileproofError
-from tileproof.spec.machine.types import Json
+from tileproof.spec.machine.types import Array, Json, UncheckedObject
 
 FUNCTION = "reference"
 WHAT = "the reference"
@@ -53,7 +53,7 @@ class ReferenceFile:
         self.__signature__ = _signature(told.get("parameters"), path)
         self.buffers = _buffers(told.get("buffers"), path)
 
-    def __call__(self, **given: Any) -> Json:
+    def __call__(self, **given: Array | float) -> tuple[Expected, ...] | dict[str, Expected]:
         if not self._process.usable:
             self._process, _ = self._started()
         arrays = {name: value for name, value in given.items() if isinstance(value, np.ndarray)}
@@ -64,7 +64,7 @@ class ReferenceFile:
         }
         return _returned(self._process.ask({"call": rest}, arrays, self.seconds))
 
-    def _started(self, process: ForeignProcess | None = None) -> tuple[ForeignProcess, dict[str, Any]]:
+    def _started(self, process: ForeignProcess | None = None) -> tuple[ForeignProcess, UncheckedObject]:
         require_file(self.path, EXPECTED)
         if self.path.suffix != ".py":
             raise TileproofError(
@@ -91,7 +91,7 @@ def _signature(told: Json, path: Path) -> inspect.Signature:
 _NONE = inspect.Parameter.empty
 
 
-def _buffers(told: Json, path: Path) -> dict[str, dict[str, Any]]:
+def _buffers(told: Json, path: Path) -> dict[str, UncheckedObject]:
     """What is said of buffers, with the types that a launch file has."""
     try:
         for given in told.values():
@@ -121,12 +121,12 @@ def _returned(answer: Message) -> tuple[Expected, ...] | dict[str, Expected]:
 def _value(form: Json, number: int, answer: Message) -> Expected:
     if not isinstance(form, Mapping):
         raise _no_answer(None, "the form of a value")
-    value: Any = answer.arrays.get(f"{number}")
+    value: object = answer.arrays.get(f"{number}")
     if value is None:
         value = NotAnArray(str(form.get("text", "")))
     bounds: dict[str, Any] = {}
     for key in _BOUNDS:
-        found: Any = answer.arrays.get(f"{number}.{key}")
+        found = answer.arrays.get(f"{number}.{key}")
         if found is not None:
             bounds[key] = found if key == "bound" else float(found.reshape(-1)[0]) if found.size else 0.0
         elif key in form:
@@ -142,22 +142,22 @@ def _no_answer(path: Path | None, error: object) -> TileproofError:
 
 # ---- in the process of the file
 
-_loaded: list[Any] = []
+_loaded: list[tuple[Callable[..., object], Path]] = []
 
 
 def answer(question: Message) -> Message:
     """Loads the file, or calls its function."""
     if "load" in question.body:
         return _load(Path(question.body["load"]), question.body["function"])
-    call, where = _loaded
+    ((call, where),) = _loaded
     with np.errstate(all="ignore"):
         returned = guarded(lambda: call(**question.body["call"], **question.arrays), where, WHAT)
-    body: dict[str, Any] = {}
+    body: UncheckedObject = {}
     if isinstance(returned, Mapping):
         body["names"], values = [str(name) for name in returned], list(returned.values())
     else:
         values = list(returned) if isinstance(returned, tuple) else [returned]
-    arrays: dict[str, Any] = {}
+    arrays: dict[str, Array] = {}
     body["values"] = [_form(value, str(number), arrays) for number, value in enumerate(values)]
     return Message(body, arrays)
 
@@ -174,7 +174,7 @@ def _load(path: Path, name: str) -> Message:
             found=", ".join(functions) or "no function",
             do="give it as --expect FILE.py:FUNCTION",
         )
-    _loaded[:] = call, path
+    _loaded[:] = [(call, path)]
     parameters = [
         [each.name, each.kind.name, each.default is not each.empty]
         for each in inspect.signature(call).parameters.values()
@@ -182,7 +182,7 @@ def _load(path: Path, name: str) -> Message:
     return Message({"parameters": parameters, "buffers": names.get("BUFFERS", {})})
 
 
-def _form(returned: object, name: str, arrays: dict[str, Any]) -> dict[str, str]:
+def _form(returned: object, name: str, arrays: dict[str, Array]) -> dict[str, str]:
     """A value and its bounds as arrays of real numbers; a text where there is no number."""
     given = returned if isinstance(returned, Expected) else Expected(returned)
     form: dict[str, str] = {}

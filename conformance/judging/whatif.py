@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,10 +23,11 @@ from tileproof.conformance.diagnose.arrays import (
     zeros,
 )
 from tileproof.conformance.judging.values import WrongArray
+from tileproof.spec.machine.types import Array
 
 F64 = npt.NDArray[np.float64]
 # The array in question, as a matrix, when the reference is given other inputs; None where it has none.
-Again = Callable[[Mapping[str, Any]], F64 | None]
+Again = Callable[[Mapping[str, Array | float]], F64 | None]
 WIDTHS = (128, 64, 32, 16, 8)  # elements of an axis that one copy or one MMA takes
 MAX_BLOCKS = 64
 NEIGHBOURS = (-1, 1, -2, 2)

@@ -15,7 +15,7 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
-from multiprocessing.context import ForkContext
+from multiprocessing.context import ForkContext, ForkProcess
 from pathlib import Path
 from types import FrameType, ModuleType
 from typing import IO, Any, Generic, TypeVar
@@ -43,10 +43,13 @@ class ChildResult(Generic[T]):
     seconds: float = 0.0
 
 
+SignalHandler = Callable[[int, FrameType | None], object]
+
+
 @dataclass
 class _Child:
     number: int
-    process: Any
+    process: ForkProcess
     pipe: Connection
     began: float
     used: int = 0  # processor time, as it was last seen to change, at `since`
@@ -140,7 +143,7 @@ def in_children(
             yield from children.ended(until(deadline))
 
 
-def _used(pid: int) -> int:
+def _used(pid: int | None) -> int:
     """Ticks of processor time of a process and of those below it; 0 where nothing tells."""
     total, pending = 0, [pid]
     while pending:
@@ -164,8 +167,8 @@ def _signals_kept() -> Iterator[Callable[[], None]]:
     """What a signal's handler raises is lost where Python was in a finaliser or a callback just then: the
     function given calls the handlers of the signals seen meanwhile again.
     """
-    seen: list[tuple[int, Callable[[int, FrameType | None], Any]]] = []
-    ours: dict[int, tuple[Any, Any]] = {}
+    seen: list[tuple[int, SignalHandler]] = []
+    ours: dict[int, tuple[SignalHandler, SignalHandler]] = {}
 
     def keep(number: int) -> None:
         before = signal.getsignal(number)
@@ -202,7 +205,7 @@ def in_child(work: Callable[[], T], seconds: float | None = None) -> ChildResult
     return ChildResult(fault=f"it did not end in {seconds:.0f} s")
 
 
-def _start(context: ForkContext, number: int, work: Callable[[], Any], form: ModuleType) -> _Child:
+def _start(context: ForkContext, number: int, work: Callable[[], object], form: ModuleType) -> _Child:
     sys.stdout.flush()
     sys.stderr.flush()
     ours, theirs = context.Pipe(duplex=False)
@@ -225,7 +228,7 @@ def _end_with(parent: int) -> None:
             os._exit(1)
 
 
-def _child(work: Callable[[], Any], pipe: Connection, parent: int, form: ModuleType) -> None:
+def _child(work: Callable[[], object], pipe: Connection, parent: int, form: ModuleType) -> None:
     _end_with(parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to every process of the terminal
     signal.signal(signal.SIGTERM, signal.SIG_DFL)

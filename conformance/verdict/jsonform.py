@@ -71,7 +71,7 @@ def load(
     if not isinstance(data, dict) or data.get("schema") != name:
         found = data.get("schema", "no schema") if isinstance(data, dict) else type(data).__name__
         raise TileproofError(f"{what} has another schema", where=str(path), expected=name, found=str(found))
-    known: dict[Any, Callable[[UncheckedObject], UncheckedObject]] = dict(upgrades or {})
+    known: dict[Json, Callable[[UncheckedObject], UncheckedObject]] = dict(upgrades or {})
     found_version = data.get("schema_version")
     while (step := known.pop(data.get("schema_version"), None)) is not None:
         try:
@@ -134,7 +134,7 @@ def _parse(kind: TypeForm, data: Json, where: str) -> Json:
     return float(data) if kind is float else data
 
 
-def _dataclass(kind: type[Any], data: Json, where: str) -> Json:
+def _dataclass(kind: TypeForm, data: Json, where: str) -> Json:
     if not isinstance(data, dict):
         raise _wrong(where, "an object", data)
     hints, fields = typing.get_type_hints(kind), {f.name: f for f in dataclasses.fields(kind)}
@@ -151,7 +151,7 @@ def _wrong(where: str, expected: str, found: object) -> TileproofError:
     )
 
 
-def schema(kind: type[Any], title: str) -> UncheckedObject:
+def schema(kind: TypeForm, title: str) -> UncheckedObject:
     """The JSON Schema of a dataclass; each class in it is a definition with its docstring."""
     definitions: UncheckedObject = {}
     _schema(kind, definitions)

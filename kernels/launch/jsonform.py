@@ -17,7 +17,7 @@ import types
 import typing
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from tileproof.kernels.launch.contents import ArrayContent, FileBytes, InlineBytes
@@ -162,17 +162,17 @@ def in_memory(kind: TypeForm) -> bool:
     return bool(getattr(kind, "in_memory", False))
 
 
-def _written(kind: type[Any]) -> list[dataclasses.Field[Any]]:
+def _written(kind: TypeForm) -> list[dataclasses.Field[object]]:
     return [field for field in dataclasses.fields(kind) if field.type != "Path"]
 
 
-def _default(one: dataclasses.Field[Any]) -> object:
+def _default(one: dataclasses.Field[object]) -> object:
     if one.default_factory is not dataclasses.MISSING:
         return one.default_factory()
     return one.default
 
 
-def _is_default(one: dataclasses.Field[Any], item: object) -> bool:
+def _is_default(one: dataclasses.Field[object], item: object) -> bool:
     default = _default(one)
     return type(item) is type(default) and bool(item == default) and math.copysign(1, _sign(item)) > 0
 
@@ -213,13 +213,13 @@ def _load(kind: TypeForm, data: Json, where: str) -> Json:
 def _plain(kind: TypeForm, data: Json, where: str) -> Json:
     if kind is float and data in _NO_NUMBERS:
         return float(data)
-    wanted: Any = int | float if kind is float else kind
+    wanted: TypeForm = int | float if kind is float else kind
     if not isinstance(data, wanted) or (isinstance(data, bool) and kind is not bool):
         raise _wrong(where, {"str": "a text", "int": "a whole number"}.get(kind.__name__, "a number"), data)
     return float(data) if kind is float else data
 
 
-def _union(arguments: tuple[Any, ...], data: Json, where: str) -> Json:
+def _union(arguments: tuple[TypeForm, ...], data: Json, where: str) -> Json:
     classes = {
         argument.kind: argument
         for argument in arguments
@@ -237,7 +237,7 @@ def _union(arguments: tuple[Any, ...], data: Json, where: str) -> Json:
     return _load(exact, data, where)
 
 
-def _object(kind: type[Any], data: Json, where: str) -> Json:
+def _object(kind: TypeForm, data: Json, where: str) -> Json:
     if not isinstance(data, dict):
         raise _wrong(where, "an object", data)
     hints, fields = typing.get_type_hints(kind), {one.name: one for one in _written(kind)}
@@ -313,7 +313,7 @@ def _schema(kind: TypeForm, definitions: UncheckedObject) -> UncheckedObject:
     return {"type": names[kind]}
 
 
-def _definition(kind: type[Any], definitions: UncheckedObject) -> UncheckedObject:
+def _definition(kind: TypeForm, definitions: UncheckedObject) -> UncheckedObject:
     hints, fields = typing.get_type_hints(kind), _written(kind)
     properties = {}
     for field in fields:

@@ -8,11 +8,11 @@ import importlib
 import importlib.util
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from tileproof.spec.machine.types import Array
 from tileproof.spec.problems.base import ProblemType
+from tileproof.spec.problems.cases import ProblemInputs
 
 
 @dataclass(frozen=True)
@@ -24,8 +24,8 @@ class Relation:
 
     name: str
     says: str
-    change: Callable[[Any, int], Any] = field(repr=False)
-    broken: Callable[[Any, int, Mapping[str, Array], Mapping[str, Array]], str] = field(repr=False)
+    change: Callable[[ProblemInputs, int], ProblemInputs] = field(repr=False)
+    broken: Callable[[ProblemInputs, int, Mapping[str, Array], Mapping[str, Array]], str] = field(repr=False)
 
 
 def same(wanted: Mapping[str, Array], found: Mapping[str, Array]) -> str:

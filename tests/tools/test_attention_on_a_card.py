@@ -126,7 +126,8 @@ def test_a_worker_that_is_started_too_often_ends_its_kernel() -> None:
         [], argparse.Namespace(seconds=100.0, kernel_seconds=9.0, jobs=1), lambda run: None
     )
     run.progress.append(one)
-    assert not run._give(None, deque())
+    no_pool: Any = None
+    assert not run._give(no_pool, deque())
     assert one.ended == "its worker was started more than 60 times" and not one.as_dict()["complete"]
 
 

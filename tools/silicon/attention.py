@@ -20,11 +20,12 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from multiprocessing.pool import AsyncResult, Pool
 from pathlib import Path
-from typing import Any
 
 from tileproof.kernels.host.torch_cuda import card
-from tileproof.spec.machine.types import UncheckedObject
+from tileproof.spec.machine.types import Json, UncheckedObject
+from tileproof.spec.problems.cases import OwnCase
 from tileproof.tools import evidence
 from tileproof.tools.silicon.attention_judged import Tally, smallest, surveyed, tallied
 
@@ -42,7 +43,7 @@ class KernelProgress:
 
     name: str
     survey: UncheckedObject | None = None
-    cases: list[Any] = field(default_factory=list)
+    cases: list[OwnCase] = field(default_factory=list)
     tally: Tally = field(default_factory=Tally)
     failing: dict[str, UncheckedObject] = field(default_factory=dict)
     given: int = 0  # problems in tasks that were given out
@@ -67,12 +68,15 @@ class KernelProgress:
         return found | {"failing": rows}
 
 
-def _tally(name: str, found: dict[Any, Any], cases: list[Any], until: float) -> Tally:
+Found = dict[tuple[str, str], tuple[tuple[str, str], ...]]  # `card.FOUND`
+
+
+def _tally(name: str, found: Found, cases: list[OwnCase], until: float) -> Tally:
     card.FOUND.update(found)
     return tallied(name, cases, until)
 
 
-def _smallest(name: str, found: dict[Any, Any], cases: list[Any], seconds: float) -> UncheckedObject:
+def _smallest(name: str, found: Found, cases: list[OwnCase], seconds: float) -> UncheckedObject:
     card.FOUND.update(found)
     return smallest(name, cases, seconds)
 
@@ -87,7 +91,7 @@ class SideBySide:
         self._given, self._write, self._written = given, write, 0.0
         self._ends = time.time() + given.seconds
         self._judge_until = self._ends - min(KEEP, given.seconds / 4)
-        self._tasks: list[tuple[Any, Callable[[Any], None], KernelProgress]] = []
+        self._tasks: list[tuple[AsyncResult[Json], Callable[[Json], None], KernelProgress]] = []
 
     def run(self) -> None:
         """Until everything is done, or at the limit."""
@@ -120,12 +124,17 @@ class SideBySide:
         self._tasks = kept
 
     def _start(
-        self, pool: Any, kernel: KernelProgress, then: Callable[[Any], None], work: Any, *arguments: Any
+        self,
+        pool: Pool,
+        kernel: KernelProgress,
+        then: Callable[[Json], None],
+        work: Callable[..., object],
+        *arguments: object,
     ) -> bool:
         self._tasks.append((pool.apply_async(work, (kernel.name, *arguments)), then, kernel))
         return True
 
-    def _give(self, pool: Any, waiting: deque[KernelProgress]) -> bool:
+    def _give(self, pool: Pool, waiting: deque[KernelProgress]) -> bool:
         """Starts the next task, if there is one: surveys first, then problems, then what is made smaller."""
         if waiting:
             one = waiting.popleft()
@@ -157,21 +166,21 @@ class SideBySide:
                     return self._start(pool, one, self._smaller(one, what), _smallest, found, cases, seconds)
         return False
 
-    def _surveyed(self, kernel: KernelProgress) -> Callable[[Any], None]:
+    def _surveyed(self, kernel: KernelProgress) -> Callable[[Json], None]:
         def then(survey: UncheckedObject) -> None:
             kernel.cases = survey.pop("cases", [])
             kernel.survey = survey
 
         return then
 
-    def _tallied(self, kernel: KernelProgress) -> Callable[[Any], None]:
+    def _tallied(self, kernel: KernelProgress) -> Callable[[Json], None]:
         def then(tally: Tally) -> None:
             kernel.running -= 1
             kernel.tally.add(tally)
 
         return then
 
-    def _smaller(self, kernel: KernelProgress, what: str) -> Callable[[Any], None]:
+    def _smaller(self, kernel: KernelProgress, what: str) -> Callable[[Json], None]:
         def then(found: UncheckedObject) -> None:
             kernel.failing[what] = found
 

@@ -25,6 +25,7 @@ from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.finding_text import lines
 from tileproof.spec.machine.schedule import Schedule
 from tileproof.spec.machine.types import UncheckedObject
+from tileproof.spec.problems.cases import OwnCase
 from tileproof.spec.problems.dense_attention_bwd.case import DenseCase
 
 SHRINK_SECONDS = 20.0  # of a kind of failure
@@ -39,8 +40,8 @@ class Tally:
     seconds: float = 0.0
     starts: int = 0  # of processes that call the operators
     scores: dict[str, StageScore] = field(default_factory=dict)
-    failing: dict[str, list[Any]] = field(default_factory=dict)
-    raised: dict[str, list[Any]] = field(default_factory=dict)
+    failing: dict[str, list[OwnCase]] = field(default_factory=dict)
+    raised: dict[str, list[OwnCase]] = field(default_factory=dict)
 
     def add(self, other: Tally) -> None:
         """Counts `other` in."""
@@ -94,7 +95,7 @@ def surveyed(name: str, examples: int, seed: int) -> UncheckedObject:
     }
 
 
-def tallied(name: str, cases: Iterable[Any], until: float) -> Tally:
+def tallied(name: str, cases: Iterable[OwnCase], until: float) -> Tally:
     """The problems `cases` of a kernel, as many as begin before the time `until` (time.time())."""
     under_test, tally, began = opened(name), Tally(), time.time()
     calls = worker.of_process(os.getpid())
@@ -150,7 +151,7 @@ def _controls(name: str) -> dict[str, bool]:
     return found
 
 
-def smallest(name: str, cases: list[Any], seconds: float = SHRINK_SECONDS) -> UncheckedObject:
+def smallest(name: str, cases: list[OwnCase], seconds: float = SHRINK_SECONDS) -> UncheckedObject:
     """How many fail so, the smallest of them made smaller, and what is wrong with it."""
     under_test, ends = opened(name), time.monotonic() + seconds
     case = min(cases, key=lambda one: one.problem.m * one.problem.n * one.problem.h * one.problem.d_qk)

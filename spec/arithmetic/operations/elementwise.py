@@ -45,8 +45,8 @@ class Mul(Operation):
     def bound(self, m: Arithmetic, *factors: Bounded) -> Bounded:
         value, count = factors[0].value, len(factors)
         with np.errstate(invalid="ignore", over="ignore", under="ignore"):
-            carried: Any = factors[0].error
-            most: Any = factors[0].magnitude_bound
+            carried: F64 | float = factors[0].error
+            most: F64 = factors[0].magnitude_bound
             for factor in factors[1:]:
                 carried = carried * factor.magnitude_bound + np.abs(value) * factor.error
                 value, most = value * factor.value, most * factor.magnitude_bound
@@ -54,7 +54,7 @@ class Mul(Operation):
             rounding = count - 1 - min(sum(map(_power_of_two, factors)), count - 1)
             rounded = gamma(rounding, U_F32) + gamma(2 * rounding, U_F64)
             # A partial product that underflows loses 2^-149 times the factors that follow.
-            follow: Any = 1.0
+            follow: F64 | float = 1.0
             if count > 2:
                 largest = [
                     np.maximum(factor.magnitude_bound, 1.0) if count > 3 else factor.magnitude_bound
@@ -62,7 +62,7 @@ class Mul(Operation):
                 ]
                 follow = 1.0 + (count - 2) * over(np.multiply if count > 3 else np.maximum, largest)
             error = carried + rounded * most + F32_TINY * follow
-            partial: Any = most
+            partial = most
             for number in range(1, count):
                 for some in combinations(factors, number):
                     partial = np.maximum(partial, over(np.multiply, [one.magnitude_bound for one in some]))

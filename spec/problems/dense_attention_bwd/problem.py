@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 import numpy as np
 from tileproof.spec.arithmetic import BF16, F16, F32, Form
@@ -263,7 +262,7 @@ class DenseAttentionBwd(ProblemType):
             first = one.queries.start + block * cut.block
             queries = slice(first, min(first + cut.block, one.queries.stop))
         span = self.region(inputs, cut, coord, "n")
-        places: dict[str, Any] = {
+        places: dict[str, int | slice] = {
             "b": one.batch,
             "sequence": p.sequences.index(one),
             "query": slice(queries.start - one.queries.start, queries.stop - one.queries.start),

@@ -32,7 +32,7 @@ def _order(inputs: Inputs, seed: int) -> tuple[Array, Array]:
 
 def _permuted(inputs: Inputs, seed: int) -> Inputs:
     keys, queries = _order(inputs, seed)
-    moved: dict[str, Any] = {name: getattr(inputs, name)[:, :, queries] for name in ("q", "o", "dO")}
+    moved: dict[str, Array | None] = {name: getattr(inputs, name)[:, :, queries] for name in ("q", "o", "dO")}
     moved |= {name: getattr(inputs, name)[:, :, keys] for name in ("k", "v")}
     moved["lse"] = inputs.lse[:, queries]
     moved["bias"] = None if inputs.bias is None else inputs.bias[:, queries]

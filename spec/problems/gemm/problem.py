@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.types import Index
 from tileproof.spec.plan import KernelPlan
 from tileproof.spec.problems.base import GroundDatum, ProblemType, TileCoord, Tiling
 from tileproof.spec.problems.cases import Generator
@@ -117,7 +117,7 @@ class Gemm(ProblemType):
         if name in ("alpha", "beta"):
             return getattr(inputs, name)
         rows, columns = (self.extent(inputs, tiling, group, axis) for axis in self.shared)
-        parts: dict[str, Any] = {"A": rows, "B": columns, "C": (rows, columns), "bias": columns}
+        parts: dict[str, Index] = {"A": rows, "B": columns, "C": (rows, columns), "bias": columns}
         if name not in parts:
             raise TileproofError("unknown ground data", where=f"stage inputs {name!r}")
         return np.asarray(getattr(inputs, name))[parts[name]]

@@ -26,9 +26,8 @@ from tileproof.conformance.launches.modules import LoadedModule, load
 from tileproof.conformance.launches.running import execute
 from tileproof.conformance.tensors.named import in_form_order, layout_axes
 from tileproof.conformance.vectors.writing import expected
-from tileproof.emulator.options import RunKeywords
 from tileproof.kernels.launch.contents import dtype_of
-from tileproof.kernels.launch.model import KernelLaunch, LaunchFile
+from tileproof.kernels.launch.model import LaunchFile
 from tileproof.spec.machine.errors import TileproofError, did_you_mean
 from tileproof.spec.machine.run_result import RecordedResults
 from tileproof.spec.machine.types import Array
@@ -247,10 +246,12 @@ class _Kernel:
                 whole[: new.size] = new
                 instead[tensor.buffer] = whole
 
-        def how(position: int, _: KernelLaunch) -> RunKeywords:
-            return {"registers": watched} if position == self.number else {}
-
-        done = execute(self.launch, self.modules, how, instead=instead)
+        done = execute(
+            self.launch,
+            self.modules,
+            lambda position, _: {"registers": watched} if position == self.number else {},
+            instead=instead,
+        )
         errors = [finding for result in done.results.values() for finding in result.errors]
         if errors:
             raise TileproofError(

@@ -185,7 +185,7 @@ class _Grouper:
             before = None
         if before is not None and before.weight > made.weight and not made.understood:
             return _follow(before, diagnostic)
-        same: tuple[Any, ...] = made.cause.code, made.cause.operand, made.cause.key or made.cause.what
+        same: tuple[object, ...] = made.cause.code, made.cause.operand, made.cause.key or made.cause.what
         if made.cause.code == "unknown":  # the same words at another place are another mistake
             same += (diagnostic.place,)
         if same in self._by_cause:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib import import_module
 from typing import Any
 
 import torch
-from tileproof.ops import cuda, emulated, reference
+from tileproof.ops import cuda, reference
 from tileproof.ops.checks import check_choice
 from tileproof.ops.steps import Call
 from tileproof.spec.machine.errors import TileproofError
@@ -17,7 +18,8 @@ BACKENDS = {
     "emulator": "cpu: the compiled kernels, emulated",
 }
 _RUNS_ON = "; ".join(f"{name}: {where}" for name, where in BACKENDS.items())
-_KERNELS: Mapping[str, Any] = {"cuda": cuda, "emulator": emulated}
+# Imported at the first call: a machine with a card needs no emulator.
+_KERNELS = {"cuda": "tileproof.ops.cuda", "emulator": "tileproof.ops.emulated"}
 
 
 def chosen(backend: str | None, device: torch.device) -> str:
@@ -41,7 +43,7 @@ def check_backend(backend: str, q: torch.Tensor, sizes: Mapping[str, int], deter
     """TileproofError where the backend does not compute this, before it runs."""
     check_choice("backend", backend, tuple(BACKENDS))
     if backend in _KERNELS:
-        _KERNELS[backend].check_supported(q, sizes)
+        import_module(_KERNELS[backend]).check_supported(q, sizes)
     elif deterministic and q.device.type not in ("cpu", "meta"):
         raise TileproofError(
             "deterministic sums are computed on the CPU only", where="deterministic",
@@ -53,5 +55,7 @@ def backward(backend: str, *given: Any) -> tuple[torch.Tensor, torch.Tensor, tor
     """dq, dkv and d_sink (see `reference.backward`); without queries, heads, slots or rows zeros."""
     call = Call(*given)
     if backend in _KERNELS and all(tensor.numel() for tensor in (call.q, call.kv, call.indices)):
-        return _KERNELS[backend].backward(call)
+        made: tuple[torch.Tensor, torch.Tensor, torch.Tensor]
+        made = import_module(_KERNELS[backend]).backward(call)
+        return made
     return reference.backward(*given[:-1])  # deterministic on the CPU, where it is asked for

@@ -1,0 +1,160 @@
+"""The launches of the backend `cuda` that a card of sm_90 can run, beside torch on that card.
+
+TILEPROOF_KERNELS names a folder of `tileproof build head64 --cubins`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+from tileproof.kernels.sm90.mla_around import launches
+from tileproof.ops import cuda, reference, sparse_mla, sparse_mla_backward, steps
+from tileproof.spec.machine.errors import TileproofError
+from torch import Tensor
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA card")
+HALF = {torch.bfloat16: launches.CONVERT["bfloat16"], torch.float16: launches.CONVERT["float16"]}
+ROWS, HEADS, TOKENS, D_QK = 1000, 64, 37, 576
+
+
+@pytest.fixture
+def card() -> Iterator[cuda.Cuda]:
+    """A launcher on the current stream."""
+    torch.manual_seed(0)
+    yield cuda.Cuda(torch.device("cuda", 0), torch.cuda.current_stream().cuda_stream)
+    torch.cuda.synchronize()
+
+
+def start(card: cuda.Cuda, name: str, tensors: dict[str, Tensor | None], **sizes: int) -> None:
+    """A launch of an entry beside the backward."""
+    card.start(steps.Step(steps.beside_entry(name), tensors, sizes, ()))
+
+
+def sink_case() -> tuple[dict[str, Tensor | None], Tensor]:
+    """Inputs of d_sink with an output, and d_sink in float64."""
+    lse, delta = torch.randn(TOKENS, HEADS, device="cuda"), torch.randn(TOKENS, HEADS, device="cuda")
+    sink = torch.randn(HEADS, device="cuda")
+    lse = torch.maximum(lse, sink * steps.LOG2_E)
+    exact = reference._d_sink(lse.double() * steps.LN_2, delta.double(), sink)
+    return {"lse": lse, "delta": delta, "sink": sink, "d_sink": torch.empty_like(sink)}, exact
+
+
+@pytest.mark.parametrize("dtype", HALF)
+def test_clear_and_convert(card: cuda.Cuda, dtype: torch.dtype) -> None:
+    wide = torch.randn(ROWS, D_QK, device="cuda") * 100
+    narrow = card.empty((ROWS, D_QK), dtype)
+    start(card, HALF[dtype], {"wide": wide, "narrow": narrow}, count=wide.numel())
+    assert torch.equal(narrow.view(torch.int16), wide.to(dtype).view(torch.int16))
+    start(card, launches.CLEAR, {"values": wide}, count=wide.numel() - 5)
+    assert not wide.flatten()[:-5].any() and wide.flatten()[-5:].all()
+
+
+def test_d_sink(card: cuda.Cuda) -> None:
+    tensors, exact = sink_case()
+    start(card, launches.D_SINK, tensors, s_q=TOKENS, h_q=HEADS)
+    assert tensors["d_sink"] is not None
+    assert torch.allclose(tensors["d_sink"].double(), exact, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("with_length", [False, True])
+def test_expand_and_collect(card: cuda.Cuda, with_length: bool) -> None:
+    topk = 64
+    kv = torch.randn(ROWS, D_QK, device="cuda").bfloat16()
+    indices = torch.randint(-1, ROWS + 1, (TOKENS, topk), dtype=torch.int32, device="cuda")
+    lengths = torch.randint(0, topk + 1, (TOKENS,), dtype=torch.int32, device="cuda")
+    slots, rows = card.empty((TOKENS, topk), torch.int32), card.empty((TOKENS * topk, D_QK), torch.bfloat16)
+    sizes = {"s_q": TOKENS, "s_kv": ROWS, "topk": topk, "d_qk": D_QK}
+    given = {"kv": kv, "indices": indices, "topk_length": lengths if with_length else None}
+    start(card, launches.EXPAND, {**given, "slots": slots, "rows": rows}, **sizes)
+    keys = (indices >= 0) & (indices < ROWS)
+    if with_length:
+        keys &= torch.arange(topk, device="cuda") < lengths[:, None]
+    number = torch.arange(TOKENS * topk, device="cuda").view(TOKENS, topk)
+    assert torch.equal(slots.long(), torch.where(keys, number, -1))
+    flat = keys.flatten()
+    assert torch.equal(rows[flat], kv[indices.flatten()[flat].long()])
+    wide, sums = torch.randn(TOKENS * topk, D_QK, device="cuda"), card.empty((ROWS, D_QK), torch.float32)
+    start(card, launches.COLLECT, {"wide": wide, "indices": indices, "slots": slots, "dKV": sums}, **sizes)
+    exact = torch.zeros(ROWS, D_QK, dtype=torch.float64, device="cuda")
+    exact.index_add_(0, indices.flatten()[flat].long(), wide[flat].double())
+    assert torch.allclose(sums.double(), exact, rtol=1e-5, atol=1e-4)
+    again = torch.empty_like(sums)
+    start(card, launches.COLLECT, {"wide": wide, "indices": indices, "slots": slots, "dKV": again}, **sizes)
+    assert torch.equal(sums, again)
+
+
+def test_launches_in_a_graph_and_on_another_stream() -> None:
+    torch.manual_seed(1)
+    stream = torch.cuda.Stream()
+    wide = torch.randn(ROWS, D_QK, device="cuda")
+    narrow = torch.empty(ROWS, D_QK, dtype=torch.bfloat16, device="cuda")
+    tensors, _ = sink_case()
+
+    def work() -> None:
+        card = cuda.Cuda(torch.device("cuda", 0), torch.cuda.current_stream().cuda_stream)
+        start(card, HALF[torch.bfloat16], {"wide": wide, "narrow": narrow}, count=wide.numel())
+        start(card, launches.D_SINK, tensors, s_q=TOKENS, h_q=HEADS)
+        start(card, launches.CLEAR, {"values": wide}, count=wide.numel())
+
+    torch.cuda.synchronize()
+    with torch.cuda.stream(stream):
+        work()
+    stream.synchronize()
+    assert narrow.any() and not wide.any()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        work()
+    for seed in range(3):
+        torch.manual_seed(seed)
+        wide.copy_(torch.randn(ROWS, D_QK, device="cuda"))
+        want = wide.bfloat16()
+        other, exact = sink_case()
+        for name in ("lse", "delta", "sink"):
+            tensors[name].copy_(other[name])  # type: ignore[union-attr, arg-type]
+        graph.replay()
+        torch.cuda.synchronize()
+        assert torch.equal(narrow, want) and not wide.any()
+        assert torch.allclose(tensors["d_sink"].double(), exact, rtol=1e-5, atol=1e-5)  # type: ignore[union-attr]
+
+
+def test_the_reference_is_that_of_the_cpu_and_the_kernels_are_refused_by_name() -> None:
+    torch.manual_seed(2)
+    q, kv = torch.randn(3, 16, D_QK).bfloat16(), torch.randn(50, D_QK).bfloat16()
+    indices = torch.randint(-1, 51, (3, 40), dtype=torch.int32)
+    dO = torch.randn(3, 16, 512).bfloat16()
+    o, lse = sparse_mla(q, kv, indices)
+    there = [each.cuda() for each in (q, kv, o, dO, lse, indices)]
+    for x, y in zip(
+        sparse_mla_backward(q, kv, o, dO, lse, indices)[:2],
+        sparse_mla_backward(*there, backend="reference")[:2],
+        strict=True,
+    ):
+        assert torch.allclose(x.float(), y.cpu().float(), rtol=2**-7, atol=1e-3)
+    if cuda.runs_on(there[0].device):
+        made, known = sparse_mla_backward(*there), sparse_mla_backward(*there, backend="reference")
+        for x, y in zip(made[:2], known[:2], strict=True):
+            assert x is not None and y is not None and (x - y).norm() < 0.01 * y.norm()
+        return
+    with pytest.raises(TileproofError, match="no kernel for this device") as error:
+        sparse_mla_backward(*there, backend="cuda")
+    assert "compute capability" in error.value.found
+    with pytest.raises(TileproofError, match="no backend runs kernels"):
+        sparse_mla_backward(*there)
+    call = steps.Call(
+        there[0],
+        there[1],
+        there[2],
+        there[3],
+        there[4],
+        there[5],
+        None,
+        None,
+        0.04,
+        "e",
+        torch.bfloat16,
+        False,
+    )
+    with pytest.raises(TileproofError, match="a call of the CUDA driver failed"):
+        cuda.backward(call)

@@ -21,7 +21,7 @@ import torch
 from tileproof.kernels import manifest
 from tileproof.kernels.cubin import cubins
 from tileproof.kernels.launch.builder import MAP_ALIGNMENT
-from tileproof.kernels.launch.layout import AddressField, Layout, Number, RowsMap, Value
+from tileproof.kernels.launch.layout import AddressField, Layout, RowsMap
 from tileproof.ops import steps
 from tileproof.spec.machine.errors import TileproofError
 
@@ -71,9 +71,10 @@ class Cuda:
 
     def start(self, step: steps.Step) -> None:
         """As `steps.Launcher`; does not wait."""
-        loaded = _loaded(self.device.index or 0, step.entry)
-        addresses = {name: 0 if at is None else at.data_ptr() for name, at in step.tensors.items()}
-        loaded.start(addresses, step.sizes, self.stream)
+        given = dict(step.sizes)
+        for name, tensor in step.tensors.items():
+            given[name] = 0 if tensor is None else tensor.data_ptr()
+        _loaded(self.device.index or 0, step.entry).start(given, self.stream)
 
 
 @dataclass
@@ -90,28 +91,27 @@ class Loaded:
     lock: threading.Lock = field(default_factory=threading.Lock)
     maps: OrderedDict[tuple[str, int, int], bytes] = field(default_factory=OrderedDict)
 
-    def start(self, addresses: Mapping[str, int], sizes: Mapping[str, int | float], stream: int) -> None:
-        """Packs the parameters and launches; the driver copies them before it returns."""
+    def start(self, given: Mapping[str, int | float], stream: int) -> None:
+        """Packs the parameters and launches; the driver copies them before it returns. `given`: addresses and
+        sizes by name.
+        """
         with self.lock:
             for packer in self.packers:
                 values = [
-                    self._map(value, addresses[value.buffer], value.rows.of(sizes))
-                    if isinstance(value, RowsMap)
-                    else addresses[value.name]
-                    if isinstance(value, AddressField)
-                    else sizes[value.name]
-                    for value in packer.values
+                    given[name] if of_map is None else self._map(of_map, int(given[name]), given)
+                    for name, of_map in packer.values
                 ]
                 packer.form.pack_into(self.memory, packer.at, *values)
-            self.config.gridDimX = self.entry.layout.grid.of(sizes)
-            self.config.hStream = stream
+            config = self.config
+            config.gridDimX = self.entry.layout.grid.of(given)
+            config.hStream = stream
             _called(
-                self.driver, "cuLaunchKernelEx", self.config, self.function, ctypes.addressof(self.pointers),
-                0,
-            )  # fmt: skip
+                self.driver, "cuLaunchKernelEx", config, self.function, ctypes.addressof(self.pointers), 0
+            )
 
-    def _map(self, value: RowsMap, address: int, rows: int) -> bytes:
-        """The tensor map over these rows, as the driver encodes it."""
+    def _map(self, value: RowsMap, address: int, sizes: Mapping[str, int | float]) -> bytes:
+        """The tensor map over the rows at an address, as the driver encodes it."""
+        rows = value.rows.of(sizes)
         key = value.buffer, address, rows
         if key in self.maps:
             self.maps.move_to_end(key)
@@ -134,11 +134,13 @@ class Loaded:
 
 @dataclass(frozen=True)
 class Packer:
-    """A parameter at a place of the memory of all: its values, in the order of `form`."""
+    """A parameter at a place of the memory of all: its values by name in the order of `form`, each with its
+    tensor map if it is that of one.
+    """
 
     at: int
     form: struct.Struct
-    values: Sequence[Value]
+    values: Sequence[tuple[str, RowsMap | None]]
 
 
 def packed(layout: Layout) -> tuple[bytearray, Sequence[Packer]]:
@@ -151,11 +153,17 @@ def packed(layout: Layout) -> tuple[bytearray, Sequence[Packer]]:
     packers = []
     for start, parameter in zip(ends, layout.parameters, strict=False):
         form, end = "<", 0
+        values: list[tuple[str, RowsMap | None]] = []
         for offset, value in parameter.values:
-            code = "Q" if isinstance(value, AddressField) else f"{value.bytes}s"
-            form += f"{offset - end}x" + (FORMATS[value.type] if isinstance(value, Number) else code)
+            if isinstance(value, RowsMap):
+                code = f"{value.bytes}s"
+                values.append((value.buffer, value))
+            else:
+                code = "Q" if isinstance(value, AddressField) else FORMATS[value.type]
+                values.append((value.name, None))
+            form += f"{offset - end}x{code}"
             end = offset + value.bytes
-        packers.append(Packer(first + start, struct.Struct(form), [value for _, value in parameter.values]))
+        packers.append(Packer(first + start, struct.Struct(form), values))
     return memory, packers
 
 

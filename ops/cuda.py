@@ -34,14 +34,15 @@ EXTRA = "pip install 'tileproof[cuda]'"
 
 def runs_on(device: torch.device) -> bool:
     """Whether the card has the backward's instructions."""
-    return device.type == "cuda" and torch.cuda.get_device_capability(device)[0] == MAJOR
+    known = device.type == "cuda" and torch.cuda.is_available()
+    return known and torch.cuda.get_device_capability(device)[0] == MAJOR
 
 
 def check_supported(q: torch.Tensor, sizes: Mapping[str, int]) -> None:
     """TileproofError names what the kernels do not take."""
     if not runs_on(q.device):
         found = str(q.device)
-        if q.device.type == "cuda":
+        if q.device.type == "cuda" and torch.cuda.is_available():
             major, minor = torch.cuda.get_device_capability(q.device)
             found = f"{torch.cuda.get_device_name(q.device)}, compute capability {major}.{minor}"
         raise TileproofError(

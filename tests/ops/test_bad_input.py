@@ -134,7 +134,7 @@ WRONG: dict[str, tuple[str, str, str, Change]] = {
     "base 2, a number": ("lse_base", "'e' or '2'", "2", put("lse_base", 2)),
     "deterministic 1": ("deterministic", "False or True", "1", put("deterministic", 1)),
     "sink_in_lse None": ("sink_in_lse", "False or True", "None", put("sink_in_lse", None)),
-    "backend unknown": ("backend", "'reference' or 'emulator'", "'cuda'", put("backend", "cuda")),
+    "backend unknown": ("backend", "'reference' or 'cuda' or 'emulator'", "'gpu'", put("backend", "gpu")),
     "dkv_dtype i32": ("dkv_dtype", "torch.bfloat16", "torch.int32", put("dkv_dtype", INT)),
     "dkv_dtype f64": ("dkv_dtype", "torch.float32", "torch.float64", put("dkv_dtype", F64)),
     # packed sequences
@@ -275,6 +275,9 @@ def test_a_device_without_a_kernel_is_named() -> None:
         with pytest.raises(TileproofError) as caught:
             sparse_mla_backward(**given, backend="emulator")
         assert named(caught.value, "q", "a CPU tensor", "cuda")
+        with pytest.raises(TileproofError) as caught:
+            sparse_mla_backward(**given, backend="cuda")
+        assert named(caught.value, "q", "compute capability 10.x", "cuda")
         with pytest.raises(TileproofError) as caught:
             sparse_mla_backward(**given, backend="reference", deterministic=True)
         assert named(caught.value, "deterministic", "CPU tensors", "cuda")

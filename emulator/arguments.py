@@ -17,6 +17,9 @@ POISON = 0xFF
 MAX_PARAMETERS = 32764  # bytes of a kernel's parameters (CUDA C++ programming guide)
 
 
+FieldItem = Buffer | TensorMap | bytes | np.generic
+
+
 @dataclass(frozen=True)
 class Fields:
     """A by-value struct of `size` bytes with items at byte offsets; all other bytes stay unset.
@@ -25,7 +28,7 @@ class Fields:
     """
 
     size: int
-    items: Mapping[int, Buffer | TensorMap | bytes | np.generic]
+    items: Mapping[int, FieldItem]
 
     def pack(self) -> tuple[bytes, bytes]:
         """Return the bytes, and a mask with 1 for each byte that is set. LaunchError when an item does not

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+
+from tileproof.spec.machine.types import Json
 
 FILE = "tileproof_launch.h"
 TEMPLATE = Path(__file__).resolve().parent / "include" / FILE
 _TABLES = '#include "tileproof_kernels.inc"\n'
 _KINDS = {"pointer": "TILEPROOF_POINTER", "tensor map": "TILEPROOF_MAP"}
-Row = Mapping[str, Any]
+Row = Mapping[str, Json]
 
 
 def render(rows: Sequence[Row]) -> str:

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from tileproof.conformance.beside.timing.model import EVENTS, Played, played
 from tileproof.emulator import Fields, Memory, Module
+from tileproof.emulator.arguments import Argument, FieldItem
 from tileproof.kernels import toolchain
 from tileproof.spec import header
 from tileproof.spec.machine.timing import CASES, HOPPER, Case, Timing
@@ -185,7 +185,7 @@ def exchanges(folder: Path) -> Iterator[Row]:
         found = re.search(rf"^{pattern}\s+2 CTAs\s+([\d.]+)", text, re.M)
         assert found is not None, name
         memory = Memory()
-        args: list[Any] = [memory.buffer(np.zeros(2, np.int64))]
+        args: list[Argument] = [memory.buffer(np.zeros(2, np.int64))]
         steps = PINGS if "ping" in part else EXCHANGE_STEPS
         args += [] if "ping" in part else [np.int32(steps)]
         run = _play(ptx, part, args, threads, memory, shared, grid=2)
@@ -234,7 +234,7 @@ def sharing_rows(folder: Path) -> Iterator[Row]:
     lines = _clock_lines(ptx)
     for name, (part, shared) in TOGETHER.items():
         memory = Memory()
-        fields: dict[int, Any] = {
+        fields: dict[int, FieldItem] = {
             0: memory.buffer(np.zeros((ROWS, 512), np.float32)),
             8: memory.buffer(np.zeros((ROWS, 1024), np.uint8)),
             16: memory.buffer(np.zeros(1, np.int64)),
@@ -256,7 +256,7 @@ def parts(folder: Path) -> Iterator[Row]:
         found = re.search(rf"^{re.escape(name)}\s+1 CTA\s+([\d.]+)", text, re.M)
         assert found is not None, name
         memory = Memory()
-        fields: dict[int, Any] = {0: memory.buffer(np.zeros(1, np.int64)), 8: np.int32(TOGETHER_STEPS)}
+        fields: dict[int, FieldItem] = {0: memory.buffer(np.zeros(1, np.int64)), 8: np.int32(TOGETHER_STEPS)}
         run = _play(ptx, f"5partsILi{mask}E", [Fields(16, fields)], 288, memory, 49152)
         yield _row(f"softmax, {name}", float(found[1]), run, lines, TOGETHER_STEPS)
 
@@ -273,7 +273,7 @@ def _both(text: str, name: str, run: Played, lines: set[int], steps: int) -> Ite
 def _sharing(ptx: str, part: str, threads: int, shared: int, steps: int) -> Played:
     memory = Memory()
     rows = np.random.default_rng(2).integers(0, ROWS, 64 * 64).astype(np.int32)
-    fields: dict[int, Any] = {
+    fields: dict[int, FieldItem] = {
         0: memory.buffer(np.zeros((ROWS, 512), np.float32)),
         8: memory.buffer(np.zeros((ROWS, 1024), np.uint8)),
         16: memory.buffer(rows),
@@ -339,7 +339,7 @@ def _export(ptx: str, form: int) -> Played:
     indices = np.random.default_rng(1).integers(0, ROWS, K_BLOCKS * 64).astype(np.int32)
     table = memory.buffer(np.zeros((ROWS, 576), np.float32))
     # The offsets of head64's `Params`: indices, topk_length, dKV, s_kv, topk.
-    fields: dict[int, Any] = {528: memory.buffer(indices), 536: np.uint64(0), 552: table}
+    fields: dict[int, FieldItem] = {528: memory.buffer(indices), 536: np.uint64(0), 552: table}
     fields |= {592: np.int32(ROWS), 596: np.int32(K_BLOCKS * 64)}
     clocks = memory.buffer(np.zeros(1, np.int64))
     return _play(ptx, f"IL4Form{form}E", [Fields(640, fields), clocks], 128, memory, 1024)
@@ -348,7 +348,7 @@ def _export(ptx: str, form: int) -> Played:
 def _latency(ptx: str, what: int, warps: int) -> tuple[Played, set[int]]:
     memory = Memory()
     index = np.arange(1 << 20, dtype=np.uint32)
-    fields: dict[int, Any] = {
+    fields: dict[int, FieldItem] = {
         0: memory.buffer(np.zeros(32 * 576 * 8, np.float32)),
         8: memory.buffer((index + 1024) % index.size),
         16: memory.buffer(np.zeros(1, np.int64)),
@@ -360,7 +360,7 @@ def _latency(ptx: str, what: int, warps: int) -> tuple[Played, set[int]]:
 
 
 def _play(
-    ptx: str, part: str, args: list[Any], threads: int, memory: Memory, shared: int, grid: int = 1
+    ptx: str, part: str, args: list[Argument], threads: int, memory: Memory, shared: int, grid: int = 1
 ) -> Played:
     module = Module.from_ptx(ptx)
     entry = next(name for name in module.entries if part in name)

@@ -21,7 +21,7 @@ from tileproof.emulator import (
     TensorMap,
     TmemRegion,
 )
-from tileproof.emulator.arguments import Argument, Fields
+from tileproof.emulator.arguments import Argument, FieldItem, Fields
 from tileproof.emulator.budget import check_room
 from tileproof.emulator.errors import LaunchError
 from tileproof.emulator.options import GridKeywords, RunKeywords
@@ -129,7 +129,7 @@ class PlacedLaunch:
 
     # ---- arguments
 
-    def item(self, item: Item) -> Buffer | TensorMap | bytes | np.generic:
+    def item(self, item: Item) -> FieldItem:
         """An item as the emulator takes it."""
         if isinstance(item, ScalarArgument):
             return item.encode()
@@ -154,7 +154,7 @@ class PlacedLaunch:
             return bytes(data)
         return self.item(argument)
 
-    def _at(self, items: Iterable[PlacedItem]) -> dict[int, Buffer | TensorMap | bytes | np.generic]:
+    def _at(self, items: Iterable[PlacedItem]) -> dict[int, FieldItem]:
         return {placed.offset: self.item(placed.item) for placed in items}
 
     # ---- steps

@@ -6,7 +6,6 @@ import json
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from tileproof.kernels.foreign.frames import Message
@@ -17,6 +16,7 @@ from tileproof.kernels.launch.contents import ArrayContent, Filled, InlineBytes
 from tileproof.kernels.launch.model import LaunchBuffer, LaunchFile
 from tileproof.kernels.paths import require_file
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.types import Array
 
 NAMES = ("LAUNCH", "launch")  # of what the file defines, the first that it has
 WHAT = "the launch file"
@@ -58,7 +58,7 @@ def answer(question: Message) -> Message:
         raise TileproofError(
             "the object is not a launch", where=str(path), expected="a LaunchFile", found=type(made).__name__
         )
-    arrays: dict[str, Any] = {}
+    arrays: dict[str, Array] = {}
     buffers = [_emptied(buffer, arrays) for buffer in made.buffers]
     folder = made.folder if made.folder != Path() else path.parent
     try:
@@ -68,7 +68,7 @@ def answer(question: Message) -> Message:
     return Message({"launch": data, "folder": os.fspath(folder)}, arrays)
 
 
-def _emptied(buffer: LaunchBuffer, arrays: dict[str, Any]) -> LaunchBuffer:
+def _emptied(buffer: LaunchBuffer, arrays: dict[str, Array]) -> LaunchBuffer:
     """The buffer without its bytes, which go into `arrays`."""
     content = buffer.content
     if isinstance(content, ArrayContent):

@@ -12,7 +12,7 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from tileproof.spec.machine.types import JsonObject
@@ -20,6 +20,9 @@ from tileproof.spec.problems.dense_attention_bwd import philox
 from tileproof.spec.problems.dense_attention_bwd.case import DenseCase
 from tileproof.spec.problems.dense_attention_bwd.inputs import Dropout
 from tileproof.tools import evidence
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 # Shape, seed and offset of the fills that are compared.
 FILLS = (((1, 1, 3, 5), 0, 0), ((2, 3, 17, 33), 7, 8), ((1, 2, 64, 66), 2**40 + 3, 4096))
@@ -85,7 +88,7 @@ def by_hand() -> JsonObject:
     found: JsonObject = {}
     torch.manual_seed(0)
 
-    def error(o: Any, q: Any, k: Any, v: Any, right: int) -> float:
+    def error(o: Tensor, q: Tensor, k: Tensor, v: Tensor, right: int) -> float:
         m, n = q.shape[-2], k.shape[-2]
         seen = torch.ones(m, n, dtype=torch.bool, device="cuda").tril(n - m + right)
         logits = (q.double() @ k.double().mT * q.shape[-1] ** -0.5).masked_fill(~seen, -torch.inf)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -85,8 +85,8 @@ class Table:
 class LayoutText:
     """A parsed CuTe layout: `bits` is its Swizzle, of bytes when `pointer_bits` (of an element) is given."""
 
-    shape: Any
-    stride: Any
+    shape: IntTuple
+    stride: IntTuple
     bits: SwizzleBits | None
     pointer_bits: int | None
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from typing import Any
 
 import numpy as np
 from tileproof.conformance.cases.generators import small
@@ -11,6 +10,7 @@ from tileproof.conformance.gate.model import CheckReport, GatedVariant, gate_che
 from tileproof.emulator.coverage import union
 from tileproof.spec.machine.finding import Finding, ProblemPlace
 from tileproof.spec.machine.schedule import Schedule
+from tileproof.spec.machine.types import Array
 from tileproof.spec.problems.cases import ProblemInputs
 from tileproof.spec.problems.relation import relations_of
 
@@ -27,7 +27,7 @@ def relations(gated: GatedVariant) -> CheckReport:
     base = small(gated.plan).inputs()
     executed: list[bytes] = []
 
-    def outputs(inputs: ProblemInputs) -> dict[str, Any]:
+    def outputs(inputs: ProblemInputs) -> dict[str, Array]:
         launch = gated.kernel.launch(inputs, gated.built)
         seen = gated.under_test.driver.run(launch, gated.plan, EARLY, False)
         executed.append(seen.executed)

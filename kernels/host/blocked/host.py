@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
 
 import numpy as np
 from tileproof.kernels.called import HOST, HostFunction, Outputs, call, need_torch
@@ -13,6 +12,7 @@ from tileproof.kernels.host.blocked import defects
 from tileproof.kernels.kernel import Kernel
 from tileproof.kernels.launch.model import LaunchBuffer, LaunchFile
 from tileproof.kernels.variant import Variant
+from tileproof.spec.machine.types import Array
 from tileproof.spec.plan import KernelPlan, OutputObservation
 from tileproof.spec.plans import dense_host
 from tileproof.spec.problems.dense_attention_bwd.inputs import DTYPES, MAX_SPLITS, DenseProblem, Inputs
@@ -33,7 +33,7 @@ def buffers(plan: KernelPlan, p: DenseProblem) -> list[LaunchBuffer]:
     return found
 
 
-def arrays(inputs: Inputs) -> Mapping[str, Any]:
+def arrays(inputs: Inputs) -> Mapping[str, Array]:
     """The arrays of a problem by name."""
     return {name: getattr(inputs, name) for name in ("q", "k", "v", "o", "dO", "lse", "bias")}
 

@@ -121,7 +121,7 @@ def _alone(inputs: Inputs, seed: int) -> Inputs:
     del seed
     p = inputs.problem
     first = next((sequence for sequence in p.sequences if sequence.m and sequence.n), p.sequences[0])
-    arrays: dict[str, Any] = {n: getattr(inputs, n)[:1, first.queries] for n in ("q", "o", "dO")}
+    arrays: dict[str, Array | None] = {n: getattr(inputs, n)[:1, first.queries] for n in ("q", "o", "dO")}
     arrays |= {n: getattr(inputs, n)[:1, first.keys] for n in ("k", "v")}
     arrays["lse"] = inputs.lse[:1, :, first.queries]
     arrays["bias"] = None if inputs.bias is None else inputs.bias[:1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from tileproof.spec.machine.errors import TileproofError
@@ -225,7 +225,7 @@ class DenseTensors(TensorForms):
         problem = replace(
             p, b=1, m=sequence.m, n=sequence.n, h=p.heads, h_kv=1, packed=((sequence.m, sequence.n),)
         )
-        arrays: dict[str, Any] = {name: getattr(inputs, name)[at, rows, heads] for name in ("q", "o", "dO")}
+        arrays: dict[str, Array] = {name: getattr(inputs, name)[at, rows, heads] for name in ("q", "o", "dO")}
         arrays |= {name: getattr(inputs, name)[at, keys, head : head + 1] for name in ("k", "v")}
         bias = None if inputs.bias is None else inputs.bias[at, heads, rows, keys]
         return Inputs(problem, lse=inputs.lse[at, heads, rows], bias=bias, **arrays)

@@ -19,7 +19,7 @@ from tileproof.spec.machine.contracts import Misfit, MmaForm, OperandView, algeb
 Edit = tuple[str, str]  # what is replaced (A, B, C, MMA, copy ...), C++ for it
 Views = dict[Role, OperandView]
 _ATOMS = {"none": "INTER", "32B": "SW32", "64B": "SW64", "128B": "SW128", "128B_ATOM_32B": "SW128_32B"}
-_OTHER: dict[Any, Literal["K", "MN"]] = {"K": "MN", "MN": "K"}
+_OTHER: dict[str, Literal["K", "MN"]] = {"K": "MN", "MN": "K"}
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,15 @@ import bisect
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tileproof.emulator.trace import Event, Trace, TraceNames
 from tileproof.emulator.trace_links import links, merged_arrivals
 from tileproof.spec.machine.errors import TileproofError
+
+if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
 
 _COLOURS = {
     "wait": "#d9d9d9",
@@ -206,7 +210,7 @@ def draw(trace: Trace, names: TraceNames, path: Path, title: str) -> None:
     plt.close(figure)
 
 
-def _paint(axes: Any, shown: TracePicture, heights: dict[Row, int]) -> None:
+def _paint(axes: Axes, shown: TracePicture, heights: dict[Row, int]) -> None:
     bars = [bar for bar in shown.bars if bar.row in heights]
     marks = [mark for mark in shown.marks if mark[0] in heights]
     moments = {time for bar in bars if bar.text for time in (bar.begin, bar.end)}
@@ -244,12 +248,12 @@ def _paint(axes: Any, shown: TracePicture, heights: dict[Row, int]) -> None:
             axes.annotate("", xy=end, xytext=start, arrowprops={**arrow, "shrinkA": 0, "shrinkB": 0})
 
 
-def _legend(axes: Any, shown: TracePicture) -> None:
+def _legend(axes: Axes, shown: TracePicture) -> None:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Rectangle
 
     used = [what for what in _COLOURS if any(bar.what == what for bar in shown.bars)]
-    handles: list[Any] = [Rectangle((0, 0), 1, 1, color=_COLOURS[what]) for what in used]
+    handles: list[Artist] = [Rectangle((0, 0), 1, 1, color=_COLOURS[what]) for what in used]
     handles.append(Line2D([], [], color="black", marker="|", linestyle="", markersize=6))
     handles.append(Line2D([], [], color="#1a6e3c", lw=0.8))
     words = [*used, "arrival", "from what completed the phase to the end of the wait for it"]

@@ -82,7 +82,9 @@ def plan(d_qk: int) -> KernelPlan:
     """The plan for rows of `d_qk` columns; TileproofError when there is none."""
     require_size(NAME, "d_qk", d_qk, D_QKS)
     rope = ROPE_CTA if d_qk > D_V else 0
-    smem, barriers, smem_bytes = _shared_memory(rope)
+    smem, end = _shared_memory(rope)
+    barriers, end = _barriers(rope, end)
+    base = SmemTile("tmem_base", end, 4, 1, 1, 1, "u32", "none", "K", "what tcgen05.alloc returned")
     return KernelPlan(
         name=NAME,
         problem=SPARSE_MLA_BWD,
@@ -90,12 +92,12 @@ def plan(d_qk: int) -> KernelPlan:
         block=B_TOPK,
         cluster=CLUSTER,
         threads=32 * (FIRST_EXPORT + EXPORT_WARPS),
-        smem_bytes=smem_bytes,
+        smem_bytes=-(-(end + base.bytes) // SMEM_ALIGNMENT) * SMEM_ALIGNMENT,
         tmem_columns=512,
         stages=("delta", "P", "S", "dP", "dS", "dQ", "dKV"),
         roles=_ROLES,
         barriers=barriers,
-        smem=smem,
+        smem=(*smem, base),
         tmem=_tensor_memory(rope),
         mmas=_mmas(rope),
         ordered=(
@@ -217,8 +219,8 @@ def _mmas(rope: int) -> tuple[Mma, ...]:
     return tuple(chains)
 
 
-def _shared_memory(rope: int) -> tuple[tuple[SmemTile, ...], tuple[Barrier, ...], int]:
-    """Tiles, deltas, barriers, the TMEM base word; each operand tile where its swizzle pattern starts."""
+def _shared_memory(rope: int) -> tuple[tuple[SmemTile, ...], int]:
+    """Tiles and deltas, and where they end; each operand tile where its swizzle pattern starts."""
     tiles: list[SmemTile] = []
     end = 0
 
@@ -265,7 +267,11 @@ def _shared_memory(rope: int) -> tuple[tuple[SmemTile, ...], tuple[Barrier, ...]
         add_tile("KV_rope", B_TOPK, rope, "the rank's RoPE columns of the k-block's keys", KV_STAGES)
     add_plain("delta_own", 1, H_Q, "delta over the rank's columns")
     add_plain("delta_incoming", 1, H_Q, "the same over the peer's columns")
+    return tuple(tiles), end
 
+
+def _barriers(rope: int, end: int) -> tuple[tuple[Barrier, ...], int]:
+    """The barriers, which begin at `end`, and where they end."""
     barriers: list[Barrier] = []
 
     def add(
@@ -328,8 +334,4 @@ def _shared_memory(rope: int) -> tuple[tuple[SmemTile, ...], tuple[Barrier, ...]
     if rope:
         add("rope_ready", 1, 1, 0, commit, "dkv_export")
     add("dq_ready", KV_HALVES, 1, 0, "commit of mma, in the last k-block", "softmax", once=True)
-
-    tiles.append(SmemTile("tmem_base", end, 4, 1, 1, 1, "u32", "none", "K", "what tcgen05.alloc returned"))
-    end += tiles[-1].bytes
-    smem_bytes = -(-end // SMEM_ALIGNMENT) * SMEM_ALIGNMENT
-    return tuple(tiles), tuple(barriers), smem_bytes
+    return tuple(barriers), end

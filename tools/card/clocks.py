@@ -12,7 +12,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from tileproof.conformance.drivers.cuda import CudaDriver
@@ -25,6 +24,7 @@ from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.timing import CASES, Case, Timing, mma_clocks, timing_of
 from tileproof.tools.card.launches import Emulated
 from tileproof.tools.card.row import Answer
+from tileproof.tools.silicon.replay import Observer
 
 STEPS, THREADS = 64, 128
 SLOT, BAR, BUFFER = 1024, 1032, 2048  # of static shared memory: TMEM's address, an mbarrier, operands
@@ -219,7 +219,7 @@ def launch_of(name: str, loop: Loop, steps: int) -> LaunchFile:
     return made.file()
 
 
-def measure(name: str, driver: Any) -> float:
+def measure(name: str, driver: Observer) -> float:
     """Clocks of a step; TileproofError where the launch is refused or fails."""
     clocks = []
     for steps in (STEPS, 2 * STEPS):

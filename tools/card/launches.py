@@ -13,7 +13,6 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from tileproof.conformance.drivers.cuda import CudaDriver
 from tileproof.conformance.drivers.emulator import launch_on, outputs_of
@@ -62,7 +61,7 @@ def answer(verdicts: list[tuple[str, str, Verdict]]) -> Answer:
 def run(folder: Path, patterns: Sequence[str], name: str) -> Answer:
     """Repeat the launches of these patterns on the driver `name`."""
     verdicts = []
-    emulated: Any = Emulated()
+    emulated = Emulated()
     with CudaDriver(HANG_SECONDS) as card:
         if name != "emulator":
             try:

@@ -15,7 +15,7 @@ import re
 import sys
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from tileproof.conformance.drivers.cuda import CudaDriver
@@ -24,6 +24,7 @@ from tileproof.kernels.launch.builder import LaunchBuilder, tensor_map
 from tileproof.kernels.launch.contents import ArrayContent, name_of
 from tileproof.kernels.launch.model import LaunchBuffer, LaunchFile
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.run_result import RunResult
 from tileproof.spec.machine.types import UncheckedObject
 from tileproof.tools import evidence
 
@@ -36,6 +37,13 @@ SCALARS = {
     ("i", 4): "u32",
     ("i", 8): "u64",
 }
+
+
+class Observer(Protocol):
+    """What repeats a launch: a card, or the emulator in its place."""
+
+    def observe(self, launch: LaunchFile) -> RunResult:
+        """The launch's buffers afterwards, and its findings."""
 
 
 class RecordedFile:
@@ -100,7 +108,7 @@ def differing(want: list[np.ndarray], got: list[np.ndarray]) -> list[UncheckedOb
 
 
 def replay(
-    driver: CudaDriver, case: UncheckedObject, before: list[np.ndarray], want: list[np.ndarray]
+    driver: Observer, case: UncheckedObject, before: list[np.ndarray], want: list[np.ndarray]
 ) -> Verdict:
     """One of "same", "differs" (where), "refused" (why), "failed" (how it ended)."""
     try:

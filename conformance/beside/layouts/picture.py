@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 from tileproof.conformance.beside.layouts.table import I64, Table
 from tileproof.spec.machine.errors import TileproofError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 SUFFIXES = (".svg", ".png", ".pdf")
 MAX_LINES = 32
@@ -53,11 +59,11 @@ def draw(table: Table, path: Path) -> None:
         plt.close(figure)
 
 
-def _colours(plt: Any) -> Any:
+def _colours(plt: ModuleType) -> NDArray[np.float64]:
     return plt.get_cmap("Set3")(np.arange(12))
 
 
-def _grid(axes: Any, shade: I64, labels: list[list[str]], colours: Any, size: float) -> None:
+def _grid(axes: Axes, shade: I64, labels: list[list[str]], colours: NDArray[np.float64], size: float) -> None:
     """Coloured cells with a label each."""
     rows, columns = shade.shape
     image = colours[shade % len(colours)]
@@ -72,7 +78,7 @@ def _grid(axes: Any, shade: I64, labels: list[list[str]], colours: Any, size: fl
         spine.set_visible(False)
 
 
-def _ticks(axes: Any, count: int, step: int, scale: int = 1, *, along: str) -> None:
+def _ticks(axes: Axes, count: int, step: int, scale: int = 1, *, along: str) -> None:
     where = np.arange(0, count, step)
     names = [str(int(i) * scale) for i in where]
     if along == "x":
@@ -83,13 +89,13 @@ def _ticks(axes: Any, count: int, step: int, scale: int = 1, *, along: str) -> N
         axes.set_yticks(where + 0.5, names)
 
 
-def _caption(axes: Any, text: str) -> None:
+def _caption(axes: Axes, text: str) -> None:
     axes.annotate(
         text, (0.5, 0), (0, -5), "axes fraction", "offset points", ha="center", va="top", fontsize=8
     )
 
 
-def _layout(plt: Any, table: Table) -> Any:
+def _layout(plt: ModuleType, table: Table) -> Figure:
     """One grid: element -> index, as numbers or, where they would be too small, as a scale of colours."""
     index = table.places["index"]
     rows, columns = index.shape
@@ -114,7 +120,7 @@ def _layout(plt: Any, table: Table) -> Any:
     return figure
 
 
-def _operand(plt: Any, table: Table) -> Any:
+def _operand(plt: ModuleType, table: Table) -> Figure:
     """Left the tile in chunks of 16 bytes, each with its byte address; right the memory, line by line."""
     down, across = table.chunk
     byte = table.places["byte"][::down, ::across]
@@ -167,7 +173,7 @@ def _operand(plt: Any, table: Table) -> Any:
     return figure
 
 
-def _tmem(plt: Any, table: Table) -> Any:
+def _tmem(plt: ModuleType, table: Table) -> Figure:
     """Left the accumulator, right the lanes and columns of each CTA; a block has one colour on both sides."""
     from matplotlib.patches import Rectangle
 

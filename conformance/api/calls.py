@@ -40,10 +40,10 @@ def run(
     seconds: float = 0.0,
     seed: int = 0,
 ) -> RunResult:
-    """Runs a launch file, or the one at a path, once: `outputs`, `findings`, and captures as `stages`.
+    """Run a launch file, or the launch file at a path, once: `outputs`, `findings`, and captures as `stages`.
 
     `schedule`: a policy (with `seed`) or a whole schedule ("random:seed=7"); `seconds` (0: none) stops it
-    with a finding. TileproofError for a launch file that contradicts its PTX, names what does first.
+    with a finding. Raise TileproofError for the first contradiction between launch file and PTX.
     """
     file = _file(launch)
     modules = load(file)
@@ -71,13 +71,13 @@ def judge(
     processes: int = 0,
     progress: Callable[[str], None] = lambda line: None,
 ) -> VerdictRecord:
-    """The verdict on a launch file, on the one at a path, or on a case of a kernel with a plan (its name, its
+    """The verdict on a launch file, on a path, or on a case of a kernel with a plan (its name, its
     kernel.py, or a `Kernel`): as `tileproof judge` gives it.
 
     `expect`: of a launch file, a function from the named inputs, in float64, to what the outputs should be,
     or "ref.py[:name]". `variant` and `case`: of a kernel, as `--variant` and `--case`.
     `sample`: explore the schedules of a certified launch too.
-    Bad input is the verdict "error"; Ctrl-C gives the verdict on what is known.
+    Bad input is the verdict "error"; Ctrl-C gives the verdict on the runs so far.
     """
     options = judging.JudgeOptions(
         seconds,
@@ -91,9 +91,9 @@ def judge(
     how = Judging(_command(launch, expect, options), progress)
     found = launch if isinstance(launch, Kernel) else _found(launch)
     if isinstance(found, Kernel):
-        _refuse("a kernel with a plan", {"expect": expect}, "its problem says what its stages should be")
+        _refuse("a kernel with a plan", {"expect": expect}, "its problem defines the expected stages")
         return judge_kernel(found, KernelChoice(variant, case), options, how)
-    _refuse("a launch file", {"variant": variant, "case": case}, "it is one case of its own")
+    _refuse("a launch file", {"variant": variant, "case": case}, "it is a single case")
     path = None if isinstance(launch, LaunchFile | Kernel) else Path(launch)
     return judge_file(found, path, _reference(expect), options, how)
 
@@ -101,13 +101,13 @@ def judge(
 def _refuse(what: str, given: dict[str, object], why: str) -> None:
     for name, value in given.items():
         if value is not None:
-            raise TileproofError(f"{what} takes no {name}", found=repr(value)[:60], do=f"leave it out: {why}")
+            raise TileproofError(f"{what} takes no {name}", found=repr(value)[:60], do=f"omit it: {why}")
 
 
 def _command(
     launch: KernelLike, expect: ReferenceLike | None, options: judging.JudgeOptions
 ) -> tuple[str, ...]:
-    """The command that judges the same; empty where the launch, or its reference, is in no file."""
+    """The equivalent command; empty if the launch or its reference is not in a file."""
     call = expect.call if isinstance(expect, ReferenceFunction) else expect
     given = call if isinstance(call, str) else function_words(call) if callable(call) else None
     if isinstance(launch, LaunchFile | Kernel) or (given is None and expect is not None):

@@ -80,7 +80,7 @@ def _checks(checks: tuple[CheckOutcome, ...]) -> Iterator[str]:
             )
         if known := check.details.get("fixed inputs"):
             told = ", ".join(known[:MAX_SHOWN]) + (", ..." if len(known) > MAX_SHOWN else "")
-            yield f"  {'':<12}   fixed inputs: an answer that is stored for {told} would not be noticed"
+            yield f"  {'':<12}   fixed inputs: a stored answer for {told} would not be noticed"
         for text, count in list(check.details.get("remarks", {}).items())[:MAX_LINES]:
             yield f"  {'':<12}   {text} (under {count} schedules)"
         for text in in_words(check.details["certificate"], True) if "certificate" in check.details else ():

@@ -1,7 +1,7 @@
 """The pytest plugin: fixtures that run and judge launch files, `--tileproof-seconds`, the marker `tileproof`.
 
-The fixtures belong to the session, so that Hypothesis's tests may use them: what a test's marker says is
-looked up when it runs.
+The fixtures belong to the session, so that Hypothesis's tests may use them: a test's marker is looked up
+when the test runs.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def pytest_runtest_teardown() -> None:
 
 @pytest.fixture(scope="session")
 def tileproof_run() -> Callable[..., RunResult]:
-    """`tileproof.run` with what the test's marker says."""
+    """`tileproof.run` with the options of the test's marker."""
     from tileproof.conformance.api import calls as api
 
     def run(launch: LaunchLike, **how: Any) -> RunResult:
@@ -78,8 +78,8 @@ def tileproof_run() -> Callable[..., RunResult]:
 
 @pytest.fixture(scope="session")
 def tileproof_judge(pytestconfig: pytest.Config) -> Callable[..., VerdictRecord]:
-    """`tileproof.judge` with what the test's marker says; fails with the page of a verdict that is not among
-    `accept`.
+    """`tileproof.judge` with the options of the test's marker; fails with the page of a verdict that is not
+    in `accept`.
     """
     from tileproof.conformance.api import calls as api
 
@@ -112,8 +112,8 @@ def _marked(keys: Sequence[str]) -> dict[str, Any]:
 
 
 def _seconds(config: pytest.Config, asked: float | None) -> float:
-    """The time of one verdict: what was asked for, inside `--tileproof-seconds`. All examples of a Hypothesis
-    test share that, and one takes no more than the test's deadline.
+    """The time limit of a verdict: the requested time, within `--tileproof-seconds`. All examples of a
+    Hypothesis test share the limit, and each takes at most the test's deadline.
     """
     limit = float(config.getoption("--tileproof-seconds"))
     settings = _hypothesis_settings()
@@ -137,7 +137,7 @@ def _hypothesis_settings() -> hypothesis.settings | None:
 
 
 def _seed(config: pytest.Config) -> int:
-    """Hypothesis's seed where one was given."""
+    """Hypothesis's seed, if it was set."""
     given = str(config.getoption("--hypothesis-seed", default=None) or "")
     return int(given) if given.isdigit() else 0
 

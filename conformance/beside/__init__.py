@@ -1,1 +1,1 @@
-"""What stands beside the judging: recorder, frontends, log explainers, timing, mutation, corpus, pictures."""
+"""Tools beside the judging: recorder, frontends, log explainers, timing, mutation, corpus, pictures."""

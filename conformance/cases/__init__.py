@@ -1,1 +1,1 @@
-"""Cases: what a command's argument names, and the problems that Hypothesis draws and shrinks."""
+"""Cases: the kernel or launch file that an argument names, and problems that Hypothesis draws and shrinks."""

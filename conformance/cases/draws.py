@@ -1,4 +1,4 @@
-"""The choices of generated problems: of the seed alone.
+"""The choices of generated problems, which depend on the seed alone.
 
 Hypothesis's own generator mixes in numbers from the source of local modules, so that the problems of a seed
 would depend on where the package is installed and on what else is imported. This one is a backend of
@@ -66,7 +66,7 @@ class Draws(PrimitiveProvider):
         allow_nan: bool = True,
         smallest_nonzero_magnitude: float,
     ) -> float:
-        """Of the range, NaN and infinities left out; its ends and 0 more often."""
+        """From the range, without NaN and infinities; its ends and 0 more often."""
         low, high = max(min_value, -1e300), min(max_value, 1e300)
         value = low + (high - low) * self._random.random()
         if self._random.random() < _EDGES:

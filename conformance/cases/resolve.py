@@ -1,4 +1,4 @@
-"""What the argument of a command names: a kernel, or a launch file. One place for every command's bad input.
+"""Resolves the argument of a command to a kernel or a launch file. One place for every command's bad input.
 
 A kernel is given by its name, by a Python file that defines KERNELS, or by a folder with such a file; a
 launch file by a path: JSON, Python that defines `launch()` or LAUNCH, or a folder with a launch.json.
@@ -37,7 +37,7 @@ TENSORS = (".safetensors", ".npz", ".pt", ".pth")
 def resolve(argument: str) -> Kernel | LaunchFile:
     """The kernel or the launch file that a command's argument names.
 
-    TileproofError says what was found, what is expected, and which name may have been meant.
+    TileproofError states what was found, what is expected, and the likely name.
     """
     if _is_name(argument):
         return registry.kernel(argument)
@@ -70,7 +70,7 @@ def compiled(argument: str, instead: str = registry.CHECK) -> Kernel | LaunchFil
 
 
 def launch_file(path: Path) -> LaunchFile:
-    """The launch file at `path`; TileproofError says what lies there instead."""
+    """The launch file at `path`; TileproofError states what was found instead."""
     if path.is_dir() and not (path / "launch.json").is_file():
         if any(path.glob("*.npy")):
             raise _wrong("tensors have no launch", path, "a dump of tensors", f"tileproof tensors {path}")
@@ -78,12 +78,12 @@ def launch_file(path: Path) -> LaunchFile:
     if not path.exists():
         raise missing(path, EXPECTED)
     if path.suffix == ".ptx":
-        raise _wrong("PTX does not say how it is launched", path, "PTX", INIT.format(path))
+        raise _wrong("PTX does not define its launch", path, "PTX", INIT.format(path))
     file = path / "launch.json" if path.is_dir() else path
     if file.suffix in TENSORS:
         raise _wrong("tensors have no launch", path, "a dump of tensors", f"tileproof tensors {path}")
     if file.suffix not in (".json", ".py"):
-        raise _wrong("this file names no kernel and is no launch file", path, described(file))
+        raise _wrong("this file is neither a kernel nor a launch file", path, described(file))
     if file.suffix == ".json":
         require_json(file, "the launch file", EXPECTED, SCHEMA)
     return read(path)
@@ -113,7 +113,7 @@ def _is_name(argument: str) -> bool:
 
 
 def _defines_kernel(path: Path, argument: str) -> bool:
-    """Whether the path is that of a kernel: by the names that the Python file defines."""
+    """Whether the path is a kernel's, by the names that the Python file defines."""
     if not path.exists():
         return ":" in argument and Path(argument.rpartition(":")[0]).exists()  # path:kernel
     if path.is_dir():
@@ -134,8 +134,8 @@ def _defines_kernel(path: Path, argument: str) -> bool:
 
 
 def _defined(path: Path) -> set[str]:
-    """The names at the top of a Python file, "*" where it may have more; "*" of a file that is no Python,
-    whose error is reported when the file runs.
+    """The names at the top of a Python file, "*" where it may have more; "*" for a file that is not Python,
+    whose error is reported when it runs.
     """
     try:
         tree = ast.parse(path.read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""Wrong values and what the machine finds in the same launch: the second is the cause of the first."""
+"""Wrong values that findings of the machine in the same launch explain."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _with_notes(finding: Finding, unused: Sequence[Finding]) -> Finding:
 
 
 def known_code(name: str) -> Code | None:
-    """What is known of a finding's code: nothing of values, and nothing where the engine is not built."""
+    """The row of a finding's code; None for codes of values, or if the engine is not built."""
     try:
         from tileproof.emulator.codes import CODES
     except ImportError:

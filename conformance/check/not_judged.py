@@ -1,4 +1,4 @@
-"""What a check of a kernel does not judge on a driver, in words."""
+"""Lists what a check of a kernel does not judge on a driver."""
 
 from __future__ import annotations
 

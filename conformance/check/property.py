@@ -1,7 +1,7 @@
 """The property: for every generated case and schedule, both builds of a kernel agree with the spec.
 
-Every check begins with the edges; then Hypothesis generates. Hypothesis shrinks what it drew, `smaller`
-an edge; the smallest failing case comes back with its findings and the command that replays it.
+A check first runs the edge cases, then problems drawn by Hypothesis. Hypothesis shrinks drawn problems,
+`smaller` edge cases; the smallest failing case is returned with its findings and the command that replays it.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ def schedules(policy: PolicyChoice) -> st.SearchStrategy[Schedule]:
 
 
 def edge_runs(plan: KernelPlan, policy: PolicyChoice, seed: int) -> list[Run]:
-    """The edges under one policy, or each under its own ones."""
+    """The edge cases under one policy, or each under its own policies."""
     return [
         (edge.case, Schedule(one, seed if one in SEEDED else 0))
         for edge in edges(plan).values()
@@ -184,8 +184,8 @@ def check(
 
     Shrinking ends after `shrink_seconds` of this process's CPU time, so that a busy machine shrinks as far,
     at the latest after `WAITING` times as long by the clock; the smallest failing example known by then is
-    reported. `KeyboardInterrupt` or `Stopped` end the check, and the report says what is known. A
-    TileproofError of the build, the emulator or the inputs passes through: then nothing could be checked.
+    reported. `KeyboardInterrupt` or `Stopped` end the check; the report has the results so far. A
+    TileproofError of the build, the emulator or the inputs is raised: then nothing could be checked.
     """
     plan, report = under_test.plan(), _report(under_test)
     policy = _taken(under_test, policy)
@@ -245,7 +245,7 @@ def checked_together(
 def _planned(
     plan: KernelPlan, policy: PolicyChoice, seed: int, examples: int, with_edges: bool
 ) -> tuple[list[Run], int]:
-    """The runs of a check, and how many of them are edges: the first ones."""
+    """The runs of a check, and how many of the first runs are edge cases."""
     fixed = edge_runs(plan, policy, seed) if with_edges else []
     return [*fixed, *drawn(plan, policy, seed, examples)], len(fixed)
 

@@ -1,4 +1,4 @@
-"""One run: a case, run on both builds of a kernel, and everything that is wrong with what they did."""
+"""Runs a case on both builds of a kernel and collects its findings."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class KernelUnderTest:
     stages: tuple[str, ...] = ()
 
     def plan(self) -> KernelPlan:
-        """The kernel's plan; TileproofError when a wanted stage is not one that it computes."""
+        """The kernel's plan; TileproofError if it does not compute a requested stage."""
         plan = self.kernel.plan(self.variant)
         for name in self.stages:
             if known_stage(plan.problem, name).name not in plan.stages:
@@ -75,8 +75,8 @@ class KernelUnderTest:
 
 
 def every_fourth(case: AnyCase, schedule: Schedule) -> bool:
-    """The rule by which an example that is drawn is launched again under another schedule: by its own text,
-    so that it depends neither on the others nor on the process that runs it.
+    """Whether a drawn example also runs under another schedule: by a hash of its text, so that the selection
+    depends neither on other examples nor on the process.
     """
     return zlib.crc32(f"{case.as_json()} {schedule.policy} {schedule.seed}".encode()) % 4 == 0
 
@@ -140,7 +140,9 @@ def run_case(
             if not fits_probe:
                 run.remark("the probe build did not run: its outputs of the larger problem do not fit", 1)
         elif part is not None:
-            text = f"{plan.problem.unit}s of a larger problem ran by themselves: far offsets are not judged"
+            text = (
+                f"{plan.problem.unit}s of a larger problem ran as a small problem: far offsets are not judged"
+            )
             run.remark(text, len(part.groups))
         return run
 
@@ -256,7 +258,7 @@ def judge_run(
 
 
 def _assume_all_written(run_result: RunResult) -> RunResult:
-    """The result of a driver that does not say which elements a launch wrote."""
+    """The result of a driver that does not report written elements."""
     outputs = {
         name: Output(one.values, np.ones(one.values.shape, bool)) for name, one in run_result.outputs.items()
     }
@@ -285,8 +287,8 @@ def _wrong_tiles(
 
 
 def _cause_from_other_tiles(chain: Chain, first: Divergence, others: list[Divergence]) -> str:
-    """The cause that another wrong tile of the stage has, with its place: where keys repeat, a mask is narrow
-    or all is NaN, a tile tells little. Those of other groups are asked first, one of each.
+    """The cause of another wrong tile of the stage, with its place: with repeated keys, a narrow mask or
+    only NaN, a tile has little information. One tile of each other group is tried first.
     """
     asked = [
         other for other in others if np.isfinite(other.tile.value[other.tile.written & other.wrong]).any()
@@ -331,13 +333,13 @@ def _disagreements(
             )
             findings[tile.stage] = Finding(
                 "disagree",
-                f"{tile.stage} of the production build and of the probe build are not the same bits",
+                f"{tile.stage} of the production build and of the probe build have different bits",
                 problem=place,
                 expected=float(tile.value[row, column]),
                 found=float(twin.value[row, column]),
                 wrong=int(differ.sum()),
                 elements=int(differ.size),
-                pattern="expected is the production build's value, found the probe build's",
+                pattern="expected: the production build; found: the probe build",
             )
     return list(findings.values())
 

@@ -1,4 +1,4 @@
-"""Many runs in one order, on one process or several, with the same outcome."""
+"""Many runs in a fixed order; the outcome does not depend on the number of processes."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ _over: Any = ()  # by kernel under test: 1 when nobody waits for its runs any mo
 def judged_runs(
     under_test: KernelUnderTest, runs: Sequence[Run], jobs: int = 1, again: Again = lambda number: True
 ) -> Generator[JudgedRun]:
-    """Each run judged, in order, without causes. With `jobs` > 1 later ones run ahead; closing
-    the iterator ends them.
+    """Each run judged, in order, without causes. With `jobs` > 1 later runs run ahead; closing the iterator
+    ends them.
     """
     with Ahead([under_test], lambda _: (runs, again), jobs) as ahead:
         yield from ahead.judged_runs(under_test)
 
 
 def _in_turn(under_test: KernelUnderTest, runs: Sequence[Run], again: Again) -> Generator[JudgedRun]:
-    """The runs, each when it is asked for."""
+    """The runs, computed on request."""
     with settled() as settle:
         for number, (case, schedule) in enumerate(runs):
             yield run_case(under_test, case, schedule, explain=False, again=again(number))
@@ -72,7 +72,7 @@ class Ahead:
             end(self._pool)
 
     def judged_runs(self, under_test: KernelUnderTest) -> Generator[JudgedRun]:
-        """Those of one kernel, in order, without causes; what is left of it is dropped when it is closed."""
+        """The runs of a kernel, in order, without causes; closing the iterator drops the rest."""
         if self._jobs <= 1:
             yield from _in_turn(under_test, *self._plan(under_test))
             return
@@ -86,7 +86,7 @@ class Ahead:
                 "a process that runs cases ended without an answer",
                 where=under_test.kernel.title(under_test.variant),
                 found="it was killed, or the kernel's own code ended it",
-                do="run it again with --jobs 1 to see what ends it",
+                do="run it again with --jobs 1 to find the cause",
             ) from None
         finally:
             self._over[number] = 1
@@ -125,7 +125,7 @@ def settled() -> Iterator[Callable[[], None]]:
 
 
 def _ignore_interrupts() -> None:
-    """Ctrl-C goes to every process of the terminal: the parent ends the workers."""
+    """Ctrl-C reaches every process of the terminal: the parent ends the workers."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
 

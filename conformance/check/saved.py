@@ -2,11 +2,11 @@
 
     launch.json, *.npy, kernel.ptx    the launch of the production build, with its inputs
     probe.json, probe.ptx             that of the probe build, where the kernel has a probe build
-    case.json                         kernel, variant, problem, plan, case, schedule, what was found
-    expected.npz                      each tile that was observed: its reference value and its bound
+    case.json                         kernel, variant, problem, plan, case, schedule, the finding
+    expected.npz                      each observed tile: its reference value and its bound
 
-`judge FOLDER` needs neither the kernel's sources nor a compiler; the problem type must be installed, since
-stages are judged on the inputs that the kernel itself had for them.
+`judge FOLDER` needs neither the kernel's sources nor a compiler; the problem type must be installed, because
+stages are judged on the kernel's own inputs of each stage.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ def load(folder: Path, driver: Driver) -> SavedCase:
     case = from_json(plan.problem.name, data["case"])
     if _digest(case.inputs()) != data["inputs_sha256"]:
         raise NotInstalled(
-            "this version of the problem's generator makes other inputs of the saved case",
+            "this version of the problem's generator draws other inputs for the saved case",
             where=str(folder / FILE), expected=f"inputs of Tileproof {data['tool']}",
             found=f"Tileproof {__version__}", do="judge its launch.json alone, or use that version",
         )  # fmt: skip
@@ -248,14 +248,14 @@ def dump_plan(value: object) -> Json:
 
 
 def load_plan(data: Json) -> KernelPlan:
-    """The plan that plain data stand for; TileproofError for a problem type that is not installed, and for
-    data that are not a plan.
+    """The plan from plain data; TileproofError if the problem type is not installed, or the data are not a
+    plan.
     """
     try:
         plan = _loaded(data)
     except (KeyError, TypeError, AttributeError) as error:
         raise TileproofError(
-            "the saved plan is not a plan of this version", found=f"{type(error).__name__}: {error}",
+            "the saved plan does not match this version", found=f"{type(error).__name__}: {error}",
             do="judge its launch.json alone, or use the version that saved it",
         ) from None  # fmt: skip
     if not isinstance(plan, KernelPlan):
@@ -270,7 +270,7 @@ def _loaded(data: Json) -> Json:
         return data
     kind = getattr(plans, data["class"])
     if not is_dataclass(kind) or kind.__module__ != plans.__name__:
-        raise TypeError(f"{data['class']} is not a class of a plan")
+        raise TypeError(f"{data['class']} is not a class of plans")
     parts = {name: _loaded(value) for name, value in data.items() if name not in ("class", "problem")}
     if kind is KernelPlan:
         try:

@@ -1,4 +1,5 @@
-"""A case within a larger problem: the launch has its sizes, only the clusters of the case's groups run."""
+"""A case within a larger problem: the launch has the larger sizes, and only the clusters of the case's groups
+run."""
 
 from __future__ import annotations
 
@@ -84,7 +85,7 @@ def gathered(spread: Spread, plan: KernelPlan, seen: RunResult, grid: Extent3) -
 
 
 def elsewhere(spread: Spread, plan: KernelPlan, seen: RunResult, build: str) -> list[Finding]:
-    """A finding for each output that was written where no cluster that ran has its place."""
+    """A finding for each output that was written outside the places of the clusters that ran."""
     found = []
     for name, (stage, axes) in _outputs(plan).items():
         if name not in seen.outputs or spread.places.keys().isdisjoint(axes):
@@ -100,7 +101,7 @@ def elsewhere(spread: Spread, plan: KernelPlan, seen: RunResult, build: str) -> 
             found.append(
                 Finding(
                     "surplus",
-                    f"output {name} was written where no cluster that ran has its place",
+                    f"output {name} was written outside the places of the clusters that ran",
                     problem=ProblemPlace(stage, build, tile=name, index=first),
                     wrong=int(outside.sum()),
                     elements=int(output.values.size),

@@ -1,4 +1,4 @@
-"""The kernel under test on a driver: both builds, with a planted defect where one is wanted."""
+"""The kernel under test on a driver: both builds, optionally with a planted defect."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def on_emulator(
 def on_own_driver(
     kernel: Kernel, variant: Variant, *, planted: PlantedDefect | None = None
 ) -> KernelUnderTest:
-    """The kernel as values alone tell it apart: on the emulator without races, or called where it is a
+    """The kernel judged by values alone: on the emulator without race checking, or called if it is a
     function.
     """
     if kernel.arch != HOST:

@@ -90,7 +90,7 @@ class Errors(click.Group):
         except MemoryError as error:
             fault = TileproofError(
                 "the problem does not fit into memory", found=str(error) or "no memory is left",
-                expected="sizes that this machine's address space and memory have room for",
+                expected="sizes that fit into this machine's address space and memory",
                 do="use smaller sizes",
             )  # fmt: skip
             fail(fault, as_json)
@@ -113,7 +113,7 @@ def _usage_error(error: click.ClickException) -> TileproofError:
 
 
 def fail(error: TileproofError, as_json: bool) -> NoReturn:
-    """Tells an error, as JSON on standard output where that was asked for; exit code 2."""
+    """Print an error, as JSON on standard output if requested; exit code 2."""
     if as_json:
         with closed_pipe_is_fine():
             print(json.dumps({"verdict": "error", "error": error.as_dict()}, indent=1))

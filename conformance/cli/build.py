@@ -27,9 +27,9 @@ NOTHING_TO_BUILD = "a launch file is built when it runs: `tileproof inspect` sho
     "--cubins",
     "folder",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Also write what a launcher needs into this folder: for each production build cubins for sm_100a and"
-    " for the sm_100f family, a fat binary of them and the PTX, manifest.json, and tileproof_launch.h."
-    " Entries that are there already are kept.",
+    help="Also write files for launchers into this folder: for each production build cubins for sm_100a"
+    " and for the sm_100f family, a fat binary of these and the PTX, manifest.json, and tileproof_launch.h."
+    " Other entries in the folder are kept.",
 )
 @click.option("--json", "as_json", is_flag=True, help="The result as JSON on standard output.")
 def build(kernel: str | None, variant: str | None, folder: Path | None, as_json: bool) -> int:

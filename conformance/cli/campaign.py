@@ -131,7 +131,7 @@ def campaign(
 
     before = None if into is None else evidence.read(into)
     if into is not None and not into.is_dir():
-        raise TileproofError("not a folder with evidence of the gate", where="--into", found=str(into))
+        raise TileproofError("not a folder with the gate's evidence", where="--into", found=str(into))
     found_all = [(name, resolve.compiled(name)) for name in kernels]
     files = [(name, item) for name, item in found_all if isinstance(item, LaunchFile)]
     given = [item for _, item in found_all if not isinstance(item, LaunchFile)]

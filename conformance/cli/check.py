@@ -49,7 +49,7 @@ NO_LIMIT_S = 86_400.0  # of a launch file's runs together, where no limit is giv
 )  # fmt: skip
 @click.option(
     "--edges/--no-edges", default=True, show_default=True,
-    help="Run the edge cases first (key counts, indices, sizes; one has production size).",
+    help="Run the edge cases first (key counts, indices, sizes; one case has production size).",
 )  # fmt: skip
 @click.option(
     "-j", "--jobs", default=1, show_default=True, type=click.IntRange(0),
@@ -65,7 +65,7 @@ NO_LIMIT_S = 86_400.0  # of a launch file's runs together, where no limit is giv
 @click.option(
     "--driver", "driver_name", default="emulator", show_default=True,
     type=click.Choice(DRIVERS),
-    help="What executes the launches: the emulator, or the first CUDA card.",
+    help="The driver: the emulator, or the first CUDA card.",
 )  # fmt: skip
 @click.option(
     "--mma",
@@ -90,12 +90,12 @@ NO_LIMIT_S = 86_400.0  # of a launch file's runs together, where no limit is giv
 @click.option("--plant", metavar="ID", help="Plant a defect first (see `tileproof defects`).")
 @click.option(
     "--allow", multiple=True, metavar="CODE[:PLACE]",
-    help="Accept this machine finding on purpose; it is listed, and is no defect (repeatable).",
+    help="Accept this finding of the machine; it is listed, but is not a defect (repeatable).",
 )  # fmt: skip
 @click.option(
     "--save", "save_to", metavar="DIR", type=click.Path(path_type=Path, file_okay=False),
-    help="Save the failing example there, or the one of --case, for `tileproof judge DIR`; a failing example "
-    "is saved under build/failing without it.",
+    help="Save the failing example, or the example of --case, in this folder for `tileproof judge DIR`; by "
+    "default failing examples are saved under build/failing.",
 )  # fmt: skip
 @expect_option
 @click.option("--json", "as_json", is_flag=True, help="The result as JSON on standard output.")
@@ -271,9 +271,8 @@ def _replay_options(
 def _saved(
     under_test: KernelUnderTest, report: Report, case: AnyCase | None, folder: Path | None, several: bool
 ) -> Path | None:
-    """The folder in which an example was saved: a failing one, or one that was asked for; None of others, and
-    of a Python function, which has no launch to save. A folder that cannot be written ends no check that
-    did not ask for it.
+    """The folder of a saved example, failing or requested; None for other examples and for Python functions,
+    which have no launch. An unwritable folder is an error only if saving was requested.
     """
     from tileproof.conformance.check.saved import save
 

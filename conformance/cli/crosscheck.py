@@ -88,7 +88,7 @@ def conclusion(ours: Opinion, theirs: Opinion) -> tuple[int, str]:
     """Return the exit code and a sentence; no opinion never counts as a pass."""
     finders = [opinion.tool for opinion in (ours, theirs) if opinion.outcome == "error"]
     if finders:
-        return DEFECT, f"An error, found by {' and by '.join(finders)}."
+        return DEFECT, f"Error found by {' and '.join(finders)}."
     if ours.outcome != "fine":
         return ERROR, f"{ours.tool} cannot run it: not checked."
     if theirs.outcome == "fine":

@@ -15,7 +15,7 @@ FOUND, NOTHING = 0, 1
 @click.argument("words", metavar="WORDS...", nargs=-1, required=True)
 @click.option(
     "--problem", required=True, metavar="NAME",
-    help="The problem type (docs/tensors.md), whose stages say which errors reach which output.",
+    help="The problem type (docs/tensors.md), whose stages determine which errors reach which output.",
 )  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="The result as JSON on standard output.")
 def diagnose(words: tuple[str, ...], problem: str, as_json: bool) -> int:
@@ -66,5 +66,5 @@ def diagnose(words: tuple[str, ...], problem: str, as_json: bool) -> int:
         if cause.rows:
             click.echo(f"   corpus: {', '.join(cause.rows)}")
     if not causes:
-        click.echo("no cause fits: no single stage makes these outputs wrong and no others")
+        click.echo("no cause fits: no single stage makes exactly these outputs wrong")
     return FOUND if causes else NOTHING

@@ -1,4 +1,4 @@
-"""The exit codes of every command, by the words of a verdict."""
+"""The exit codes of all commands, by verdict."""
 
 from __future__ import annotations
 

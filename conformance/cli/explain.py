@@ -1,4 +1,4 @@
-"""The command `tileproof explain`: looks what kind of log a file is, and has the right reader explain it."""
+"""`tileproof explain`: determines the kind of a log and calls its reader."""
 
 from __future__ import annotations
 
@@ -62,11 +62,12 @@ def explanation(
     kind: Literal["build", "hang", ""] = "",
     options: HangOptions | None = None,
 ) -> UncheckedObject:
-    """What the log in `path` tells; "-" is standard input. `kind` forces a reader; "" lets the content
-    decide.
+    """The explanation of the log at `path` ("-": standard input). `kind` selects a reader; "" selects by
+    content.
 
-    The result has the key "kind": "build" or "hang", with that reader's own keys beside it, or "both", with
-    the two results under "build" and "hang". Raises TileproofError for what cannot be read or is neither.
+    The result has the key "kind": "build" or "hang", with the keys of that reader, or "both", with
+    the two results under "build" and "hang". Raise TileproofError if the log cannot be read or is of neither
+    kind.
     """
     options = options or HangOptions(plan)
     plan = options.plan
@@ -97,7 +98,7 @@ def explanation(
             "arrive",
             found=_sample(text),
             do="for a hang, print a line before and after each wait and after each arrive; "
-            "for a build, give all that the compiler printed",
+            "for a build, give the complete output of the compiler",
             proposal=proposed(text),
         )
     if log is None or len(log.events) < MIN_EVENTS:
@@ -156,7 +157,7 @@ def _show_progress(done: int, of: int) -> None:
     "--as",
     "kind",
     type=click.Choice(["build", "hang"]),
-    help="Read FILE as this; its content decides otherwise.",
+    help="Kind of FILE (default: detected from its content).",
 )
 @click.option("--kernel", metavar="NAME", help="The kernel that hung; its plan names the arriving roles.")
 @click.option(
@@ -164,18 +165,18 @@ def _show_progress(done: int, of: int) -> None:
 )
 @click.option(
     "--cluster", default=0, metavar="N", type=click.IntRange(0, 16),
-    help="CTAs of a cluster, where the log numbers the CTAs of the grid.",
+    help="CTAs per cluster, if the log numbers the CTAs of the grid.",
 )  # fmt: skip
 @click.option(
     "--words", metavar="FILE", type=click.Path(path_type=Path),
-    help="Your words for wait, done, arrive ...: `meaning: word, word` per line.",
+    help="File with your words for wait, done, arrive ...: `meaning: word, word` per line.",
 )  # fmt: skip
 @click.option(
     "--line",
     "lines",
     multiple=True,
     metavar="TEMPLATE",
-    help="What a line means: `wait: {role} waiting on {barrier}[{stage}] phase {phase}` (repeatable).",
+    help="Line template: `wait: {role} waiting on {barrier}[{stage}] phase {phase}` (repeatable).",
 )
 @click.option(
     "--line-regex",
@@ -189,10 +190,10 @@ def _show_progress(done: int, of: int) -> None:
     "lines_file",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="A file of templates, one on each line, and of `event wait=WORD`, `role NAME=WORD`.",
+    help="File with a template per line, and lines `event wait=WORD`, `role NAME=WORD`.",
 )
 @click.option(
-    "--event", "events", multiple=True, metavar="EVENT=WORD", help="What {event} prints: wait=enter."
+    "--event", "events", multiple=True, metavar="EVENT=WORD", help="The word that {event} prints: wait=enter."
 )
 @click.option("--role", "roles", multiple=True, metavar="NAME=WORD", help="Another name of a role.")
 @click.option("--json", "as_json", is_flag=True, help="The result as JSON on standard output.")
@@ -226,7 +227,7 @@ def explain(
         paths.require_file(file, "the output of a failed build, the printf log of a kernel that hung, or -")
     plan = None
     if kernel is not None:
-        found = resolve.compiled_kernel(kernel, "a launch file has no plan whose barriers a log names")
+        found = resolve.compiled_kernel(kernel, "a launch file has no plan with names of barriers")
         plan = found.plan(found.variants[0])
     own = load_words(words) if words is not None else NO_WORDS
     if lines_file is not None:

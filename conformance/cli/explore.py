@@ -43,7 +43,7 @@ LONG = 24  # decisions; a longer schedule is written to a file
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="First seed.")
 @click.option(
     "--skip", default=0, metavar="N", type=click.IntRange(0),
-    help="Leave out the first N schedules: an interrupted run has run them.",
+    help="Skip the first N schedules, which an interrupted run has completed.",
 )  # fmt: skip
 @variant_options
 @click.option(
@@ -304,7 +304,7 @@ def _value_row(found: Finding, schedule: str, command: Sequence[str]) -> Explore
 
 
 def _covered(result: Exploration) -> list[str]:
-    """Return what the certificate of the run under `early` says; nothing without race checking."""
+    """Return the text of the certificate of the run under `early`; empty without race checking."""
     if not result.certificate:
         return in_words(summary([result.certificate]), True, result.schedules)
     more = "; --sample runs the other schedules" if result.covered else ""

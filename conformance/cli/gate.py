@@ -193,9 +193,7 @@ def _require_known(only: Sequence[str], known: Mapping[str, object]) -> None:
     """TileproofError for a name of `--only` that no check has."""
     for name in only:
         if name not in known:
-            raise TileproofError(
-                "there is no such check", where="--only", expected=", ".join(known), found=name
-            )
+            raise TileproofError("unknown check", where="--only", expected=", ".join(known), found=name)
 
 
 def _on_launch(gated: GatedLaunch, options: GateOptions, expect: str | None) -> VerdictRecord:
@@ -218,7 +216,7 @@ def _on_launch(gated: GatedLaunch, options: GateOptions, expect: str | None) -> 
 
 
 def reason_lines(found: Sequence[Reason]) -> Iterator[str]:
-    """Yield the reasons against "clean", each with those that may follow from it and what was not judged."""
+    """Yield the reasons against "clean", each with its possible consequences, and what was not judged."""
     for reason in found[:MAX_REASONS]:
         yield f"  - {reason.title}: {reason.first}" if reason.title else f"  - {reason.first}"
         for kind, lines in (("may follow from it", reason.rest), ("not judged", reason.not_judged)):

@@ -15,7 +15,7 @@ def include_option(header: str) -> Callable[[Command], Command]:
     """The option of a command that reads what `header` writes."""
     return click.option(
         "--include", is_flag=True, is_eager=True, expose_value=False, callback=_print_folder,
-        help=f"Print the folder of {header}, and end.",
+        help=f"Print the folder of {header} and exit.",
     )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""`--isolate` of commands that judge: no network, no writes outside a folder of its own, limits."""
+"""`--isolate` of commands that judge: no network, no writes outside its own folder, limits."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def isolate_options(command: Command) -> Command:
     )  # fmt: skip
     isolate = click.option(
         "--isolate", is_flag=True,
-        help="Without network, without writes outside a folder of its own, with limits (docs/trust.md).",
+        help="Run without network, without writes outside its own folder, and with limits (docs/trust.md).",
     )  # fmt: skip
     return isolate(without(command))
 
@@ -33,10 +33,10 @@ def isolate_options(command: Command) -> Command:
 def isolated(
     without: Sequence[str], seconds: float, outputs: Sequence[str | None] = (), dump: Path | None = None
 ) -> None:
-    """Isolates this process, which from here on may write to the files `outputs`, beneath `dump`, and
+    """Isolate this process, which may then write only to the files `outputs`, beneath `dump`, and
     beneath a new folder, which is removed when this process and those that it starts have ended.
 
-    TileproofError names what this system does not provide.
+    TileproofError names the missing features of this system.
     """
     from tileproof.kernels.foreign import isolation
     from tileproof.kernels.foreign.limits import ForeignLimits
@@ -60,7 +60,7 @@ def isolated(
 
 
 def _removed_at_the_end(folder: Path) -> None:
-    """Has a process wait until nobody holds the other end of a pipe, and remove the folder then."""
+    """Start a process that removes the folder when the other end of a pipe is closed."""
     reader, writer = os.pipe()
     if os.fork():
         os.close(reader)  # the writer stays open as long as this process and its forks live

@@ -32,16 +32,16 @@ if TYPE_CHECKING:
 @click.argument("launch", metavar="FILE|KERNEL|PTX", required=False)
 @click.option(
     "--expect", metavar="REF.py[:FUNCTION]",
-    help="A function from the inputs, in float64, to what the outputs should be (docs/judging.md).",
+    help="A function from the inputs, in float64, to the expected outputs (docs/judging.md).",
 )  # fmt: skip
 @click.option(
     "--init", is_flag=True,
-    help="Write a skeleton launch file for PTX, with blanks for what only its host knows, and end.",
+    help="Write a skeleton launch file for PTX, with blanks for values that only the host has, and exit.",
 )  # fmt: skip
-@click.option("--entry", metavar="NAME", help="With --init: the kernel, where the PTX has several.")
+@click.option("--entry", metavar="NAME", help="With --init: the kernel, if the PTX has several.")
 @click.option(
     "-o", "--out", metavar="DIR", type=click.Path(path_type=Path, file_okay=False),
-    help="With --init: the folder of the launch.json; by default that of the PTX.",
+    help="With --init: the folder of launch.json (default: the folder of the PTX).",
 )  # fmt: skip
 @click.option(
     "--many", is_flag=True,
@@ -49,21 +49,25 @@ if TYPE_CHECKING:
     "of JSON for each (docs/judging.md).",
 )  # fmt: skip
 @variant_options
-@click.option("--case", "case_json", metavar="JSON", help="Of a kernel: this case (see `tileproof check`).")
-@click.option("--plant", metavar="ID", help="Of a kernel: plant a defect first (see `tileproof defects`).")
+@click.option(
+    "--case", "case_json", metavar="JSON", help="For a kernel: judge this case (see `tileproof check`)."
+)
+@click.option("--plant", metavar="ID", help="For a kernel: plant a defect first (see `tileproof defects`).")
 @click.option(
     "--seconds", default=60.0, show_default=True, type=click.FloatRange(0, min_open=True),
-    help="Of wall time for all runs; compiling comes on top.",
+    help="Wall time for all runs, without compilation.",
 )  # fmt: skip
 @click.option(
     "--schedules", default=100, show_default=True, type=click.IntRange(2),
-    help="To explore, at most; a certified launch needs one.",
+    help="Maximum number of schedules; a certified launch needs one.",
 )  # fmt: skip
-@click.option("--sample", is_flag=True, help="Explore the schedules of a certified launch too.")
-@click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="Of all that is drawn.")
+@click.option("--sample", is_flag=True, help="Also explore the schedules of a certified launch.")
+@click.option(
+    "--seed", default=0, show_default=True, type=click.IntRange(0), help="Seed of everything that is drawn."
+)
 @click.option(
     "--policy", "policies", multiple=True, metavar="POLICY|SCHEDULE",
-    help='Run only this: "late", "random:seed=7" (repeatable).',
+    help='Run only this schedule, such as "late" or "random:seed=7" (repeatable).',
 )  # fmt: skip
 @click.option(
     "--races/--no-races", default=True, show_default=True,
@@ -72,7 +76,7 @@ if TYPE_CHECKING:
 @click.option("--strict", is_flag=True, help="Apply the PTX ISA strictly: some findings become more severe.")
 @click.option(
     "--allow", multiple=True, metavar="CODE[:PLACE]",
-    help="Accept this machine finding on purpose; it is listed, and is no defect (repeatable).",
+    help="Accept this finding of the machine; it is listed, but is not a defect (repeatable).",
 )  # fmt: skip
 @click.option(
     "--mma", default="fast", show_default=True, type=click.Choice(["fast", "exact"]),
@@ -80,13 +84,11 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @click.option(
     "--dump", metavar="DIR", type=click.Path(path_type=Path, file_okay=False),
-    help="Write outputs and captured stages of the first run as .npy.",
+    help="Write outputs and captured stages of the first run as .npy files.",
 )  # fmt: skip
-@click.option("-j", "--jobs", default=0, type=click.IntRange(0), help="Runs at a time; 0 for one per core.")
+@click.option("-j", "--jobs", default=0, type=click.IntRange(0), help="Parallel runs; 0 for one per core.")
 @isolate_options
-@click.option(
-    "--json", "json_path", metavar="FILE|-", help="Write the verdict as JSON; - is standard output."
-)
+@click.option("--json", "json_path", metavar="FILE|-", help="Write the verdict as JSON (-: standard output).")
 @view_options
 def judge(
     launch: str | None,
@@ -252,13 +254,13 @@ def _init(ptx: Path, entry: str | None, out: Path | None) -> int:
     path = folder / "launch.json"
     if path.exists():
         raise TileproofError(
-            "a launch file is here already", where=str(path), do="give another folder with -o, or remove it"
+            "the launch file already exists", where=str(path), do="give another folder with -o, or remove it"
         )
     data = skeleton(ptx, entry, folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise TileproofError("the folder cannot be made", where=str(folder), found=str(error)) from None
+        raise TileproofError("the folder cannot be created", where=str(folder), found=str(error)) from None
     _write(path, json_text(data), "the launch file")
     left = blanks(data)
     print(f"{path}: {len(left)} blanks to fill in, then `tileproof judge {path}`")

@@ -20,9 +20,7 @@ MAX_COLUMNS = 32
 @click.argument("spec", required=False)
 @click.option("--mn", type=int, help="Operand: rows, M or N.")
 @click.option("--k", type=int, help="Operand: columns, K.")
-@click.option(
-    "--major", type=click.Choice(["K", "MN"]), help="Operand: the mode whose elements lie side by side."
-)
+@click.option("--major", type=click.Choice(["K", "MN"]), help="Operand: the contiguous mode.")
 @click.option(
     "--swizzle", type=click.Choice(["none", "32B", "64B", "128B"]), help="Operand: swizzle of the tile."
 )
@@ -31,9 +29,14 @@ MAX_COLUMNS = 32
 @click.option("--n", type=int, help="TMEM: N of the accumulator (default: 64).")
 @click.option("--lane-offset", type=int, help="TMEM layouts C and F: first lane, 0 or 16.")
 @click.option(
-    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Draw into an SVG, PNG or PDF."
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Draw into an SVG, PNG or PDF file.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Every element's place as JSON on standard output.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="The place of every element as JSON on standard output."
+)
 def layout(
     spec: str | None,
     mn: int | None,
@@ -65,7 +68,7 @@ def layout(
     asked = [what for what, yes in (("SPEC", spec), ("--tmem", tmem_name), ("--mn, --k", given)) if yes]
     if len(asked) != 1:
         raise TileproofError(
-            "one thing to show at a time" if asked else "nothing to show",
+            "the arguments select more than one layout" if asked else "nothing to show",
             expected="a CuTe layout, or --mn and --k, or --tmem",
             found=" and ".join(asked) or "none of them",
             do="see tileproof layout --help",

@@ -25,26 +25,24 @@ TENSOR = re.compile(r"(?P<buffer>.+?)(?::(?P<dtype>\w+)\[(?P<shape>\d+(?:,\d+)*)
 @click.option(
     "--tensor", "tensors", multiple=True, required=True, metavar="NAME=BUFFER[:DTYPE[SHAPE]]",
     help="The buffer of an input or output, such as 'q=allocation 0:float16[1,96,2,64]'; dtype and shape "
-    "where the launch file has bytes only (repeatable).",
+    "if the launch file has only bytes (repeatable).",
 )  # fmt: skip
 @click.option(
     "--set", "scalars", multiple=True, metavar="NAME=VALUE",
-    help="A number that the kernel was given, such as sm_scale=0.125 (repeatable).",
+    help="A scalar argument of the kernel, such as sm_scale=0.125 (repeatable).",
 )  # fmt: skip
 @click.option("--layout", metavar="NAME", help="The order of axes, such as BSHD (docs/tensors.md).")
-@click.option("--rounding", metavar="KERNEL|PLAN", help="Where the kernel rounds, as of `tileproof tensors`.")
+@click.option("--rounding", metavar="KERNEL|PLAN", help="The kernel's rounding, as for `tileproof tensors`.")
 @click.option(
     "--launch", "number", default=0, show_default=True, type=click.IntRange(0),
-    help="The number of the launch in the file.",
+    help="The number of the launch in the launch file.",
 )  # fmt: skip
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="Of the draws.")
 @click.option(
     "--dump", metavar="FILE.npz", type=click.Path(path_type=Path, dir_okay=False),
     help="Write inputs, outputs and located stages, as `tileproof tensors` reads them.",
 )  # fmt: skip
-@click.option(
-    "--json", "json_path", metavar="FILE|-", help="Write the verdict as JSON; - is standard output."
-)
+@click.option("--json", "json_path", metavar="FILE|-", help="Write the verdict as JSON (-: standard output).")
 @view_options
 def locate(
     launch: Path,
@@ -122,7 +120,7 @@ def _lines(stages: Sequence[StageSlots]) -> list[str]:
     for stage in stages:
         name = stage.form.name
         if not stage.found:
-            lines.append(f"  {name}: no register holds its values in every draw")
+            lines.append(f"  {name}: not found in the registers")
             continue
         part = "" if stage.whole else f"; {stage.covered} of {stage.elements} elements, too few to be judged"
         first, *others = stage.places()

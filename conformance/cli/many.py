@@ -1,7 +1,7 @@
 """`tileproof judge --many`: cases from standard input, a line of JSON for each, from forks of a warm process.
 
-Each case has a fork of its own, which answers with JSON: to crash, hang or take too much memory costs this
-case only, and no case sees the memory of another. The processes of references stay warm.
+Each case has a fork of its own, which answers with JSON: a crash, a hang or too much memory affects only
+this case, and no case can access the memory of another case. The processes of references stay warm.
 """
 
 from __future__ import annotations
@@ -128,8 +128,8 @@ def judge_many(options: JudgeOptions, expect: str | None, workers: int) -> int:
 
 
 def _lines(options: JudgeOptions, expect: str | None) -> Iterator[AskedCase | tuple[AskedCase, str] | None]:
-    """The cases of the input as they come, or the answer to a line that names none; None where none is there
-    yet.
+    """The cases of the input as they arrive, or the answer to a line without a case; None if no line is
+    ready.
     """
     rest, number, open_ = b"", 0, True
     os.set_blocking(_INPUT, False)
@@ -175,7 +175,7 @@ def _asked(number: int, line: str, options: JudgeOptions, expect: str | None) ->
     ]
     if wrong:
         raise TileproofError(
-            "the line names no case", where=f"line {number}: {', '.join(wrong)}",
+            "the line has no case", where=f"line {number}: {', '.join(wrong)}",
             expected=f"a path, a launch file, or an object of {', '.join(KEYS)}", found=line[:80],
         )  # fmt: skip
     changed = {key: given[key] for key in ("schedules", "seed") if key in given}

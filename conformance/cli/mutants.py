@@ -51,7 +51,7 @@ def mutants(
     own = {defect.id: defect for defect in found.defects()}
     if not own or set(only) - set(own):
         raise TileproofError(
-            "the kernel has no such planted defect" if own else "the kernel has no planted defects",
+            "unknown planted defect of this kernel" if own else "the kernel has no planted defects",
             where=f"planted defects of {found.name}",
             expected=", ".join(own),
             found=", ".join(only) or "none",

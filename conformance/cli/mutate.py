@@ -48,11 +48,11 @@ NO_PTX = "plant its defects (`tileproof mutants`)"
 )  # fmt: skip
 @click.option("--operators", metavar="A,B", help="Draw from these operators only (default: all).")
 @click.option(
-    "--only", metavar="N", multiple=True, type=int, help="Only the mutant of this number (repeatable)."
+    "--only", metavar="N", multiple=True, type=int, help="Only the mutant with this number (repeatable)."
 )
 @click.option(
     "--at", metavar="FILE[:LINE]", multiple=True,
-    help="Only mutants of this place, or inlined there (repeatable).",
+    help="Only mutants at this place, or inlined there (repeatable).",
 )  # fmt: skip
 @click.option("--profile", default="quick", show_default=True, type=click.Choice(["quick", "full"]))
 @variant_options
@@ -162,9 +162,9 @@ def mutate(
     if resume is not None:
         going_on = f"resume: {this_command()}"
     else:
-        going_on = f"nothing was kept: {this_command('--resume=mutants.jsonl')} keeps each result"
+        going_on = f"the results were not saved: {this_command('--resume=mutants.jsonl')} saves each result"
     if left and (ledger is not None or into is not None):
-        click.echo("the score of a part is entered nowhere", err=True)
+        click.echo("the score of a part of a draw cannot be added", err=True)
     if ledger is not None and not left:
         enter(ledger, numbers, **of, **state)
     if before is not None and into is not None and not left:
@@ -231,7 +231,7 @@ def _drawn(pool: Pool, operators: Sequence[str], seed: int, count: int, at: Sequ
     if places and not drawn:
         raise TileproofError(
             "no operator applies there", where="--at", found=", ".join(at),
-            do="name a file and line of the kernel's code, as the survivors' `at` does",
+            do="give a file and line of the kernel's code, like the survivors' `at`",
         )  # fmt: skip
     return drawn
 

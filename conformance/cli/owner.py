@@ -1,7 +1,7 @@
 """The process of a command, and the process that owns its exit code.
 
-The command runs in a child. The owner runs no code but this module's: it forwards signals and waits for the
-a line that says how the command ended. A child that ends without it, by `os._exit(0)` of a kernel.py or by
+The command runs in a child. The owner runs only this module's code: it forwards signals and waits for a line
+with the command's exit code. A child that ends without it, by `os._exit(0)` of a kernel.py or by
 a crash, is an error (exit code 2), whatever its own exit code.
 """
 
@@ -71,8 +71,8 @@ def main() -> NoReturn:
         _unanswered(status, state.shared)
     if state.shared:
         print(
-            f"note: the code of {', '.join(state.shared)} ran in the process that judged: the verdict is "
-            "worth as much as that code (docs/trust.md)",
+            f"note: the code of {', '.join(state.shared)} ran in the process that judged, so the verdict "
+            "is only as trustworthy as that code (docs/trust.md)",
             file=sys.stderr,
         )
     sys.exit(state.code)
@@ -171,11 +171,11 @@ def _unanswered(status: int, shared: list[str]) -> NoReturn:
     found = f"its process ended with code {code}"
     if code < 0:
         with contextlib.suppress(ValueError):
-            found = f"its process was ended by {signal.Signals(-code).name}"
+            found = f"its process was killed by {signal.Signals(-code).name}"
     do = "report it as a defect of Tileproof"
     if shared:
-        found += f"; the code of {', '.join(shared)} ran in it"
-        do = "correct that code: it ended the process, or crashed it"
+        found += f"; it ran the code of {', '.join(shared)}"
+        do = "correct that code: it ended or crashed the process"
     from tileproof.conformance.cli.app import fail
     from tileproof.spec.machine.errors import TileproofError
 

@@ -32,7 +32,7 @@ def synchronisation(only: tuple[str, ...], as_json: bool) -> int:
     rows = [row for row in known.values() if not only or {row.id, *row.classes} & set(only)]
     if not rows or set(only) - {name for row in rows for name in (row.id, *row.classes)}:
         raise TileproofError(
-            "there is no such row or corpus id",
+            "unknown row or corpus id",
             where="--only",
             expected=", ".join(known),
             found=", ".join(only),

@@ -17,25 +17,25 @@ from tileproof.spec.problems.base import ProblemType
 @click.option("--problem", metavar="NAME", required=True, help="The problem type (docs/tensors.md).")
 @click.option(
     "--convention", metavar="NAME",
-    help="The names and shapes of another project, such as flashmla or flash-attention (docs/tensors.md).",
+    help="Names and shapes of another project, such as flashmla or flash-attention (docs/tensors.md).",
 )  # fmt: skip
 @click.option(
     "--map", "mapping", multiple=True, metavar="NAME=THEIRS",
-    help="The dump's name of a tensor, such as kv=keys (repeatable).",
+    help="The name of a tensor in the dump, such as kv=keys (repeatable).",
 )  # fmt: skip
 @click.option(
     "--set", "scalars", multiple=True, metavar="NAME=VALUE",
-    help="A number that the kernel was given, such as sm_scale=0.0417 (repeatable).",
+    help="A scalar argument of the kernel, such as sm_scale=0.0417 (repeatable).",
 )  # fmt: skip
 @click.option(
-    "--lse-base", type=click.Choice(["2", "e"]), help="The base of lse, where no convention has it."
+    "--lse-base", type=click.Choice(["2", "e"]), help="The base of lse, unless the convention defines it."
 )
 @click.option(
-    "--layout", metavar="NAME", help="The order of axes, such as BSHD or THD, over the convention's."
+    "--layout", metavar="NAME", help="The order of axes, such as BSHD or THD (default: of the convention)."
 )
 @click.option(
     "--rounding", metavar="KERNEL|PLAN",
-    help="Where the kernel rounds: as the plan of this kernel says (`tileproof kernels`), or words such as "
+    help="The kernel's rounding: that of a plan (`tileproof kernels`), or words such as "
     "operand=f16,late,rows=bf16 (docs/tensors.md).",
 )  # fmt: skip
 @click.option(
@@ -43,13 +43,13 @@ from tileproof.spec.problems.base import ProblemType
 )
 @click.option(
     "--tokens", "--groups", "tokens", type=click.IntRange(1),
-    help="Compare so many query tokens (dense attention: KV heads; products: blocks of rows): the first, the "
-    "last, others drawn by --seed. By default all.",
+    help="Number of query tokens to compare (dense attention: KV heads; products: blocks of rows): the "
+    "first, the last, and others drawn by --seed. Default: all.",
 )  # fmt: skip
-@click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="Of the drawn tokens.")
 @click.option(
-    "--json", "json_path", metavar="FILE|-", help="Write the verdict as JSON; - is standard output."
+    "--seed", default=0, show_default=True, type=click.IntRange(0), help="Seed of the drawn tokens."
 )
+@click.option("--json", "json_path", metavar="FILE|-", help="Write the verdict as JSON (-: standard output).")
 @include_option("tileproof_dump.cuh")
 @view_options
 def tensors(
@@ -125,7 +125,7 @@ def rounded(problem: ProblemType, kernel: str | None) -> ProblemType:
         if type(plan) is type(problem) and _inputs(plan) == _inputs(problem):
             return plan
     raise TileproofError(
-        "the kernel computes another problem", where="--rounding", expected=f"a kernel of {problem.name}",
+        "the kernel computes a different problem", where="--rounding", expected=f"a kernel of {problem.name}",
         found=f"{kernel}: {', '.join(plans)}",
     )  # fmt: skip
 

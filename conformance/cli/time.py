@@ -29,7 +29,7 @@ BLOCKS = (2, 6)
 @variant_options
 @click.option(
     "--blocks", nargs=2, type=click.IntRange(1, 64),
-    help="k-blocks of the two runs whose difference is the steady state; by default 2 6.",
+    help="k-blocks of the two runs whose difference is the steady state (default: 2 6).",
 )  # fmt: skip
 @click.option("--alone", is_flag=True, help="Run a single cluster on the card instead of filling every SM.")
 @click.option("--compare", metavar="OTHER", help="Time this kernel too, and report the differences.")
@@ -74,7 +74,9 @@ def time(
     if peers:
         return _print_peers(as_json)
     if kernel is None:
-        raise TileproofError("no kernel is given", where="KERNEL", expected="a name of `kernels`, or --peers")
+        raise TileproofError(
+            "no kernel is given", where="KERNEL", expected="a name from `tileproof kernels`, or --peers"
+        )
     found = resolve.compiled(kernel)
     values = dict(_setting(text) for text in settings)
     if isinstance(found, LaunchFile):
@@ -170,7 +172,7 @@ def _setting(text: str) -> tuple[str, float]:
         return name.strip(), float(value)
     except ValueError:
         raise TileproofError(
-            "not a valid setting of a figure",
+            "invalid setting of a figure",
             where="--set",
             found=text,
             expected="FIGURE=VALUE, such as copy_latency=900",

@@ -30,7 +30,7 @@ BLOCKS = 4  # default number of k-blocks
 @click.argument("kernel", metavar="KERNEL|FILE")
 @variant_options
 @click.option(
-    "--blocks", default=None, type=click.IntRange(1, 64), help="k-blocks of the problem; by default 4."
+    "--blocks", default=None, type=click.IntRange(1, 64), help="k-blocks of the problem (default: 4)."
 )
 @click.option(
     "--launch", "number", metavar="N", type=click.IntRange(0),
@@ -64,8 +64,8 @@ BLOCKS = 4  # default number of k-blocks
 )
 @click.option("--out", type=click.Path(dir_okay=False), help="Write Chrome trace JSON (for ui.perfetto.dev).")
 @click.option("--picture", type=click.Path(dir_okay=False), help="Draw the trace into an image.")
-@click.option("--role", "roles", multiple=True, metavar="NAME", help="Only events of this role; repeatable.")
-@click.option("--barrier", "barriers", multiple=True, metavar="NAME", help="Only this barrier; repeatable.")
+@click.option("--role", "roles", multiple=True, metavar="NAME", help="Only events of this role (repeatable).")
+@click.option("--barrier", "barriers", multiple=True, metavar="NAME", help="Only this barrier (repeatable).")
 @click.option("--text", "as_text", is_flag=True, help="The timeline as text on standard output.")
 @click.option("--json", "as_json", is_flag=True, help="Numbers of events and errors of each launch as JSON.")
 def trace(
@@ -174,7 +174,10 @@ def _one_of(launches: Sequence[TracedLaunch], number: int) -> TracedLaunch:
     if number < len(launches):
         return launches[number]
     raise TileproofError(
-        "there is no such launch", where="--launch", expected=f"0 to {len(launches) - 1}", found=str(number)
+        "the launch file has no such launch",
+        where="--launch",
+        expected=f"0 to {len(launches) - 1}",
+        found=str(number),
     )
 
 

@@ -12,7 +12,7 @@ from tileproof.spec.machine.errors import TileproofError, did_you_mean
 @click.command()
 @click.argument("folder", metavar="FOLDER", type=click.Path(path_type=Path))
 @click.option(
-    "--problem", "problems", multiple=True, metavar="NAME", help="Only of this problem (repeatable)."
+    "--problem", "problems", multiple=True, metavar="NAME", help="Only cases of this problem (repeatable)."
 )
 @click.option("--first", type=click.IntRange(1), metavar="N", help="Only the first N cases of each problem.")
 def vectors(folder: Path, problems: tuple[str, ...], first: int | None) -> int:
@@ -28,7 +28,7 @@ def vectors(folder: Path, problems: tuple[str, ...], first: int | None) -> int:
     for name in problems:
         if name not in by_problem:
             raise TileproofError(
-                "there are no vectors of this problem", where="--problem", expected=", ".join(by_problem),
+                "this problem has no vectors", where="--problem", expected=", ".join(by_problem),
                 found=name, do=did_you_mean(name, by_problem),
             )  # fmt: skip
     wanted = [(name, case) for name in problems or by_problem for case in by_problem[name][:first]]

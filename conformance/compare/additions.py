@@ -1,5 +1,5 @@
-"""Rows that tiles are added to, element by element: additions that are missing in some columns, and where
-what they add is found instead.
+"""Rows that tiles are added to, element by element: additions that are missing in some columns, and the
+place that received them.
 
 One instruction of a thread adds one element of a tile's row. Where its address or its value is wrong, some
 columns of one tile row are missing in their row and found in another one, or in other columns.
@@ -28,7 +28,7 @@ SHOWN = 3
 
 @dataclass
 class _Seen:
-    """Elements ``(contribution, column)`` that are missing in their row; those that came somewhere:
+    """Elements ``(contribution, column)`` that are missing in their row; those that arrived elsewhere:
     ``(contribution, column, row, column there)``; and those that were added twice.
     """
 
@@ -85,7 +85,7 @@ def explain_additions(
 
 
 def _look(pool: _Pool, row: int, columns: I64, remaining: F64, bound: F64, seen: _Seen) -> None:
-    """What each wrong element of a row tells: the simplest change that leaves nothing."""
+    """The simplest change that explains each wrong element of a row."""
     own = pool.of_row[row]
     here = pool.values[own][:, columns]
     limit = 2 * bound + ROUNDED * (np.abs(here).sum(axis=0) + np.abs(remaining))
@@ -151,16 +151,16 @@ def _went(contributions: Sequence[Contribution], pool: _Pool, seen: _Seen, word:
     if 2 * moved.total() > len(seen.came):
         shift, often = moved.most_common(1)[0]
         if often < AGREE * len(seen.came):
-            return f"what belongs to other columns of the same {word}s was added there"
+            return f"contributions of other columns of the same {word}s were added there"
         where = "before" if shift < 0 else "further"
         return f"they were made {abs(shift)} column{'s' if abs(shift) > 1 else ''} {where}"
     targets = [slots.get((int(tiles[n]), row)) for n, _, row, _ in seen.came]
     sources = sorted({contributions[n].slot for n, *_ in seen.came})
     known = sorted({target for target in targets if target is not None})
     if None in targets:
-        return f"those of {_listed(word, sources)} were made to rows of other tiles"
+        return f"those of {_listed(word, sources)} went to rows of other tiles"
     rows = "rows" if len(known) > 1 else "row"
-    return f"those of {_listed(word, sources)} were made to the {rows} of {_listed(word, known)}"
+    return f"those of {_listed(word, sources)} went to the {rows} of {_listed(word, known)}"
 
 
 def _listed(word: str, numbers: Sequence[int]) -> str:

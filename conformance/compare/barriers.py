@@ -25,12 +25,12 @@ def barrier_findings(plan: KernelPlan, run_result: RunResult, build: str) -> lis
     for rank, offset, count in run_result.mbarriers:
         known = barrier_at(plan, offset)
         if known and known[0].count != count:
-            what = f"is initialised with {count} arrivals, and the plan says {known[0].count}"
+            what = f"is initialised with {count} arrivals; the plan has {known[0].count}"
             found.append(finding("plan-barrier-count", rank, offset, what))
     for rank, offset, announced in run_result.announced:
         known = barrier_at(plan, offset)
         if known and announced not in (known[0].tx_bytes, known[0].first_tx_bytes or known[0].tx_bytes):
-            what = f"expects {announced} bytes in a phase, and the plan says {known[0].tx_bytes}"
+            what = f"expects {announced} bytes in a phase; the plan has {known[0].tx_bytes}"
             found.append(finding("plan-barrier-bytes", rank, offset, what))
     if not run_result.mbarriers or any(one.severity == "error" for one in run_result.findings):
         return found
@@ -39,6 +39,6 @@ def barrier_findings(plan: KernelPlan, run_result: RunResult, build: str) -> lis
         for stage in range(barrier.stages):
             for rank in barrier.ctas:
                 if (rank, barrier.offset_of(stage)) not in made:
-                    what = "stands in the plan, and the kernel does not initialise it"
+                    what = "is in the plan, but the kernel does not initialise it"
                     found.append(finding("plan-barrier-missing", rank, barrier.offset_of(stage), what))
     return found

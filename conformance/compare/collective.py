@@ -1,4 +1,4 @@
-"""All errors of a tile together: whether roundings of an f32 sum in an open order bring them so far.
+"""All errors of a tile together: whether roundings of an f32 sum in any order explain them.
 
 An element of n terms is off by e = sum of d_k s_k over its n additions: s_k are the partial sums, |d_k| <= u.
 Assumed: (1) the order of the additions does not depend on the values; then s_k^2 is V / (n u^2) =
@@ -56,11 +56,12 @@ def collective(value: Array, term: Bounded | None, at: tuple[slice, ...]) -> str
     if abs(lean) > allowed and term.partial.varied:
         way = "zero" if lean < 0 else "larger magnitudes"
         return (
-            f"its errors lean toward {way}, {abs(lean) / allowed:.3g} times as far as roundings to nearest do"
+            f"its errors lean toward {way}, {abs(lean) / allowed:.3g} times as far as roundings to "
+            f"nearest allow"
         )
     random = variance.sum() + 2 * math.sqrt(X * float((variance**2).sum())) + 2 * X * float(variance.max())
     most = math.sqrt(random) + math.sqrt(float((known**2).sum()))
     found = math.sqrt(float((off**2).sum()))
     if found > most and term.partial.varied:
-        return f"its errors are {found / most:.3g} times the root mean square that f32 sums have in any order"
+        return f"its errors are {found / most:.3g} times the root mean square of f32 sums in any order"
     return ""

@@ -22,7 +22,7 @@ SCORE = "{stage} from end to end"
 
 @dataclass
 class EndToEnd:
-    """The float64 chain over one problem, each output computed when it is asked for."""
+    """The float64 chain over one problem; outputs are computed on request."""
 
     problem: ProblemType
     inputs: ProblemInputs
@@ -43,7 +43,7 @@ class EndToEnd:
     ) -> tuple[dict[str, StageScore], list[Finding]]:
         """Scores and findings of the plan's outputs among `stages`.
 
-        NaN in an input must come out of every element that depends on it; elsewhere NaN is accepted only
+        NaN in an input must appear in every element that depends on it; elsewhere NaN is accepted only
         where an intermediate may overflow.
         """
         scores: dict[str, StageScore] = {}
@@ -98,7 +98,7 @@ def _finding(
     plane = plane.reshape(plane.shape[0], -1)
     return Finding(
         "chain",
-        f"output {at.parameter} is not what the whole chain gives",
+        f"output {at.parameter} differs from the whole chain",
         problem=replace(seen, k_block=None),
         expected=float(known.value[place]),
         found=float(found[place]),

@@ -1,4 +1,4 @@
-"""Outputs that a later launch makes of accumulated rows: how they are rounded is known, bits are compared."""
+"""Outputs that a later launch computes from accumulated rows: the rounding is known, so bits are compared."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What a kernel holds where more is known of it than a bound: the very bits of an MMA stage, and the number
-that a value is rounded to.
+"""Values that are known more precisely than by a bound: the bits of an MMA stage, and the number that a
+value is rounded to.
 
 Where a plan says in which order products are added (`spec.plan.ProductOrder`), and the driver's arithmetic is
 known, an MMA stage has one right result on its own operands: bits are compared. So are those of sums by lanes
@@ -25,8 +25,8 @@ from tileproof.spec.problems.base import TileCoord, sums_over_walk
 
 F32 = npt.NDArray[np.float32]
 F64 = npt.NDArray[np.float64]
-ORDERED = "within the bound of any order, but not the bits that the products give in the plan's order"
-ROUNDED = "within the bound of the stage, but not what its f32 value is rounded to"
+ORDERED = "within the bound of any order, but not the bits of the products in the plan's order"
+ROUNDED = "within the bound of the stage, but not the rounding of its f32 value"
 
 
 @dataclass(frozen=True)

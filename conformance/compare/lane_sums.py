@@ -13,8 +13,8 @@ F32 = npt.NDArray[np.float32]
 
 
 def lane_sums(order: LaneOrder, a: F32, b: F32) -> F32 | None:
-    """The sum of ``a b`` of each row, ``[rows]`` of ``[rows, columns]``; None where the columns are no whole
-    number of the lanes' accesses.
+    """The sum of ``a b`` of each row, ``[rows]`` of ``[rows, columns]``; None if the columns are not a
+    multiple of the lanes' accesses.
     """
     rows, columns = a.shape
     if columns % (order.parts * order.lanes * order.vector):

@@ -1,4 +1,4 @@
-"""Findings of the machine itself, attributed to what the kernel's plan says about their place."""
+"""Findings of the machine, attributed to the parts of the kernel's plan."""
 
 from __future__ import annotations
 
@@ -99,8 +99,8 @@ def _what(waiting: Waiting) -> str:
 
 
 def _stage_of_tile(plan: KernelPlan, tile: str) -> str:
-    """The stage observed in this tile or output, else that of the first MMA which reads the tile; empty
-    for what no stage has to do with.
+    """The stage observed in this tile or output, else that of the first MMA which reads the tile; empty if
+    it belongs to no stage.
     """
     for at in plan.observations:
         if tile == (at.parameter if isinstance(at, OutputObservation | FinishedObservation) else at.tile):

@@ -56,7 +56,7 @@ def arrangement(
 
 
 def percent(part: float) -> str:
-    """A part below 1 in per cent: 100% is said of all alone, and 0% of none."""
+    """A fraction in per cent: 100% only if all, and 0% only if none."""
     return f"{min(max(round(100 * part), 1), 99)}%"
 
 

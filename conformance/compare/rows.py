@@ -211,7 +211,7 @@ def _written_elsewhere(
             count=count,
         )
         if changed.any()
-        else "zeros were stored or added there",
+        else "zeros were stored or added to it",
         cause=f"{before[place, column]:#010x} became {bits[place, column]:#010x}"
         + ("" if at.cleared else ": an added zero flushes subnormals and quiets NaNs"),
     )
@@ -308,7 +308,7 @@ def _scatter_faults(chain: Chain, stage: str, sums: RowSums) -> Iterator[tuple[s
         alone = row_sums(chain, stage, ctas=(cta,))
         yield f"only CTA {cta} added its {part} contributions", alone.value, alone.bound()
     late = row_sums(chain, stage, behind=1)
-    yield "each tile was added to the rows of the k-block before it", late.value, late.bound()
+    yield "each tile was added to the rows of the previous k-block", late.value, late.bound()
     size = chain.tiling.block
     row = words.get(chain.problem.walked, "row")
     moves: Mapping[str, Send] = {

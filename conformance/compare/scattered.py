@@ -1,7 +1,7 @@
 """Rows that tiles are added to: which contributions are missing, doubled, or went to other rows or columns.
 
-The deviation of each wrong row is taken apart into whole contributions, greedily: the one that leaves least
-is taken away or added, until what is left is within the bound. Rows that say the same tell the cause.
+The deviation of each wrong row is decomposed greedily into whole contributions: the contribution that leaves
+the least is subtracted or added until the remainder is within the bound. Rows that agree give the cause.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def explain_scatter(
     wrong: npt.NDArray[np.bool_],
     row_word: str,
 ) -> str:
-    """Words for what went wrong with the contributions; "" when the wrong rows do not say the same.
+    """Words for what went wrong with the contributions; "" if the wrong rows do not agree.
 
     `residual` is found minus expected and `bound` how large that may be, both ``[rows, cols]``.
     """
@@ -58,7 +58,7 @@ def explain_scatter(
     rows = np.flatnonzero(wrong.any(axis=1))
     odd = ~np.isfinite(residual[rows][:, columns]).all(axis=1)
     if 2 * odd.sum() >= rows.size:
-        return "NaN or infinity was added there: values that were not there yet, or of memory used for others"
+        return "NaN or infinity was added there: values that were not ready, or memory that was reused"
     crowd = Counter(contribution.row for contribution in contributions)
     sizes: dict[int, float] = defaultdict(float)
     for contribution in contributions:
@@ -127,7 +127,7 @@ def _said(pool: Sequence[_Candidate], taken: dict[int, int], row: int, word: str
     if shifts and all(one.row == row for one in more) and len(shifts) == 1:
         shift = shifts.pop()
         side = "before" if shift < 0 else "behind"
-        return f"those columns hold what belongs {abs(shift)} columns {side}"
+        return f"those columns hold contributions from {abs(shift)} columns {side}"
     if shifts:
         return "those columns hold another part of the tile's columns"
     if not more:
@@ -135,10 +135,10 @@ def _said(pool: Sequence[_Candidate], taken: dict[int, int], row: int, word: str
     if all(one.row == row for one in more) and not own:
         return f"the contribution of some {word}s was added twice"
     if not own:
-        return f"contributions of {word}s went to rows that are not theirs"
+        return f"contributions of {word}s went to wrong rows"
     came = {one.slot for one in more}
     for step in sorted({one - min(own) for one in came}, key=abs):
         if came == {slot + step for slot in own}:
             sign = "-" if step > 0 else "+"
             return f"{word} j's contribution went to the row of {word} j {sign} {abs(step)}"
-    return f"contributions of {word}s went to rows that are not theirs"
+    return f"contributions of {word}s went to wrong rows"

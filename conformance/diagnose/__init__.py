@@ -1,1 +1,1 @@
-"""Diagnosis: the known mistake that reproduces the values of a wrong tile."""
+"""Diagnosis: finds the known mistake that reproduces the values of a wrong tile."""

@@ -1,6 +1,6 @@
 """Wrong arrays against what they should hold: order, zeros, rounding, and the regions that a cause explains.
 
-Nothing here knows a stage or a problem.
+Independent of stages and problems.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def regions(wrong: npt.NDArray[np.bool_]) -> Iterator[Region]:
 
 
 def holds(found: F64, value: F64, bound: F64) -> bool:
-    """Whether `value` explains `found` everywhere; elements that may overflow say nothing."""
+    """Whether `value` explains `found` everywhere; elements that may overflow are ignored."""
     known = np.isfinite(bound)
     with np.errstate(invalid="ignore"):
         return bool(known.any() and (np.abs(found - value) <= bound)[known].all())
@@ -76,13 +76,14 @@ def shifted(value: F64, bound: F64, found: F64, wrong: npt.NDArray[np.bool_], ax
                 continue
             off_by = f"{abs(step)} {unit if abs(step) == 1 else plural(unit)}"
             side = "further" if step > 0 else "before"
-            begins = "where it begins, or what it was made of"
-            return f"each {unit} of the tile holds what belongs {off_by} {side}: {begins}"
+            begins = "its start, or its operands"
+            return f"each {unit} of the tile holds values from {off_by} {side}: {begins}"
     return ""
 
 
 def match(expected: F64, bound: F64, found: F64) -> npt.NDArray[np.int64] | None:
-    """Which row of `expected` each row of `found` is, where that is another order; None where one is none."""
+    """The row of `expected` that each row of `found` equals, if the order differs; None if a row equals
+    none."""
     size = found.shape[0]
     source = np.full(size, -1, dtype=np.int64)
     for i in range(size):

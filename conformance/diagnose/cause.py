@@ -1,7 +1,7 @@
-"""From a wrong tile to a cause: which known mistake reproduces the values that were found.
+"""From a wrong tile to a cause: the known mistake that reproduces the found values.
 
 Known mistakes are tried from the one that explains most (the whole tile) to the one that explains least (the
-wrong elements alone); the first that gives every element it speaks about, within its own bound, is named.
+wrong elements alone); the first mistake that gives every element of its scope within its own bound is named.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ from tileproof.spec.machine.finding import Finding, ProblemPlace
 from tileproof.spec.problems.faults import Alternative, WrongTile
 
 UNWRITTEN = (
-    "nothing was ever written there, or what was written is computed from data that nothing wrote, or it was "
-    "not yet visible when the stage's barrier completed"
+    "it was never written, or was computed from unwritten data, or was not yet visible when the stage's "
+    "barrier completed"
 )
 MIN_ELEMENTS = 64  # elements that are no whole rows or columns, to say something
 
@@ -188,8 +188,8 @@ def _first(alternatives: list[Alternative], found: F64, region: Region) -> str:
 
 
 def _scattered(alternatives: list[Alternative], found: F64, wrong: npt.NDArray[np.bool_]) -> str:
-    """The mistake that gives every wrong element, where those are no whole rows or columns: of each CTA's own
-    part of the tile, for one.
+    """The mistake that gives every wrong element, if these are not whole rows or columns: for example in
+    each CTA's own part of the tile.
     """
     if wrong.sum() < MIN_ELEMENTS:
         return ""
@@ -263,9 +263,7 @@ def _by_columns(
 
 
 def _choose(changes: list[F64], residual: F64) -> list[int]:
-    """Which of the changes add up to the residual: least squares over the elements, each weighed to order
-    one.
-    """
+    """The changes that add up to the residual: least squares over the elements, each scaled to order one."""
     matrix = np.stack([change.ravel() for change in changes], axis=1)
     weight = np.abs(matrix).sum(axis=1)
     used = weight > 0

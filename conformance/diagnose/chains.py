@@ -1,4 +1,4 @@
-"""Row sums that go wrong at one step: a product or an addition of every lane takes another operand.
+"""Row sums that go wrong at one step: a product or addition of every lane has a wrong operand.
 
 A warp sums a row: each lane adds the products of its 16-byte accesses one after another, then the lanes add
 what they have by exchanges over halving distances. One instruction of that is the same in every lane.
@@ -114,11 +114,11 @@ def _exchanges(lanes: F64, rows: npt.NDArray[np.int64]) -> Iterator[tuple[str, F
     """Each addition of what two lanes have with another partner or operand; `lanes` ``[rows, sums, 32]``."""
     right = lanes.sum(axis=(1, 2))
     lane = np.arange(LANES)
-    known = [("what the lane had before", lanes)]
+    known = [("the lane's previous value", lanes)]
     values = lanes
     for n, mask in enumerate(MASKS):
         partner = values[..., lane ^ mask]
-        where = f"where the lanes add what lane l ^ {mask} has"
+        where = f"where the lanes add the value of lane l ^ {mask}"
         wrong = [(f"{words}, not its own", one + partner) for words, one in known[:-1]]
         wrong += [("twice its own", 2 * values), ("twice the other's", 2 * partner)]
         wrong += [("that exchange is missing", values)]
@@ -129,5 +129,8 @@ def _exchanges(lanes: F64, rows: npt.NDArray[np.int64]) -> Iterator[tuple[str, F
             each = value.sum(axis=1)
             for heads in HEADS:
                 yield f"{where}: {words}", each[np.arange(len(rows)), rows % heads % LANES] - right
-        known += [(f"what lane l ^ {mask} had", partner), ("what the lane had before", values + partner)]
+        known += [
+            (f"the previous value of lane l ^ {mask}", partner),
+            ("the lane's previous value", values + partner),
+        ]
         values = values + partner

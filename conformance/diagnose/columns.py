@@ -1,4 +1,4 @@
-"""Row sums of which an operand was read at other columns: another swizzle, an address, a lane.
+"""Row sums with an operand read at wrong columns: a wrong swizzle, address or lane.
 
 The sum of one row is one number, so that what was read cannot be solved for: known ways to read
 wrongly are tried, in units of one 16-byte access, and one of them must explain most of the wrong rows.
@@ -137,7 +137,7 @@ def _swizzled(product: Product, side: int, found: F64, bound: F64, rows: I64) ->
         seen |= {x} if fits.any() else set()
     if len(seen) < 2 or not _agree(explained, np.ones(rows.size, bool)):
         return ""
-    return f"operand {product.names[side]} is read with another swizzle than it was stored with, by row"
+    return f"operand {product.names[side]} is read with a different swizzle than it was stored with, by row"
 
 
 def _fields(product: Product, side: int, found: F64, bound: F64, rows: I64) -> str:

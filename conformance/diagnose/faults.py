@@ -1,7 +1,7 @@
-"""Alternative histories of a tile: what it would hold if one known mistake had been made.
+"""Fault hypotheses: the values of a tile if a known mistake had been made.
 
-Each one is evaluated in float64 like the stage itself and carries its own derived bound, so that "the
-values found are explained by this cause" is the same kind of judgement as the comparison.
+Each hypothesis is evaluated in float64 like the stage itself and has its own derived bound, so that a cause
+is accepted by the same comparison as a value.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Product:
 class Family:
     """A mistake that can hit any of the column tiles of the long axis: each tile then comes from `changed`.
 
-    `words` says the cause for the columns that were hit, given as text ("columns 0..63").
+    `words` gives the cause for the affected columns, given as text ("columns 0..63").
     """
 
     words: Callable[[str], str]
@@ -171,7 +171,7 @@ def families(chain: Chain, tile: StageTile, product: Product) -> Iterator[Family
 
 
 def _swizzled(stage: Stage, product: Product, ctas: int) -> bool:
-    """Whether the operands can lie in shared memory as `_reread` says: 16-bit, whole column tiles."""
+    """Whether the operands can lie in shared memory as `_reread` assumes: 16-bit, whole column tiles."""
     narrow = all(stage.reads[name].name in ("bf16", "f16") for name in product.names)
     rows = len(product.b) % (ctas if product.kind == "matmul" else 1)
     return narrow and product.a.shape[1] % COLUMN_TILE == 0 and rows == 0
@@ -202,7 +202,7 @@ def _stale_families(chain: Chain, tile: StageTile, product: Product) -> Iterator
 
 
 def _of_columns(operand: str, first: int) -> Callable[[str], str]:
-    those = f"its columns {first}..{first + COLUMN_TILE - 1}: another address"
+    those = f"its columns {first}..{first + COLUMN_TILE - 1}: a wrong address"
     return lambda columns: f"{columns} of operand {operand} are {those}"
 
 
@@ -252,5 +252,5 @@ LAYOUTS: dict[str, Callable[[F64, int], F64]] = {
     "read with the 64B instead of the 128B swizzle": _layout("128B", "64B", "K"),
     "read with the 32B instead of the 128B swizzle": _layout("128B", "32B", "K"),
     "read transposed (MN-major instead of K-major)": _layout("128B", "128B", "MN"),
-    "read at half the distance from one K step to the next": _layout("128B", "128B", "K", 0.5),
+    "read at half the distance between K steps": _layout("128B", "128B", "K", 0.5),
 }

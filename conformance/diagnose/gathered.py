@@ -1,7 +1,7 @@
-"""Operands of a product of which pieces came from elsewhere, unlike from row to row: lanes' addresses, the
-registers of a fragment.
+"""Operands of a product with misplaced pieces that differ from row to row: lanes' addresses, the registers
+of a fragment.
 
-Where the tile has as many columns as are summed, what each row of an operand was can be solved for. Each of
+If the tile has as many columns as the sum has terms, each row of an operand can be solved for. Each of
 its vectors is compared with those of both operands; the nearest must give the found row within its bounds.
 """
 
@@ -44,8 +44,8 @@ class _Pool:
 
 
 def explain_gathered(product: Product, found: F64, bound: F64, region: Region) -> str:
-    """Words for what the rows of an operand were in the wrong rows or columns of a product; "" when they are
-    not those of vectors of the operands.
+    """Words for the operand's rows in the wrong rows or columns of a product; "" if they are not vectors of
+    the operands.
     """
     if product.kind != "matmul" or not np.isfinite(found).all():
         return ""
@@ -88,7 +88,7 @@ def _explained(own: F64, other: F64, found: F64, bound: F64, rows: I64, size: in
 
 
 def _nearest(vectors: F64, solved: F64, noise: F64) -> I64:
-    """The vector that is nearest to each of those that were solved for, in units of their noise."""
+    """The nearest vector to each solved vector, in units of its noise."""
     weight = 1 / noise**2
     apart = weight @ (vectors**2).T - 2 * (weight * solved) @ vectors.T
     nearest: I64 = np.argmin(apart, axis=1)
@@ -107,7 +107,7 @@ def _words(rows: I64, which: I64, size: int) -> str:
         return f"{how} were zero"
     known = moved & (operand == 0)
     if not known.any():
-        return f"{how} were those of the other operand: another address"
+        return f"{how} were those of the other operand: a wrong address"
     n, k = (int(x) for x in np.argwhere(known)[0])
     down, right = (row - rows[:, None])[known], (vector - number)[known]
     if not down.any():
@@ -121,4 +121,4 @@ def _words(rows: I64, which: I64, size: int) -> str:
         f"row {int(rows[n])}, columns {first}..{first + size - 1} are those of row {int(row[n, k])}, "
         f"columns {there}..{there + size - 1}"
     )
-    return f"{how} were read in {kind} ({example}): another address, layout or register"
+    return f"{how} were read in {kind} ({example}): a wrong address, layout or register"

@@ -1,6 +1,6 @@
-"""Operands from elsewhere: a part of one was read, or loaded, from other rows or columns of the same array.
+"""Misplaced operands: a part was read or loaded from other rows or columns of the same array.
 
-The array is what the problem has of that operand: the rows of every group and CTA one after another. A
+The array is the problem's operand: the rows of every group and CTA one after another. A
 candidate is found by a wrong row in the middle and must then explain nearly all in the same way: those at the
 edge of a tile in shared memory read what lies behind it there, those at the edge of the array nothing.
 """
@@ -166,4 +166,4 @@ def _words(name: str, piece: I64, length: int, off: int) -> str:
         down != 0
     )
     told += [f"{abs(right)} columns {'further' if right > 0 else 'before'}"] * (right != 0)
-    return f"{where}operand {name} came from {' and '.join(told)}: another address or coordinate"
+    return f"{where}operand {name} came from {' and '.join(told)}: a wrong address or coordinate"

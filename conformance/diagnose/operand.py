@@ -1,4 +1,4 @@
-"""Which operand of a step was another: when all that is wrong lies in the space that the other one spans.
+"""The wrong operand of a step: the error lies in the space that the other operand spans.
 
 What a step, or a group of them, read is solved for and compared with what is known to lie about.
 """
@@ -89,7 +89,7 @@ def _by_share(deviation: Deviation, region: Region) -> str:
 
 
 def _shares(length: int, ctas: int) -> Iterator[npt.NDArray[np.int64]]:
-    """Each CTA's columns of so many; those beyond a power of two are shared out by themselves."""
+    """Each CTA's columns of so many; columns beyond a power of two are divided separately."""
     whole = 1 << length.bit_length() - 1
     low, high = (np.arange(*ends).reshape(ctas, -1) for ends in ((0, whole), (whole, length)))
     yield from np.concatenate([low, high], axis=1)
@@ -166,7 +166,7 @@ def _spans(base: F64, room: int, matrix: F64, limit: F64) -> bool:
 
 
 def _different(columns: F64) -> int:
-    """How many columns differ from each other: a key that is named twice says the same twice."""
+    """How many columns differ from each other: a repeated key gives equal columns."""
     return len(np.unique(columns.T, axis=0))
 
 
@@ -177,8 +177,8 @@ def _words(group: list[ProductStep], sides: list[int], what: str) -> str:
         names = " or ".join(term.names[side] for side in sides)
         told.append(f"{runs_of([one for one in group if one.term is term])} of operand {names}")
     steps = "step" if len(group) == 1 else "steps"
-    text = f"{' and '.join(told)} were not what the {steps} of {' and '.join(products)} read"
-    return f"{text}: {what or 'its address, its layout, or what lay there'}"
+    text = f"{' and '.join(told)} were not read by the {steps} of {' and '.join(products)}"
+    return f"{text}: {what or 'its address, its layout, or its contents'}"
 
 
 def _what(
@@ -218,7 +218,7 @@ def _read(term: Term, group: list[ProductStep], found: list[tuple[int, int]]) ->
     """What the steps of a group read, each from where it begins."""
     down = found[0][1]
     away = f", {abs(down)} rows {'further' if down > 0 else 'before'}" if down else ""
-    away += " (or their sum went as far the other way)" if down else ""
+    away += " (or their sum moved as far the other way)" if down else ""
     each = "it" if len(group) == 1 else "each"
     off = {first - step.at.start for (first, _), step in zip(found, group, strict=True)}
     if off == {0}:

@@ -1,8 +1,8 @@
-"""The formula of an elementwise stage with one operation another: a sum for a difference, a factor left out;
-or none, where the tile is an input of it.
+"""The formula of an elementwise stage with one wrong operation (a sum for a difference, a missing factor),
+or with none, where the tile is one of its inputs.
 
 The stage's own function is evaluated over the arithmetic of the bounds in which one of its operations, by
-number, does something else; the same in print says what that is.
+number, is replaced; the printed formula names the replacement.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ OPERATIONS = ("mul", "add", "sub")
 
 
 class _Other:
-    """An arithmetic of which operation `number` is done as `change` says; `done` are the names of all."""
+    """An arithmetic in which operation `number` is replaced by `change`; `done` lists the names of all
+    operations."""
 
     def __init__(self, m: AnyArithmetic, number: int = -1, change: Change | None = None) -> None:
         self._m, self._number, self._change = m, number, change
@@ -46,7 +47,7 @@ class _Other:
 
 
 def _wide(made: Bounded, terms: tuple[Bounded, ...]) -> Bounded:
-    """With a factor left out, as wide as with it."""
+    """Without a factor, with the same shape."""
     shape = np.broadcast_shapes(*(np.shape(term.value) for term in terms))
     return Bounded(np.broadcast_to(made.value, shape), np.broadcast_to(made.errors, shape), made.may_be_nan)
 
@@ -87,7 +88,7 @@ def _printed(stage: Stage, m: _Other) -> str:
 
 
 def _changes(name: str, count: int) -> Iterator[Change]:
-    """What may be done in the place of an operation of `count` terms."""
+    """Replacements of an operation of `count` terms."""
     if name != "mul":
         other = "sub" if name == "add" else "add"
         yield lambda m, terms: getattr(m, other)(*terms)
@@ -100,7 +101,7 @@ def _changes(name: str, count: int) -> Iterator[Change]:
 
 
 def _sum(how: str, n: int, m: AnyArithmetic, terms: tuple[OwnTerm, ...]) -> OwnTerm:
-    """A factor added to the product of the others, subtracted from it, or left out."""
+    """A factor added to the product of the others, subtracted from it, or omitted."""
     rest = [one for i, one in enumerate(terms) if i != n]
     product = rest[0] if len(rest) == 1 else m.mul(*rest)
     return product if how == "rest" else getattr(m, how)(product, terms[n])

@@ -1,7 +1,7 @@
 """Wrong partial sums: the first k-block after which a sum is wrong, and what that k-block did to it.
 
-What each k-block adds is known, so a mistake is how often each was counted: not at all, twice, one in the
-place of another, or none of those before.
+The contribution of each k-block is known, so a mistake is a wrong count of contributions: missing, doubled,
+replaced by another, or all earlier contributions missing.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from tileproof.spec.arithmetic.terms import Sum
 from tileproof.spec.machine.finding import Finding
 
 SCORE = "{stage} after each k-block"
-RIGHT = "the sum is right after every k-block: what reads, rounds or stores it is wrong"
-CLEARED_EACH = "only the last k-block counts: each one cleared the accumulator"
+RIGHT = "the sum is right after every k-block: the error is in reading, rounding or storing it"
+CLEARED_EACH = "only the last k-block counts: each k-block cleared the accumulator"
 SHOWN = 2  # mistakes that explain a sum equally well
 MAX_TIMES = 8  # times that a k-block is counted
 SAMPLE = 4096  # elements that counts are solved for
@@ -49,7 +49,7 @@ class WrongSums:
             self._wrong.setdefault(_key(divergence.tile), []).append(divergence)
 
     def _as_last(self, divergence: Divergence) -> Divergence | None:
-        """The accumulator's tile as the sum after the last k-block; None where that was seen by itself."""
+        """The accumulator's tile as the sum after the last k-block; None if the tile was observed itself."""
         tile, chain = divergence.tile, self._chain
         blocks = chain.problem.k_blocks(chain.inputs, chain.tiling, tile.coord.group)
         if tile.stage not in {stage for stage, *_ in self._seen} or self._seen[_key(tile)] == blocks:
@@ -59,13 +59,13 @@ class WrongSums:
         return Divergence(replace(tile, coord=coord), reference, divergence.wrong)
 
     def without_consequences(self, whole: Comparison) -> Comparison:
-        """The wrong tiles of a launch, but for those whose sum was wrong before it was whole."""
+        """The wrong tiles of a launch, without tiles whose partial sum was already wrong."""
         explained = {key for key, (first, *_) in self._wrong.items() if _shown(first)}
         rest = [divergence for divergence in whole.divergences if _key(divergence.tile) not in explained]
         return replace(whole, divergences=rest)
 
     def right(self, tile: StageTile) -> bool:
-        """Whether the partial sums of a tile were seen, and none is wrong."""
+        """Whether the partial sums of a tile were observed and are all right."""
         return _key(tile) in self._seen and _key(tile) not in self._wrong
 
     def findings(self, whole: Comparison, build: str, *, coded: bool, explain: bool) -> Iterator[Finding]:
@@ -127,7 +127,7 @@ def counted(chain: Chain, divergence: Divergence) -> str:
 
 
 def _contributions(chain: Chain, divergence: Divergence) -> list[Sum]:
-    """What each k-block adds to the elements of a tile; empty where the stage is no plain sum."""
+    """The contribution of each k-block to the elements of a tile; empty if the stage is not a plain sum."""
     tile = divergence.tile
     at = chain.span(tile.stage, tile.coord.group, tile.rows, tile.cols)
     blocks = range(chain.problem.k_blocks(chain.inputs, chain.tiling, tile.coord.group))
@@ -165,18 +165,18 @@ def _mistakes(k: int, blocks: int) -> Iterator[tuple[str, list[int]]]:
     yield f"{of(k)} is added twice", counts(**{f"_{k}": 1})
     if k:
         lost = [0] * k + [1] + [0] * (blocks - k - 1)
-        yield f"k-block {k} cleared the accumulator: what was added before it is lost", lost
+        yield f"k-block {k} cleared the accumulator: earlier contributions are lost", lost
     yield f"{of(k)} is subtracted", counts(**{f"_{k}": -2})
     for other in sorted(set(range(blocks)) - {k}, key=lambda at: abs(at - k)):
         stale = " (a stale buffer)" if other < k else ""
         instead = {f"_{k}": -1, f"_{other}": 1}
-        yield f"{of(other)} is added in the place of k-block {k}'s{stale}", counts(**instead)
+        yield f"{of(other)} is added instead of k-block {k}'s{stale}", counts(**instead)
         yield (
             f"{of(other)} is added {'twice, the second time' if other < k else 'too early,'} at k-block {k}",
             counts(**{f"_{other}": 1}),
         )
         if other < k:
-            yield f"{of(other)} is gone since k-block {k}", counts(**{f"_{other}": -1})
+            yield f"{of(other)} is missing since k-block {k}", counts(**{f"_{other}": -1})
 
 
 def _combined(each: Sequence[Sum], counts: Sequence[int]) -> Sum | None:
@@ -215,7 +215,7 @@ def _holds_last_alone(chain: Chain, divergence: Divergence) -> bool:
 
 @np.errstate(invalid="ignore")  # a wrong sum may hold infinities, which no count explains
 def _solved(each: Sequence[Sum], k: int, found: np.ndarray, region: Region) -> str:
-    """Counts of several k-blocks, or a factor of the last one, by least squares; "" where none fits."""
+    """Counts of several k-blocks, or a factor of the last one, by least squares; "" if none fits."""
     at = np.ix_(*region)
     values = np.stack([one.value[at].ravel() for one in each], axis=1)
     right = values[:, : k + 1].sum(axis=1)

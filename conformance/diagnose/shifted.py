@@ -1,6 +1,4 @@
-"""Right values at wrong places: elements that stand beside where they belong, and vectors of operands that
-are taken beside.
-"""
+"""Right values at wrong places: shifted elements, and operand vectors read from a neighbouring place."""
 
 from __future__ import annotations
 
@@ -39,7 +37,7 @@ def explain_shifted(value: F64, bound: F64, found: F64, wrong: Mask) -> str:
         fits = np.abs(value[to] - found[at]) <= np.maximum(bound[to], bound[at])
         if fits.mean() >= NEARLY:
             which = "every wrong element is" if fits.all() else "nearly all wrong elements are"
-            return f"{which} the right one {_where(down, right)}: another register, lane or address"
+            return f"{which} the right element {_where(down, right)}: a wrong register, lane or address"
     return ""
 
 
@@ -119,4 +117,4 @@ def _vector(
         how = f"of other {unit}s, such as that of {unit} {other} in {unit} {int(places[at])}"
     else:
         return ""
-    return f"{name} is that {how}, in {places.size} of {own.size} {unit}s: another address or register"
+    return f"{name} is that {how}, in {places.size} of {own.size} {unit}s: a wrong address or register"

@@ -1,4 +1,4 @@
-"""Which steps of a sum of products went wrong: left out, doubled, negated, or added to what lay there before.
+"""The wrong steps of a sum of products: missing, doubled, negated, or added to a previous value.
 
 A stage's products are recorded from its own formula, so that sums over keys and sums of several products are
 read alike. A step is what one MMA multiplies: 16 of the summed axis. How often each step was counted is
@@ -81,7 +81,7 @@ class _Recorder(Exact):
 
 
 def terms(chain: Chain, name: str, reference: Reference) -> list[Term]:
-    """The products that a stage's tile is the sum of; empty where it is not one."""
+    """The products whose sum is a stage's tile; empty if it is not such a sum."""
     stage, problem = chain.stage(name), chain.problem
     if stage.kind not in ("matmul", "accumulate", "scatter"):
         return []
@@ -137,7 +137,7 @@ class Deviation:
 
     @staticmethod
     def of(chain: Chain, tile: WrongTile, reference: Reference) -> Deviation:
-        """Without steps where the stage is no sum of products."""
+        """Empty if the stage is not a sum of products."""
         with np.errstate(invalid="ignore"):
             residual = tile.found - reference.value
             slack = reference.bound + _rounding(tile.copy) * (np.abs(tile.found) + np.abs(reference.value))
@@ -182,7 +182,7 @@ def _rounding(copied: bool) -> float:
 
 def _before(chain: Chain, tile: WrongTile) -> Iterator[tuple[str, F64]]:
     """The other tiles of the group that have the tile's shape, as the kernel had them: what an accumulator
-    may have held before. One that is wrong may be so for the same reason, and is none.
+    may have held before. A wrong tile may have the same cause and is excluded.
     """
     for (name, coord), other in chain.own_tiles.items():
         here = (coord.group, coord.cta) == (tile.coord.group, tile.coord.cta)

@@ -1,6 +1,6 @@
-"""What lay where an operand was read: whose elements its 16-byte vectors hold.
+"""The contents of an operand's memory: the elements that its 16-byte vectors hold.
 
-An operand that was solved for is known but for the rounding of the sum that it was solved from, so its
+A solved operand is known up to the rounding of the sum that it was solved from, so its
 vectors are compared with those of the inputs within that, along either axis.
 """
 
@@ -36,13 +36,15 @@ def what_was_read(operand: F64, own: tuple[str, F64], inputs: ProblemInputs) -> 
                 (np.abs(pool - vector).max(axis=1) <= NEAR * scale).any() for vector in vectors
             ):
                 if name == own[0]:
-                    return f"it read other elements of {name}: another address or layout"
-                return f"it read elements of {name}, another place in shared memory or other data in this one"
+                    return f"it read other elements of {name}: a wrong address or layout"
+                return (
+                    f"it read elements of {name}: a wrong place in shared memory, or wrong data at this place"
+                )
     return ""
 
 
 def _probes(operand: F64) -> F64:
-    """Different vectors from all over an operand, without those of which most is zero."""
+    """Different vectors from all parts of an operand, without vectors that are mostly zero."""
     if operand.shape[1] % VECTOR:
         return operand[:0, :0]
     vectors = operand.reshape(-1, VECTOR)

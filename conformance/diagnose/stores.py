@@ -1,4 +1,4 @@
-"""Lost and misplaced stores: whole vectors of elements that hold something else, in some rows."""
+"""Lost and misplaced stores: whole vectors of elements with other contents, in some rows."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ FULL = 0.6  # of a wrong vector's elements are wrong: what was there before may 
 
 
 def explain_stores(tile: StageTile, inputs: ProblemInputs, found: F64, expected: F64, wrong: Mask) -> str:
-    """Words when what is wrong are whole vectors beside right ones: another vector of the tile, data that lay
-    there before, or zeros; "" otherwise.
+    """Words if whole vectors are wrong and others right: another vector of the tile, previous contents, or
+    zeros; "" otherwise.
     """
     rows, cols = wrong.shape
     for width in VECTORS:
@@ -28,21 +28,21 @@ def explain_stores(tile: StageTile, inputs: ProblemInputs, found: F64, expected:
         if hit.all() or hit.sum() < MIN_VECTORS or vectors[hit].mean() < FULL:
             continue
         of_tile = found.reshape(rows, -1, width)[hit], expected.reshape(rows, -1, width)
-        which = f"whole vectors of {width} columns are wrong beside right ones"
+        which = f"whole vectors of {width} columns are wrong, others right"
         if not of_tile[0].any():
-            return f"{which}: they hold zeros, their store was lost"
+            return f"{which}: they hold zeros; their store was lost"
         if _all_in(of_tile[0], of_tile[1].reshape(-1, width), tile.value.dtype):
-            return f"{which}: they hold other vectors of the tile, stored to another address"
+            return f"{which}: they hold other vectors of the tile, stored to a wrong address"
         data = data_of(inputs)
         source = _source(of_tile[0], data, tile.value.dtype)
         if source:
-            return f"{which}: they hold {source}, which lay there before; their store was lost"
+            return f"{which}: they hold {source}, the previous contents; their store was lost"
         unknown = of_tile[0][~_known(of_tile[0], of_tile[1].reshape(-1, width), tile.value.dtype)]
         source = _source(unknown, data, tile.value.dtype) if len(unknown) < len(of_tile[0]) else ""
         if source:
             return (
-                f"{which}: some hold other vectors of the tile, the rest {source}, which lay there before: "
-                "stored to another address"
+                f"{which}: some hold other vectors of the tile, the rest {source}, the previous contents: "
+                "stored to a wrong address"
             )
     return ""
 
@@ -53,7 +53,7 @@ def data_of(inputs: ProblemInputs) -> Mapping[str, Array]:
 
 
 def _source(vectors: F64, data: Mapping[str, Array], dtype: DType) -> str:
-    """The array of the inputs in which every vector stands, at a multiple of its own width."""
+    """The input array that contains every vector, at a multiple of its width."""
     for name, array in data.items():
         if array.dtype == dtype and array.shape[-1] % vectors.shape[1] == 0:
             pool = array.reshape(-1, vectors.shape[1]).astype(np.float64)

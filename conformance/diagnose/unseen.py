@@ -1,7 +1,7 @@
-"""What an operand of a wrong tile must have been that is made of it element by element.
+"""The value that an unobserved operand must have had, for tiles computed element by element.
 
-It is solved for where the formula is linear in it. One that is a stage which the launch does not show is
-explained like one that was seen; any may be right at a wrong place.
+It is solved for if the formula is linear in it. An operand that is an unobserved stage is explained like an
+observed tile; any operand may be right at a wrong place.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def explain_unseen(
             return f"{name}: {words}"
         words = explain(chain, one) if name in chain.problem.stages and name not in seen else ""
         if words:
-            return f"{name}, which this launch does not show: {words}"
+            return f"{name}, which was not observed in this launch: {words}"
     return ""
 
 

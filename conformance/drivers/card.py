@@ -35,7 +35,7 @@ Bytes = npt.NDArray[np.uint8]
 
 
 class CardError(Exception):
-    """A driver call that failed. `broken`: the context is lost, so this process cannot go on."""
+    """A driver call that failed. `broken`: the context is lost, so this process cannot continue."""
 
     def __init__(self, call: str, code: int, text: str, broken: bool) -> None:
         super().__init__(f"{call}: {text} ({code})")
@@ -98,7 +98,7 @@ class Card:
 
     def run(self, launch: LaunchFile, fill: int = FILLS[0]) -> Ran:
         """The launches in order, one after another; buffers without a content start as `fill` bytes.
-        `written` is not known after one run.
+        `written` is unknown after a single run.
         """
         require_launches(launch)
         functions = [
@@ -242,7 +242,8 @@ class Card:
 
 
 def require_launches(launch: LaunchFile) -> None:
-    """NotOnCard for what is no launch of PTX text in the default stream, and for contents with addresses."""
+    """NotOnCard for anything but launches of PTX text in the default stream, and for contents with
+    addresses."""
     for step in launch.steps:
         if not isinstance(step, KernelLaunch):
             raise NotOnCard(f"a step of kind {step.kind}")

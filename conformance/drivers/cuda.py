@@ -1,7 +1,7 @@
 """The CUDA driver: executes a launch description on a card, in a process that a fault may end.
 
 It has no captures, schedules or races: a kernel is judged by its outputs and its probe build's. Guard bytes
-around every buffer, and two launches with different starting bytes, tell what a kernel touched and wrote.
+around every buffer, and two launches with different starting bytes, show what a kernel accessed and wrote.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class CudaDriver:
 
     @property
     def name(self) -> str:
-        """What reports call it: with the card, once one is known."""
+        """The name in reports: with the card, once it is known."""
         card = self.facts
         return f"cuda: {card.name} ({card.arch}), driver API {card.driver}" if card else "cuda"
 
@@ -62,7 +62,7 @@ class CudaDriver:
         self.close()
 
     def run(self, launch: LaunchFile, plan: KernelPlan, schedule: Schedule, taps: bool) -> RunResult:
-        """One launch (two, on different starting bytes); TileproofError when there is no card, the PTX does
+        """One launch (two, on different starting bytes); TileproofError if there is no card, the PTX does
         not assemble for it, or the launch does not fit it.
         """
         return self.observe(launch)
@@ -82,7 +82,7 @@ class CudaDriver:
             findings += [
                 Finding(
                     "card-guard",
-                    f"{name}: byte {at} of it was written, which the kernel may not write "
+                    f"{name}: byte {at} was written, which the kernel may not write "
                     f"(the buffer has {launch.buffer(name).bytes} bytes)",
                     problem=ProblemPlace(tile=name),
                 )
@@ -107,7 +107,7 @@ class CudaDriver:
         self._process = self._pipe = None
 
     def start(self) -> CardFacts:
-        """Starts a worker when there is none, and says which card it has; TileproofError without one."""
+        """Start a worker if there is none, and return its card; TileproofError without a card."""
         if self._owner != os.getpid():
             self._process = self._pipe = None
         if self._process is None:
@@ -141,8 +141,8 @@ class CudaDriver:
             self.close()  # its context is lost
         if kind == "refused":
             raise TileproofError(
-                "the card rejects this launch", where=launch.name, found=str(value),
-                do="run a kernel that is made for this card, or use the emulator",
+                "the card rejected this launch", where=launch.name, found=str(value),
+                do="run a kernel for this card, or use the emulator",
             )  # fmt: skip
         return ("card-fault" if kind == "dead" else kind), value
 

@@ -1,4 +1,4 @@
-"""What every driver is: it executes a launch description and says what it can see of it."""
+"""The interface of a driver: executes a launch description and declares what it can observe."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ ALL: Capabilities = frozenset(get_args(Capability))
 
 # What is left out of a judgement when a driver lacks the capability, as reports name it.
 NOT_JUDGED: dict[Capability, str] = {
-    "capture": "tiles inside the production build: only its outputs and the probe build's were seen",
-    "schedules": "other orders of the asynchronous operations than the one that came",
+    "capture": "tiles inside the production build: only outputs and the probe build were observed",
+    "schedules": "orders of the asynchronous operations other than that of the run",
     "races": "races: whether conflicting accesses are ordered",
-    "findings": "what the machine finds in what it executes: reads of memory never written, causes of hangs",
-    "written": "whether every element of an output was written, and nothing else",
+    "findings": "findings of the machine: reads of unwritten memory, causes of hangs",
+    "written": "whether exactly the elements of an output were written",
     "clusters": "groups far apart in large tensors: every cluster of a grid runs",
 }
 
@@ -43,7 +43,7 @@ class Driver(Protocol):
         ...
 
     def run(self, launch: LaunchFile, plan: KernelPlan, schedule: Schedule, taps: bool) -> RunResult:
-        """One launch; `taps` asks for captures and races where the driver has them."""
+        """One launch; `taps` requests captures and race checking if the driver supports them."""
         ...
 
 

@@ -39,7 +39,7 @@ OTHERS = ("schedule", "mma", "races", "allow", "strict", "seconds_limit", "instr
 
 @dataclass(frozen=True)
 class EmulatorDriver:
-    """Launches on the emulator, with what `run` takes; `races` is asked of launches with captures."""
+    """Launches on the emulator, with what `run` takes; `races` applies to launches with captures."""
 
     mma: Mma = "fast"
     races: bool = True
@@ -88,11 +88,11 @@ def run(
 ) -> RunResult:
     """Executes `launch`; with `taps` every observation of the plan is captured, with `races` the order of
     all accesses is checked. `allow`: findings accepted on purpose, which go to `RunResult.allowed`;
-    `strict` takes the ISA by the letter; `seconds_limit` (0: none) stops a launch that runs longer, and
-    `instruction_limit` (0: the emulator's own) one of more warp instructions.
+    `strict` applies the ISA literally; `seconds_limit` (0: none) stops a launch that runs longer, and
+    `instruction_limit` (0: the emulator's default) a launch with more warp instructions.
 
-    TileproofError when the module cannot be parsed, holds an instruction that the emulator does not know, or
-    does not fit the launch.
+    TileproofError when the module cannot be parsed, has an unsupported instruction, or does not fit the
+    launch.
     """
     how: LaunchKeywords = {
         "taps": _taps(plan) if taps else (),
@@ -140,8 +140,8 @@ def launch_on(
     """The emulator's own result of the main launch, its findings in the names of `plan`, and the buffers;
     `how` goes to `Module.launch`.
 
-    The other launches run in order of the file with what of `how` is in `OTHERS`; what is found in them is
-    found with the rest. TileproofError for a launch of a Python function.
+    The other launches run in the order of the file with the options of `how` that are in `OTHERS`; their
+    findings are merged. TileproofError for a launch of a Python function.
     """
     if launch.call is not None:
         raise TileproofError(
@@ -221,7 +221,7 @@ def named(plan: KernelPlan, finding: Finding, hang: Hang | None, dynamic: int) -
         return finding
     barrier = found[0]
     size = f", {barrier.tx_bytes} bytes" if barrier.tx_bytes else ""
-    takes = f"by the plan a phase of {barrier.name} takes: {barrier.producers} (count {barrier.count}{size})"
+    takes = f"by the plan a phase of {barrier.name} needs: {barrier.producers} (count {barrier.count}{size})"
     return replace(finding, evidence=(*finding.evidence, takes))
 
 

@@ -36,7 +36,7 @@ class HostDriver:
         """One launch; TileproofError when it is not one of a function."""
         if launch.call is None:
             raise TileproofError(
-                "the host driver calls Python functions", where=launch.name, found="a launch of PTX",
+                "the host driver runs only Python functions", where=launch.name, found="a launch of PTX",
                 do="use --driver emulator or cuda",
             )  # fmt: skip
         runs: list[dict[str, Array]] = []

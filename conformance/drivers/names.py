@@ -1,4 +1,4 @@
-"""A plan's names for what the emulator's reports and traces show by number."""
+"""A plan's names for the numbers in the emulator's reports and traces."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from tileproof.spec.problems.cases import ProblemInputs
 
 
 def code_place(source: str, ptx_line: int) -> str:
-    """Where an instruction stands: its source line and that of its caller, since a wrapper of one instruction
-    says little; its PTX line where there is none.
+    """The place of an instruction: its source line and its caller's, because the line of a wrapper says
+    little; its PTX line without a source.
     """
     own, callers = inline_chain(source)
     return " from ".join(part for part in (own, callers.split(", ")[0]) if part) or f"PTX line {ptx_line}"

@@ -1,4 +1,4 @@
-"""What a plan calls barriers and warps that are known by number."""
+"""A plan's names of barriers and warps, by number."""
 
 from __future__ import annotations
 

@@ -40,11 +40,11 @@ class ExploredCase(Protocol):
 
     @property
     def not_judged(self) -> tuple[str, ...]:
-        """What it does not say how to judge, each with the reason."""
+        """What is not judged, each with the reason."""
 
     @property
     def names(self) -> Names | None:
-        """The plan's names of warps, barriers and phases; None for those of the PTX."""
+        """The plan's names of warps, barriers and phases; None: the names in the PTX."""
 
     def __call__(self, **how: Unpack[RunKeywords]) -> tuple[RunResult, Outputs]:
         """The result of one run, and the outputs, which must not depend on the schedule."""

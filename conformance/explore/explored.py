@@ -1,4 +1,5 @@
-"""A kernel under many schedules: findings in its plan's names, and which outputs depend on the schedule."""
+"""A kernel under many schedules: findings in its plan's names, and the outputs that depend on the
+schedule."""
 
 from __future__ import annotations
 
@@ -60,7 +61,7 @@ class Explored:
 
     @property
     def not_judged(self) -> tuple[str, ...]:
-        """Nothing: a plan says how to judge all of it."""
+        """Nothing: a plan defines how to judge everything."""
         return ()
 
     def fresh(self) -> LaunchFile:

@@ -31,7 +31,7 @@ from tileproof.spec.machine.types import Array
 
 NO_REFERENCE = "values: no reference was given (--expect); outputs are compared between schedules only"
 NO_STAGES = "stages: the launch file names no captures"
-NO_PLAN = "plan: a launch file has none, so barriers and warps have the PTX's names and no k-blocks"
+NO_PLAN = "plan: a launch file has no plan, so barriers and warps have the PTX's names and no k-blocks"
 
 
 @dataclass
@@ -84,7 +84,7 @@ class ExploredLaunch:
 
     @cached_property
     def expected(self) -> dict[str, ExpectedOutput]:
-        """What the reference says of outputs and captures; nothing without a reference."""
+        """The reference's values of outputs and captures; nothing without a reference."""
         if self.reference is None:
             return {}
         return references.evaluate(self.reference, self.file, references.inputs_of(self.file))
@@ -135,7 +135,7 @@ class ExploredLaunch:
         return differ & ~near
 
     def wrong(self, schedule: Schedule) -> list[Finding]:
-        """What the reference finds wrong in one run; nothing of a run that a finding stopped."""
+        """The wrong values of a run, by the reference; none for a run that a finding stopped."""
         if not self.expected:
             return []
         run = run_once(self.file, self.modules, schedule, RunOptions(races=False))

@@ -79,7 +79,7 @@ class Shard:
 
     @property
     def name(self) -> str:
-        """What names it among those of its variant."""
+        """Its name among the shards of its variant."""
         return f"{self.work} {self.mutant or self.number}"
 
 
@@ -100,7 +100,7 @@ class CampaignPlan:
 
 
 def shards(kernels: Sequence[tuple[Kernel, Variant]], plan: CampaignPlan) -> list[Shard]:
-    """The shards of all variants; those that fail most likely come first."""
+    """The shards of all variants, the most likely to fail first."""
     made: list[Shard] = []
     for target, variant in kernels:
         sizes = dict(variant.sizes)
@@ -152,7 +152,7 @@ def gated_by(shard: Shard) -> GatedVariant | GatedLaunch:
 
 
 def run_shard(data: Mapping[str, JsonValue]) -> Json:
-    """The result of a shard, both as plain data: what goes between the processes."""
+    """The result of a shard; both are plain data, to be sent between processes."""
     # Dask's own threads draw from the module `random`; problems are drawn from a generator of their own.
     warnings.filterwarnings("ignore", message="Do not use the `random` module inside strategies")
     shard = jsonform.parse(Shard, dict(data), "shard")
@@ -208,14 +208,16 @@ def _mutant(shard: Shard, gated: GatedVariant) -> CheckReport:
     one = next(mutant for mutant in gated.kernel.defects() if mutant.id == shard.mutant)
     tried = controls.planted(gated, one)
     wrong = (
-        "" if tried.fired else f"{one.id} was found as {tried.found or 'nothing'}, not as {tried.expected}"
+        ""
+        if tried.fired
+        else f"{one.id} was found as {tried.found or 'no finding'}, expected was {tried.expected}"
     )
     return CheckReport.of(wrong, controls=[tried])
 
 
 def _drawn(shard: Shard, gated: GatedVariant | GatedLaunch) -> CheckReport:
-    """Judges drawn mutants, as `tileproof mutate` does, in a process of its own: it forks, and limits what a
-    mutant may take. One that survives says something of the checks, and makes no verdict on the kernel.
+    """Judges drawn mutants, as `tileproof mutate` does, in a process of its own: it forks and limits the
+    resources of a mutant. A survivor is about the checks and does not change the verdict on the kernel.
     """
     end = shard.first + shard.count
     sizes = ",".join(f"{name}={size}" for name, size in shard.sizes.items())
@@ -328,7 +330,7 @@ def connected(scheduler: str, workers: int) -> Iterator[Client]:
     """A Dask client: of the scheduler at an address, or of a cluster of processes here, for as long as it
     lasts.
 
-    TileproofError where Dask is not installed, or nobody answers.
+    TileproofError if Dask is not installed or the scheduler does not answer.
     """
     try:
         from distributed import Client, LocalCluster

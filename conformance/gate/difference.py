@@ -1,4 +1,4 @@
-"""What differs between two evidences: verdicts, worst errors over their bounds, clocks, mutants."""
+"""The differences between two evidence files: verdicts, worst errors over their bounds, clocks, mutants."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ CHANCE = 0.05  # of two draws, that as low a share comes of kernels that are equ
 
 @dataclass(frozen=True)
 class Changed:
-    """One figure of one kernel variant, before and after; None where an evidence lacks it. `worse`: it speaks
-    against the later one.
+    """One figure of one kernel variant, before and after; None where an evidence lacks it. `worse`: the
+    later evidence is worse.
     """
 
     kernel: str
@@ -63,10 +63,10 @@ def changes(before: Sequence[VerdictRecord], after: Sequence[VerdictRecord]) -> 
             figures += list(_clocks(one, two))
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise TileproofError(
-                "the figures of an evidence do not match its schema",
+                "the figures of the evidence do not match its schema",
                 where=where,
                 found=f"{type(error).__name__}: {error}",
-                do="make it again with this version of Tileproof",
+                do="generate it again with this version of Tileproof",
             ) from None
         found += [Changed(where, what, a, b, bad) for what, a, b, bad in figures if a != b]
     return found
@@ -79,8 +79,8 @@ def of_release(before: Sequence[CheckOutcome], after: Sequence[CheckOutcome]) ->
 
 
 def worse(before: Sequence[VerdictRecord], after: Sequence[VerdictRecord]) -> list[str]:
-    """What speaks against the later one, a line each. A kernel that only the later one judged does not; one
-    of the baseline that was not judged now does.
+    """The reasons against the later evidence, a line each. A kernel that only the later evidence judged is
+    not a reason; a kernel of the baseline that was not judged now is.
     """
     return [f"{c.kernel}: {c.what} was {c.before}, is {c.after}" for c in changes(before, after) if c.worse]
 
@@ -150,7 +150,7 @@ def _by_chance(old: Mapping[str, Json], new: Mapping[str, Json]) -> bool:
 
 
 def _clocks(verdict: VerdictRecord, two: VerdictRecord) -> Iterable[Figure]:
-    """More clocks are worse beyond the noise of both; 2% where an evidence does not tell its own."""
+    """More clocks are worse beyond the noise of both; 2% if an evidence has no noise."""
     was, now = (next((c.details for c in which.checks if c.name == CLOCKS), {}) for which in (verdict, two))
     old, new = was.get("clocks"), now.get("clocks")
     errors = [details.get("noise") for details in (was, now)]

@@ -41,8 +41,8 @@ SCHEMA_VERSION = 3
 
 @dataclass(frozen=True)
 class RunFacts:
-    """All that differs between two runs of the same gate: when it began (ISO 8601, UTC), its seconds and
-    those of each check ("kernel m=128: determinism", "release: corpus rows"), the machine.
+    """Everything that differs between two runs of the same gate: when it began (ISO 8601, UTC), its seconds
+    and those of each check ("kernel m=128: determinism", "release: corpus rows"), the machine.
     """
 
     began: str = ""
@@ -90,7 +90,7 @@ def baseline(path: Path, what: str) -> ReleaseEvidence:
     found = read(path, what)
     if planted := found.sections.get("planted"):
         raise TileproofError(
-            f"{what} is no baseline: a defect was planted", where=str(path), found=f"--plant {planted}",
+            f"{what} is not a baseline: a defect was planted", where=str(path), found=f"--plant {planted}",
             do="run the gate without --plant",
         )  # fmt: skip
     return found

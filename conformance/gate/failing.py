@@ -1,4 +1,4 @@
-"""What a report shows of a failure: the wrong tile's error, value by value, and the trace around it."""
+"""The details of a failure in a report: the wrong tile's error, value by value, and the trace around it."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def close_up(lines: Sequence[str]) -> Sequence[str]:
 
 def _distinct(trace: Trace) -> list[int]:
     """The events without completions of copies, and without those that repeat the event of the same warp
-    before them: the rows of a gather are one copy to who reads.
+    before them: the rows of a gather are one copy for the reader.
     """
     kept = []
     before: dict[object, object] = {}

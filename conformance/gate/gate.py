@@ -1,4 +1,4 @@
-"""The gate: which checks of which kernels, run, and what becomes of them."""
+"""The gate: selects the checks of kernels, runs them and collects their results."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ def gate(
     planted: PlantedDefect | None = None,
     progress: Callable[[str], None] = lambda line: None,
 ) -> ReleaseEvidence:
-    """Runs every check that the profile asks for, and decides. `Stopped` and KeyboardInterrupt end it with
-    what is known. TileproofError when the results cannot be written; a kernel that cannot be built is a
+    """Run every check of the profile, and decide. `Stopped` and KeyboardInterrupt end it with the results so
+    far. TileproofError when the results cannot be written; a kernel that cannot be built is a
     verdict.
     """
     began = time.time()

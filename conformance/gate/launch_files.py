@@ -1,4 +1,4 @@
-"""What the gate runs of a launch file: the judgement of `judge`, equal runs twice, the model's clocks."""
+"""The gate's checks of a launch file: `judge`, a repeated run, the model's clocks."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def timing(gated: GatedLaunch) -> CheckOutcome:
         "worst": sum(report.clocks.worst for report in reports),
         "noise": hypot(*(report.noise.error for report in reports)),
     }
-    return CheckOutcome(CLOCKS, False, "passed", "no budget is stated", details=details)
+    return CheckOutcome(CLOCKS, False, "passed", "no clock budget is stated", details=details)
 
 
 def joined(

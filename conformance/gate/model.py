@@ -1,4 +1,4 @@
-"""What the gate runs: checks by name, the kernel variant that they judge, and what each hands back."""
+"""The model of the gate: checks by name, the kernel variant that they judge, and their results."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class GatedVariant:
 
     @property
     def effort(self) -> Effort:
-        """What the profile asks for."""
+        """The checks of the profile."""
         return EFFORTS[self.profile]
 
     @property

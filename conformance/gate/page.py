@@ -1,4 +1,4 @@
-"""The evidence as one page that needs nothing beside itself: no script, no file, no network."""
+"""The evidence as a self-contained page: no script, no other file, no network."""
 
 from __future__ import annotations
 
@@ -159,8 +159,8 @@ def _kind(outcome: CheckOutcome) -> str:
 def facts(
     finding: Finding, lines_of: Mapping[str, str]
 ) -> Iterable[tuple[str, str, Sequence[tuple[str, str]]]]:
-    """What a finding says: name, text, and the source lines that the text names, each with its place;
-    without what it does not say. `lines_of`: the section `source lines` of its verdict.
+    """A finding's rows: name, text, and the source lines that the text names, each with its place; without
+    empty rows. `lines_of`: the section `source lines` of its verdict.
     """
     at, race = finding.machine, finding.machine.race
     value = "" if finding.expected is None else f"{finding.expected!r}"

@@ -1,4 +1,4 @@
-"""What the gate writes beside its results: the evidence as JSON, as JUnit XML, as SARIF and as a page."""
+"""The files that the gate writes: the evidence as JSON, JUnit XML, SARIF and a page."""
 
 from __future__ import annotations
 

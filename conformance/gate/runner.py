@@ -1,4 +1,5 @@
-"""Runs checks, each in a process of its own: one that crashes or is killed is named, and the others go on."""
+"""Runs each check in its own process: a check that crashes or is killed is reported, and the others
+continue."""
 
 from __future__ import annotations
 
@@ -65,7 +66,7 @@ def in_process(job: CheckJob) -> StoredResult:
     began = time.monotonic()
     if _of_no_meaning(job):
         optional = replace(job, check=replace(job.check, required=False))
-        return not_run(optional, "a Python function has no PTX, and no schedule of its own")
+        return not_run(optional, "a Python function has no PTX, and no schedule")
     try:
         report = job.check.run(job.gated)
     except TileproofError as error:
@@ -78,8 +79,8 @@ def in_process(job: CheckJob) -> StoredResult:
 
 
 def skipped(job: CheckJob) -> StoredResult:
-    """A check that was not asked for."""
-    return in_process(job) if _of_no_meaning(job) else not_run(job, "it was left out (--only)")
+    """A check that was not selected."""
+    return in_process(job) if _of_no_meaning(job) else not_run(job, "not selected (--only)")
 
 
 def _of_no_meaning(job: CheckJob) -> bool:
@@ -97,9 +98,9 @@ def run(
 ) -> dict[str, StoredResult]:
     """The result of each job, by key; what `store` already has is not run again.
 
-    `seconds` (0: none) ends what still runs then. Without `keep_going` no check begins after a required one
-    has failed. Whatever ends the run early (an exception too), no process is left behind, and what was
-    finished is in the store.
+    `seconds` (0: none) ends the checks that still run then. Without `keep_going` no check begins after a
+    required one has failed. If the run ends early (also by an exception), no process remains, and the
+    finished results are in the store.
     """
     results = {job.key: store.done[job.key] for job in jobs if job.key in store.done}
     waiting = [job for job in jobs if job.key not in results]
@@ -144,7 +145,7 @@ def run(
 
 
 def _told(job: CheckJob, result: ChildResult[StoredResult]) -> StoredResult:
-    """The result of a check's process; one that died gave none."""
+    """The result of a check's process; None if it died."""
     if result.value is not None:
         return result.value
     fault = result.fault or str(result.error)

@@ -1,4 +1,4 @@
-"""Results on disk while they come: one JSON line per finished check, so that nothing finished is lost."""
+"""Saves results as they arrive: a JSON line per finished check, so that no result is lost."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ SCHEMA_VERSION = 3
 
 
 class CannotWrite(TileproofError):
-    """A full disk, or a folder that is not ours: what follows cannot keep its results either, so whoever goes
-    on after other faults ends with this one.
+    """A full disk or an unwritable folder: later results cannot be saved either, so callers that continue
+    after other faults end with this error.
     """
 
 
 @dataclass(frozen=True)
 class RunIdentity:
-    """What a run is about: another one's results are not its own. `programs`: the PTX's SHA-256 of each
+    """The identity of a run: results of another run are not its own. `programs`: the PTX's SHA-256 of each
     kernel variant.
     """
 
@@ -76,7 +76,7 @@ def unpack(text: str) -> bytes:
 
 
 class ResultStore:
-    """The file of one run. `notes` says what could not be read of an earlier part of it."""
+    """The file of one run. `notes` lists lines of an earlier part that could not be read."""
 
     def __init__(self, path: Path, identity: RunIdentity, resume: bool) -> None:
         self.path = path
@@ -118,7 +118,7 @@ class ResultStore:
         if before != identity:
             names = [n for n, v in asdict(identity).items() if getattr(before, n) != v]
             raise TileproofError(
-                "the saved results are of another run",
+                "the saved results belong to another run",
                 where=str(self.path),
                 expected=", ".join(f"{n} {getattr(identity, n)}" for n in names),
                 found=", ".join(f"{n} {getattr(before, n)}" for n in names),
@@ -132,7 +132,7 @@ class ResultStore:
                 one = jsonform.parse(StoredResult, data, f"{self.path}, line {number}")
                 unpack(one.executed)
             except (TileproofError, ValueError, zlib.error):
-                self.notes.append(f"{self.path}, line {number} is cut off or corrupt: its check runs again")
+                self.notes.append(f"{self.path}, line {number} is truncated or corrupt: its check runs again")
                 continue
             self.done[one.key] = one
 
@@ -169,7 +169,7 @@ class ResultStore:
 
 
 def _unwritable(path: Path, error: OSError, done: Mapping[str, object]) -> CannotWrite:
-    kept = f"; {len(done)} results are kept, as far as they were written" if done else ""
+    kept = f"; {len(done)} results were saved" if done else ""
     return CannotWrite(
         "the results cannot be written",
         where=str(path),

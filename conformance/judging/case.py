@@ -1,4 +1,4 @@
-"""A case: launches, what they are expected to give, and where they are observed."""
+"""A case: launches, expectations and observation points."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Case(ABC):
 
     @abstractmethod
     def sections(self, log: RunLog) -> Mapping[str, JsonValue]:
-        """What the verdict says of the case itself."""
+        """The verdict's fields about the case itself."""
 
     def expect(self, deadline: float, progress: Progress) -> bool:
         """Evaluate what is expected; False where that is not possible."""
@@ -86,7 +86,7 @@ class Case(ABC):
         return [Schedule("early"), Schedule("late"), Schedule("random", seed)]
 
     def certified(self, log: RunLog) -> bool:
-        """Whether each run stands for all schedules, bit for bit (docs/certificate.md)."""
+        """Whether each run covers all schedules, bit for bit (docs/certificate.md)."""
         return bool(log.runs) and all(
             run.certificate is not None and bool(run.certificate) and not run.certificate.sums
             for run in log.runs
@@ -98,7 +98,7 @@ class Case(ABC):
         return None
 
     def repeat(self, first: JudgedRun) -> None:
-        """Take the outputs of the first run as those that later runs must repeat."""
+        """Take the outputs of the first run as the outputs that later runs must repeat."""
         del first
 
     def explain(self, log: RunLog, seconds: float, progress: Progress) -> None:

@@ -1,4 +1,4 @@
-"""Causes of wrong values: the reference asked what would give them, and coordinate inputs."""
+"""Causes of wrong values: changes of the reference that give them, and coordinate inputs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def explained(
     unknown = [(seen, seen.array) for seen in log.causes.values() if seen.array and seen.cause is None]
     each = seconds / 2 / max(len(unknown), 1)
     for seen, one in unknown:
-        progress(f"the cause of what is wrong in {one.name}")
+        progress(f"the cause of wrong values in {one.name}")
         done = in_child(lambda one=one: _asked(launch, reference, one, each), each + 5.0)  # type: ignore[misc]
         seen.cause = done.value or ""
         if not one.stage and each > 0:

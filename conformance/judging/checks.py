@@ -36,9 +36,9 @@ def instructions(refused: Sequence[str]) -> CheckOutcome:
 
 
 _ENDS = {
-    "time-limit": "did not end within the time",
-    "instruction-limit": "did not end within the instructions",
-    "memory-limit": "holds more memory than a launch may (memory-limit)",
+    "time-limit": "did not end within the time limit",
+    "instruction-limit": "did not end within the instruction limit",
+    "memory-limit": "exceeds the memory of a launch (memory-limit)",
 }
 
 
@@ -62,7 +62,7 @@ def machine(log: RunLog, findings: Sequence[Finding]) -> CheckOutcome:
 def races(log: RunLog, findings: Sequence[Finding], checked: bool) -> CheckOutcome:
     """Whether conflicting accesses are ordered."""
     if not checked:
-        return not_run("races", "they were left out (--no-races)")
+        return not_run("races", "race checking is disabled (--no-races)")
     whole = any(not run.ended_by for run in log.runs)
     details = {"certificate": summary(run.certificate for run in log.runs)}
     passed = CheckOutcome("races", True, "passed", details=details)
@@ -82,6 +82,6 @@ def schedules(log: RunLog, findings: Sequence[Finding]) -> CheckOutcome:
     elif len(ended) < 2:
         outcome = not_run("schedules", f"{len(ended)} schedules were run", **details)
     elif some:
-        reason = f"they disagree: {len(some)} of {len(log.causes)} findings show under some of them only"
+        reason = f"they disagree: {len(some)} of {len(log.causes)} findings occur under only some of them"
         outcome = CheckOutcome("schedules", True, "failed", reason, details=details)
     return failed_or("schedules", findings, outcome)

@@ -1,4 +1,4 @@
-"""Outputs and captured stages of a run as `.npy` files, with an index of what they are."""
+"""Writes outputs and captured stages of a run as `.npy` files, with an index."""
 
 from __future__ import annotations
 

@@ -8,10 +8,10 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Expected:
-    """What a reference returns for an output: its value, and how far an element may be from it.
+    """A reference's return value for an output: the value and its bound.
 
-    The bound is ``bound`` (a number, or one an element) + `atol` + `rtol` * |value|; without any of them it
-    is that of `reference.default_bound`.
+    The bound is ``bound`` (a number, or a number per element) + `atol` + `rtol` * |value|; without any of
+    them it is that of `reference.default_bound`.
     """
 
     value: Any

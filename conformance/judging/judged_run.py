@@ -1,4 +1,4 @@
-"""One run of a case with what is wrong in it, small enough to leave the process that ran it."""
+"""A run of a case with its findings, small enough to be sent to another process."""
 
 from __future__ import annotations
 

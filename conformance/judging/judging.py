@@ -1,6 +1,6 @@
 """A case's verdict: values, races and schedules, within a budget of time.
 
-Every run is in a process of its own, so that one that crashes is named and what others found is kept.
+Every run has its own process, so that a run that crashes is reported and the findings of others are kept.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ Interrupts = tuple[type[BaseException], ...]
 
 @dataclass(frozen=True)
 class JudgeOptions:
-    """How a case is judged. `seconds` of wall time for all of it; compiling comes on top.
+    """How a case is judged. `seconds` of wall time for all runs, without compilation.
 
     `policies`: the schedules to run, as policies or as whole schedules ("late", "random:seed=7"); () for
     early, late, random and then exploration. `schedules`: how many at most. `processes`: runs at a time, each

@@ -128,7 +128,7 @@ class LaunchCase(Case):
             self.expected, self.expected_anew = done.value
             return True
         self.reference_fault = done.error or TileproofError(
-            "the reference did not return", where=reference.where, found=done.fault
+            "the reference failed", where=reference.where, found=done.fault
         )
         return False
 
@@ -256,14 +256,14 @@ class LaunchCase(Case):
         if not log.runs or (not scores and not log.finished):
             return shared.not_run("values", log.stopped, **details)
         if not self._judged:
-            return shared.not_run("values", "the launch file names no output", **details)
+            return shared.not_run("values", "the launch file has no output", **details)
         if missing:
-            return shared.not_run("values", f"the reference says nothing of {missing}", **details)
+            return shared.not_run("values", f"the reference returns nothing for {missing}", **details)
         return CheckOutcome("values", True, "passed", details=details)
 
     def _stages(self, log: RunLog) -> CheckOutcome:
         if not self.launch.captures:
-            told = "the launch file names no captures, and no plan says which stages there are"
+            told = "the launch file has no captures, and no plan defines stages"
             return CheckOutcome("stages", False, "not run", told)
         if not log.runs:
             return shared.not_run("stages", log.stopped)
@@ -272,16 +272,16 @@ class LaunchCase(Case):
         never = [name for name, one in captures.items() if not one.moments]
         unjudged = [name for name in captures if name not in log.scores and name not in never]
         if never:
-            told = f"nothing was captured of {', '.join(never)}: its barrier completed no such phase"
+            told = f"{', '.join(never)} was never captured: its barrier completed no such phase"
             return shared.not_run("stages", told, **details)
         if unjudged:
-            told = f"no reference says what {', '.join(unjudged)} should hold"
+            told = f"no reference for {', '.join(unjudged)}"
             return CheckOutcome("stages", False, "not run", told, details=details)
         return CheckOutcome("stages", True, "passed", details=details)
 
     def _outputs(self, log: RunLog) -> CheckOutcome:
         if not self._judged:
-            return shared.not_run("outputs", "the launch file names no output")
+            return shared.not_run("outputs", "the launch file has no output")
         if not log.finished:
             return shared.not_run("outputs", log.stopped)
         return CheckOutcome("outputs", True, "passed")
@@ -316,6 +316,6 @@ def _streams(order: StepOrder, log: RunLog, findings: Sequence[Finding]) -> Chec
     if own:
         return CheckOutcome("streams", True, "failed", own[0].message, details=details)
     if len(sequences) < 2:
-        told = f"{order.pairs} pairs of launches and copies have no order between them, and one order was run"
+        told = f"{order.pairs} pairs of launches and copies are unordered; a single order was run"
         return CheckOutcome("streams", True, "not run", told, details=details)
     return CheckOutcome("streams", True, "passed", details=details)

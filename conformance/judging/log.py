@@ -1,4 +1,4 @@
-"""What the runs of a case showed together: findings by cause, with the schedules that showed each."""
+"""All runs of a case: findings by cause, with the schedules that showed each."""
 
 from __future__ import annotations
 
@@ -121,7 +121,9 @@ class RunLog:
         elif done.error is not None:
             self.faults.append(Fault(schedule, str(done.error), done.error))
         else:
-            self.faults.append(Fault(schedule, f"the run under {schedule} gave nothing: {done.fault}", None))
+            self.faults.append(
+                Fault(schedule, (f"the run under {schedule} gave no result: {done.fault}"), None)
+            )
 
     def note_anew(self, schedule: Schedule, done: ChildResult[JudgedRun | None]) -> None:
         """Counts in the run with other inputs: what no other run may show too."""
@@ -179,7 +181,7 @@ class RunLog:
     @property
     def stopped(self) -> str:
         """Why a check has no result."""
-        return "it was interrupted" if self.interrupted else "no run came to its end"
+        return "it was interrupted" if self.interrupted else "no run ended"
 
 
 def replayed(command: Sequence[str], *schedules: Schedule) -> str:

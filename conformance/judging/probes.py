@@ -1,7 +1,8 @@
-"""Coordinate inputs: the kernel and its reference again, with inputs that say where each element stands.
+"""Coordinate inputs: the kernel and its reference again, with inputs that encode the position of each
+element.
 
-One input at a time holds its places along one axis, the other floating ones hold 1: what an output then holds
-names the rows or columns that it came from.
+One input at a time holds its positions along one axis, the other floating inputs hold 1: the values of an
+output then name their rows or columns.
 """
 
 from __future__ import annotations
@@ -42,8 +43,8 @@ class CodedInput:
 
     @property
     def words(self) -> str:
-        """What it is, in words."""
-        return f"{self.buffer.name} holding its places along axis {self.axis}, the other inputs 1"
+        """Its description."""
+        return f"{self.buffer.name} holding positions along axis {self.axis}, all other inputs 1"
 
 
 def floating(launch: LaunchFile) -> list[LaunchBuffer]:
@@ -91,7 +92,7 @@ def probed(
     seconds: float,
     progress: Callable[[str], None] = lambda line: None,
 ) -> list[str]:
-    """What the probes say of the output `name`, a line each, until the time is over."""
+    """The results of the probes on the output `name`, a line each, within the time."""
     deadline = time.monotonic() + seconds
     options = RunOptions(races=False, captures=False)
     told = []
@@ -136,5 +137,5 @@ def origin(array: WrongArray, expected: ExpectedOutput) -> str:
             source[place] = near[np.abs(near - place).argmin()]
         else:
             if not np.array_equal(source, np.arange(source.size)):
-                return f"; by their values those {unit}s hold others: {permutation_words(source)}"
+                return f"; by their values these {unit}s are permuted: {permutation_words(source)}"
     return ""

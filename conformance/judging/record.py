@@ -1,4 +1,4 @@
-"""The verdict on a case from what its runs showed."""
+"""The verdict on a case from its runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The reference of a launch file: a Python function from its inputs, in float64, to what they should give."""
+"""The reference of a launch file: a Python function from its float64 inputs to the expected values."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class ExpectedOutput:
 
 @dataclass(frozen=True)
 class ReferenceFunction:
-    """A reference: the function, where it comes from, and what its file says of the buffers (`BUFFERS`)."""
+    """A reference: the function, its origin, and its file's description of buffers (`BUFFERS`)."""
 
     call: Callable[..., Any]
     where: str
@@ -67,7 +67,7 @@ def named(text: str) -> tuple[Path, str]:
 
 
 def described(launch: LaunchFile, reference: ReferenceFunction) -> LaunchFile:
-    """The launch file with what the reference's `BUFFERS` says of buffers: name, dtype, shape, role.
+    """The launch file with the reference's `BUFFERS` applied: name, dtype, shape, role.
 
     A recorded program's allocations are bytes: this is where they get their types.
     """
@@ -123,7 +123,8 @@ def _renamed(launch: LaunchFile, names: Mapping[str, str]) -> LaunchFile:
 
 
 def inputs_of(launch: LaunchFile, instead: Arrays | None = None) -> GivenInputs:
-    """What a reference is given, by name: buffers with a content, floating ones in float64, and scalars."""
+    """The arguments of a reference, by name: buffers with a content (floating-point buffers in float64), and
+    scalars."""
     given: GivenInputs = {}
     for step in launch.launches:
         for argument in step.arguments:

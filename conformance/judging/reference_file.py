@@ -23,9 +23,7 @@ _BOUNDS = ("bound", "atol", "rtol")
 
 
 class NotAnArray:
-    """A returned value that numpy makes no numbers of: whoever tries is told what the reference's process
-    was told.
-    """
+    """A returned value that is not numeric: converting it raises the error of the reference's process."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -92,7 +90,7 @@ _NONE = inspect.Parameter.empty
 
 
 def _buffers(told: Json, path: Path) -> dict[str, UncheckedObject]:
-    """What is said of buffers, with the types that a launch file has."""
+    """The description of buffers, with the types of a launch file."""
     try:
         for given in told.values():
             for key, value in given.items():
@@ -136,7 +134,7 @@ def _value(form: Json, number: int, answer: Message) -> Expected:
 
 def _no_answer(path: Path | None, error: object) -> TileproofError:
     return TileproofError(
-        f"{WHAT} answered what nobody asked", where="" if path is None else str(path), found=str(error)
+        f"{WHAT} sent an unexpected answer", where="" if path is None else str(path), found=str(error)
     )
 
 
@@ -172,7 +170,7 @@ def _load(path: Path, name: str) -> Message:
             where=str(path),
             expected=name,
             found=", ".join(functions) or "no function",
-            do="give it as --expect FILE.py:FUNCTION",
+            do="name a function: --expect FILE.py:FUNCTION",
         )
     _loaded[:] = [(call, path)]
     parameters = [

@@ -43,8 +43,8 @@ def run_once(
     """Runs the steps of a launch file on fresh buffers, until one is stopped by a finding. `outputs` are the
     judged buffers that the host does not free, `stages` the captures as arrays.
 
-    `seconds` (0: none) is what all launches together may take; `instead`: contents in the place of the
-    file's. TileproofError of the launch passes through.
+    `seconds` (0: none) limits all launches together; `instead`: contents that replace the file's. Raise the
+    TileproofError of a launch.
     """
     began = time.monotonic()
     allow = [Allow.parse(one) for one in options.allow]

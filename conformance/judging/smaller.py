@@ -1,4 +1,4 @@
-"""A schedule that shows a finding, made small: which few actors must be late, and when."""
+"""Shrinks a schedule that shows a finding: the few actors that must be late, and when."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def smaller(
 
 
 def _place(case: LaunchCase, signature: Signature, schedule: Schedule) -> int | None:
-    """The launch that has the finding; the last one where it is about an output."""
+    """The launch with the finding; the last launch if it is about an output."""
     count = len(case.launch.launches)
     if count == 1 or signature.code == OUTPUT:
         return count - 1

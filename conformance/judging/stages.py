@@ -1,4 +1,4 @@
-"""Stages captured without a plan: what a tile in tensor or shared memory held when a barrier completed."""
+"""Stages captured without a plan: a tile in tensor or shared memory when a barrier completes."""
 
 from __future__ import annotations
 

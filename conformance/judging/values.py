@@ -139,7 +139,7 @@ def differing(
             at = tuple(int(i) for i in np.argwhere(differ)[0])
             yield Finding(
                 OUTPUT,
-                f"{name} depends on the schedule: it is another under {run.schedule} than under {than}",
+                f"{name} depends on the schedule: it differs between {run.schedule} and {than}",
                 check="schedules",
                 problem=ProblemPlace(array=name, index=at),
                 expected=float(one[at]),
@@ -189,7 +189,7 @@ def finding_of(array: WrongArray, check: str) -> Finding:
     )
     return Finding(
         "missing" if missing else "value",
-        f"{what} was not written" if missing else f"{what} is not what the reference gives",
+        f"{what} was not written" if missing else f"{what} differs from the reference",
         check=check,
         problem=place,
         expected=float(array.expected[row, column]),

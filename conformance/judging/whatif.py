@@ -1,7 +1,7 @@
-"""Which mistake gives the values that were found: the reference itself is asked, with its inputs changed.
+"""The mistake that gives the found values: the reference is evaluated with changed inputs.
 
-A part of an input that is left out, counted twice, taken from its neighbour, or read in another order changes
-what the reference gives; the change that explains every element of a region, within the bound, is the cause.
+A part of an input that is skipped, counted twice, taken from its neighbour, or read in another order changes
+the reference's values; the change that explains every element of a region, within the bound, is the cause.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def explain(
 
 
 def _holds_somewhere(array: WrongArray, found: F64, value: F64) -> bool:
-    """Whether another value explains one of the regions; where nothing is wrong it says nothing."""
+    """Whether another value explains one of the regions; a region without wrong elements is ignored."""
     if value.shape != found.shape:
         return False
     return any(
@@ -84,9 +84,9 @@ def _alone(array: WrongArray, found: F64, before: F64 | None, region: Region) ->
     if before is not None and before.shape == found.shape:
         start = before[at]
         if start.any() and holds(seen, expected + start, bound):
-            return "what the buffer held before was added: it was not cleared"
+            return "the previous contents of the buffer were added: it was not cleared"
         if holds(seen, start, np.zeros_like(bound)) and not np.array_equal(start, expected):
-            return "the elements are those from before the launch: nothing was stored there"
+            return "the elements are those before the launch: nothing was stored there"
     usable = (expected != 0) & np.isfinite(seen) & np.isfinite(expected)
     if usable.sum() < 4 or not np.isfinite(seen).all():
         return ""
@@ -117,7 +117,7 @@ def _order(array: WrongArray, found: F64) -> str:
             shown = ", ".join(
                 f"{unit} {places[i]} holds {unit} {places[source[i]]}" for i in range(min(3, len(places)))
             )
-            return f"{unit}s have changed places: {shown}; among them {permutation_words(source)}"
+            return f"{unit}s are permuted: {shown}; among them {permutation_words(source)}"
     return _neighbour_tile(array, found)
 
 
@@ -135,7 +135,7 @@ def _neighbour_tile(array: WrongArray, found: F64) -> str:
             if (row, column) != (rows[0], columns[0]) and holds(seen, other, limit):
                 there = f"rows {row}..{row + height - 1}, columns {column}..{column + width - 1}"
                 here = f"rows {rows[0]}..{rows[-1]}, columns {columns[0]}..{columns[-1]}"
-                return f"{here} hold what belongs to {there}"
+                return f"{here} hold the values of {there}"
     return ""
 
 
@@ -184,12 +184,15 @@ def _read_otherwise(each: AskedInput) -> Iterator[tuple[str, F64]]:
     for axis, size in enumerate(value.shape):
         for step in (1, -1):
             yield (
-                f"as if {name} were read {'one further' if step > 0 else 'one before'} along axis {axis}",
+                (
+                    f"as if {name} were read {'one element later' if step > 0 else 'one element earlier'} "
+                    f"along axis {axis}"
+                ),
                 np.roll(value, -step, axis),
             )
         bit = 1
         while bit < size and size % (2 * bit) == 0:
-            words = f"as if {name} were read in another order along axis {axis}: i XOR {bit} in place of i"
+            words = f"as if {name} were read in another order along axis {axis}: i XOR {bit} instead of i"
             yield words, np.take(value, np.arange(size) ^ bit, axis)
             bit *= 2
 
@@ -211,10 +214,10 @@ def _at(each: AskedInput, axis: int, first: int, width: int) -> tuple[slice, ...
 
 
 def _edges(each: AskedInput) -> Iterator[tuple[str, F64]]:
-    """A loop that begins or ends an index too early or late: the first or last left out, or taken twice."""
+    """A loop that begins or ends an index too early or late: the first or last is skipped or taken twice."""
     for axis, size in enumerate(each.value.shape):
         for index in (size - 1, 0) if size > 1 else ():
-            for words, factor in (("left out", 0.0), ("taken twice", 2.0)):
+            for words, factor in (("skipped", 0.0), ("taken twice", 2.0)):
                 value = each.value.copy()
                 value[_at(each, axis, index, 1)] *= factor
                 at = f"index {index}{' (the last)' if index else ''} of axis {axis} of {each.name}"
@@ -230,7 +233,7 @@ def _stale(each: AskedInput, axis: int, width: int, first: int) -> Iterator[tupl
             value[_at(each, axis, first, width)] = each.value[_at(each, axis, other, width)]
             own, came = f"{first}..{first + width - 1}", f"{other}..{other + width - 1}"
             yield (
-                f"as if {each.name} held its part {came} of axis {axis} in the place of {own} (stale)",
+                f"as if {each.name} held its part {came} of axis {axis} instead of {own} (stale)",
                 value,
             )
 
@@ -238,7 +241,7 @@ def _stale(each: AskedInput, axis: int, width: int, first: int) -> Iterator[tupl
 def _counted(
     array: WrongArray, each: AskedInput, axis: int, width: int, again: Again, found: F64, deadline: float
 ) -> Iterator[tuple[str, F64 | None]]:
-    """Blocks that were left out or counted twice: solved for, then asked for together."""
+    """Blocks that were skipped or counted twice: solved for, then evaluated together."""
     firsts = range(0, each.value.shape[axis], width)
     rows, columns = (
         axis_[: SAMPLE // 16]
@@ -262,7 +265,7 @@ def _counted(
     if live.size == 0 or live.size > residual.size:
         return
     solved = np.linalg.lstsq(parts[:, live], residual, rcond=None)[0]
-    for count, told in ((-1, "were left out"), (1, "were counted twice")):
+    for count, told in ((-1, "were skipped"), (1, "were counted twice")):
         chosen = [firsts[int(i)] for i, x in zip(live, solved, strict=True) if abs(x - count) < 0.2]
         if not chosen:
             continue

@@ -1,4 +1,4 @@
-"""A launch file against its PTX: what contradicts, each with what to do, before anything runs."""
+"""Checks a launch file against its PTX before anything runs; each contradiction has a remedy."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def contradictions(
         if capture.entry and capture.entry not in entries:
             found.append(
                 TileproofError(
-                    "a capture is of a kernel that is not launched",
+                    "a capture names a kernel that is not launched",
                     where=f"capture {capture.name}",
                     expected=", ".join(sorted(entries)),
                     found=capture.entry,
@@ -110,7 +110,7 @@ def unset_bytes(launch: LaunchFile, modules: Mapping[str, LoadedModule]) -> list
         entries = modules[launch.module_of(step).name].module.entries
         for argument, (name, _, _) in zip(step.arguments, entries.get(step.entry, ()), strict=False):
             told += [
-                f"bytes {start}..{stop - 1} of parameter {name} of {step.entry} are set by no item"
+                f"bytes {start}..{stop - 1} of parameter {name} of {step.entry} are not set by an item"
                 for start, stop in unset(argument)
             ]
     return list(dict.fromkeys(told))
@@ -132,7 +132,7 @@ def _missing(module: LoadedModule, entry: str, where: str) -> TileproofError:
         where=f"{where}, module {module.name}",
         expected=", ".join(name[:80] for name in entries[:10]) or "at least one entry",
         found=entry[:80],
-        do=f"launch {close[0]}" if close else "name one of its entries, as the PTX spells it",
+        do=f"launch {close[0]}" if close else "name an entry of the module, as in the PTX",
     )
 
 
@@ -177,7 +177,7 @@ def _shape(step: KernelLaunch, info: EntryInfo, where: str) -> Iterator[Tileproo
         yield TileproofError(
             "the cluster differs from the PTX's .reqnctapercluster",
             where=where, expected=f".reqnctapercluster {', '.join(map(str, stated))}", found=str(cluster),
-            do="leave the cluster out, or state the same",
+            do="omit the cluster, or give the same value",
         )  # fmt: skip
     if "explicitcluster" in info.directives and not stated and not step.cluster:
         yield TileproofError(
@@ -258,11 +258,11 @@ def _left_out(argument: LaunchArgument, parameter: ParameterInfo, where: str) ->
             low, high = max(start, first), min(stop, last)
             if low < high:
                 yield TileproofError(
-                    "the kernel reads bytes of a struct that no item sets",
+                    "the kernel reads unset bytes of a struct",
                     where=where,
                     expected=f"an item over bytes {low}..{high - 1}",
                     found="nothing there",
-                    do='give the field; padding may be given as zeros ("u8")',
+                    do='add the field; padding may be zeros ("u8")',
                 )
 
 
@@ -398,7 +398,7 @@ def _region(capture: StageCapture, decoded: Decoded, total: int, where: str) -> 
         row = region.shape[1] * itemsize
         if region.swizzle not in BITS or (region.swizzle != "none" and row % width(region.swizzle)):
             yield TileproofError(
-                "this swizzle does not apply to the captured tile",
+                "the swizzle does not fit the captured tile",
                 where=where,
                 expected=f"one of {', '.join(BITS)}, rows whole spans of it",
                 found=f"{region.swizzle}, rows of {row} bytes",

@@ -33,7 +33,7 @@ def tensor_map(item: TensorMapArgument, address: int, dtype: str) -> TensorMap:
 
 
 def encoded_map(item: EncodedMapArgument, address: int | None = None) -> TensorMap:
-    """The map in 128 bytes, over `address` in the place of its own; TileproofError where they hold none."""
+    """The map in 128 bytes, over `address` instead of its own; TileproofError if they are not a map."""
     made = TensorMap.read(item.data)
     return made if address is None else replace(made, address=address + item.offset)
 
@@ -45,7 +45,7 @@ def check_map(item: TensorMapArgument, launch: LaunchFile) -> None:
 
 
 def check_encoded_map(item: EncodedMapArgument, launch: LaunchFile) -> None:
-    """TileproofError when these bytes are no map that can be read, or one that reaches past its buffer."""
+    """Raise TileproofError if these bytes are not a readable map, or the map reaches past its buffer."""
     made = encoded_map(item)
     if item.buffer:
         _inside(made, launch.buffer(item.buffer), item.offset)
@@ -55,9 +55,9 @@ def check_encoded_map(item: EncodedMapArgument, launch: LaunchFile) -> None:
                 return _inside(made, buffer, made.address - buffer.address)
         raise TileproofError(
             "the address of a tensor map is outside every buffer",
-            expected="a buffer whose address is given, and that holds it",
+            expected="a buffer with a given address that contains it",
             found=hex(made.address),
-            do='name the buffer that the map is over ("buffer", "offset")',
+            do='name the buffer of the map ("buffer", "offset")',
         )
     return None
 

@@ -110,7 +110,7 @@ def compiled(source: Path, flags: tuple[str, ...], target: str) -> Path:
                 "the build cache cannot be written",
                 where=str(ptx.parent),
                 found=str(error),
-                do="set TILEPROOF_CACHE to a folder that you may write",
+                do="set TILEPROOF_CACHE to a writable folder",
             ) from None
     return ptx
 
@@ -121,14 +121,14 @@ def _refuse_commands(source: Path, flags: tuple[str, ...], target: str) -> None:
         for word in words:
             if not known.fullmatch(word) or not _PLAIN.fullmatch(word):
                 raise TileproofError(
-                    f"this {what} of nvcc is not taken from a launch file", where=str(source), found=word,
+                    f"this {what} of nvcc is not allowed in a launch file", where=str(source), found=word,
                     expected=_TAKEN if what == "flag" else "sm_100a",
                     do="compile the source yourself and name the PTX in the launch file",
                 )  # fmt: skip
     if not _PLAIN.fullmatch(str(source)) or str(source)[0] == "-":
         raise TileproofError(
-            "the name of the source has characters that nvcc gives to a shell", where=str(source),
-            expected="letters, digits and +-=.,:/%_, not - first", do="rename the file or its folder",
+            "the name of the source has characters with a meaning in nvcc's shell", where=str(source),
+            expected="letters, digits and +-=.,:/%_, not starting with -", do="rename the file or its folder",
         )  # fmt: skip
 
 

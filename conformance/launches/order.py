@@ -1,9 +1,8 @@
-"""Which steps of a launch file come before which, and the orders in which they may run.
+"""The order of a launch file's steps, and the sequences in which they may run.
 
-A step of a stream comes after what its stream was given before, what its stream waits for by events, and
-what the host had waited for when it issued the step (CUDA programming guide, asynchronous concurrent
-execution). Between two steps that are not so ordered anything may happen: they run in one order or the other,
-or at the same time.
+A step of a stream follows the earlier steps of its stream, the events that its stream waits for, and
+everything that the host had waited for when it issued the step (CUDA programming guide, asynchronous
+concurrent execution). Two unordered steps run in either order, or at the same time.
 """
 
 from __future__ import annotations

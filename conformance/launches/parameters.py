@@ -58,7 +58,7 @@ class EntryUse:
 def uses(module: PtxModule, entry: Entry) -> EntryUse:
     """How an entry uses its parameters, in one pass through its code in the order of the text.
 
-    A pointer that is kept in memory, or comes by a way that the pass does not follow, is not known as one.
+    A pointer that is kept in memory, or computed in a way that the pass does not follow, is not recognised.
     """
     walk = _Walk({parameter.name for parameter in entry.parameters})
     for statement in parse_body(module, entry):

@@ -85,7 +85,7 @@ def outcome(buffer: Buffer) -> Output:
 class PlacedLaunch:
     """The buffers of a launch file in a memory of their own, and its steps over it.
 
-    `instead`: contents in the place of those of the file, by buffer.
+    `instead`: contents that replace the file's, by buffer.
     """
 
     def __init__(

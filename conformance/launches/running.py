@@ -32,7 +32,7 @@ def execute(
     instead: Arrays | None = None,
 ) -> Execution:
     """Runs the steps; `how(number, launch)` is passed to `Module.launch`, `schedule` chooses the order of
-    steps that nothing orders, `instead` are contents in the place of the file's.
+    steps that nothing orders, `instead`: contents that replace the file's.
 
     A kernel that traps beside another kernel's CTA (`trap-beside`) is run again without that CTA, and warned
     of; under `strict` it is not.

@@ -1,4 +1,4 @@
-"""A skeleton launch file for PTX: what the PTX says, and a blank for each thing that only its host knows."""
+"""A skeleton launch file for PTX: what the PTX defines, and a blank for each value that only the host has."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def skeleton(ptx: Path, entry: str | None = None, beside: Path | None = None) ->
     """The launch file of one entry of `ptx` as plain data, blanks marked; it names the PTX relative to the
     folder `beside` (by default the PTX's own).
 
-    TileproofError when there is no PTX, no such entry, or several and none is named.
+    TileproofError without PTX, for an unknown entry, or for several entries if none is named.
     """
     module = Module.from_file(ptx)
     info = _entry(ptx, module, entry)
@@ -63,7 +63,7 @@ def _entry(ptx: Path, module: Module, name: str | None) -> EntryInfo:
 
 
 class _Skeleton:
-    """The parts of a skeleton. Buffers come as the arguments name them."""
+    """The parts of a skeleton. Buffers are added as arguments name them."""
 
     def __init__(self, info: EntryInfo, use: EntryUse) -> None:
         self.info, self.use = info, use
@@ -112,7 +112,7 @@ class _Skeleton:
                 end = piece.offset + piece.bytes
         if parameter.address_taken:
             items.append(
-                _blank(f"{parameter.name} is read by computed addresses too: an item for each offset")
+                _blank(f"{parameter.name} is also read by computed addresses: an item for each offset")
             )
         return {"kind": "struct", "size": parameter.bytes, "items": items}
 
@@ -125,7 +125,7 @@ class _Skeleton:
                 "value": _blank(f"{name}: a number; if a pointer, write a pointer argument and its buffer"),
             }  # fmt: skip
         type_ = piece.type if piece is not None and piece.type in PTX_TYPES else f"u{8 * size}"
-        unread = "" if piece is not None else "; the kernel does not read it, so any will do"
+        unread = "" if piece is not None else "; the kernel does not read it, so any value will do"
         return {
             "kind": "scalar", "type": type_, "name": _word(name),
             "value": _blank(f"the value of {name}, {size} bytes{unread}"),
@@ -153,12 +153,12 @@ class _Skeleton:
         )
         self._add(
             made, _blank(f"element type of the tensor map {parameter.name}"), role,
-            f"the shape of the buffer that the tensor map {parameter.name} is over",
+            f"the shape of the buffer of the tensor map {parameter.name}",
         )  # fmt: skip
         return {
             "kind": "tensor map", "buffer": made,
             "shape": [_blank(f"elements of each dimension, innermost first{rank}")],
-            "strides": [] if ranks == [1] else [_blank("bytes from one to the next, of dimensions 1 and up")],
+            "strides": [] if ranks == [1] else [_blank("bytes between neighbours, for dimensions 1 and up")],
             "box": [_blank("elements of a copy's box, innermost first")],
             **({} if ranks == [1] else {"swizzle": _blank("none, 32B, 64B or 128B")}),
         }  # fmt: skip

@@ -32,7 +32,7 @@ def defect(name: str, known: Mapping[str, PlantedDefect] | None = None) -> Plant
     known = defects() if known is None else known
     if name not in known:
         raise TileproofError(
-            "there is no such planted defect",
+            "unknown planted defect",
             where="--plant",
             expected=", ".join(sorted(known)) or "none is defined",
             found=name,

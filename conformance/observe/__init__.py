@@ -1,1 +1,1 @@
-"""Observation: from what a driver captured to stage tiles with coordinates."""
+"""Observation: from captures of a driver to stage tiles with coordinates."""

@@ -265,6 +265,6 @@ def _surplus(plan: KernelPlan, at: Captured, coord: TileCoord, blocks: int, buil
         f"{at.barrier} completed for a k-block that the {unit} does not have",
         problem=ProblemPlace(at.stage, build, coord.group, unit, coord.cta, coord.k_block, tile=at.tile),
         pattern="a k-block beyond the last one",
-        cause=f"{at.barrier} completed {block + 1} times or more, of {blocks} for the {unit}: an arrival "
-        "or a commit too many, or a count too low",
+        cause=f"{at.barrier} completed {block + 1} times or more, of {blocks} for the {unit}: too many "
+        "arrivals or commits, or a count that is too low",
     )

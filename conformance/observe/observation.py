@@ -1,4 +1,4 @@
-"""From what a driver captured to stage tiles with coordinates, by the kernel plan's observations."""
+"""From captures of a driver to stage tiles with coordinates, by the kernel plan's observations."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def observe(
     captures: bool = True,
     surplus: bool = True,
 ) -> Observation:
-    """Every stage tile that the plan says can be seen: in TMEM, SMEM and outputs, or in the probe build's
-    outputs. `captures`: the driver saw TMEM and SMEM; `surplus`: it says which elements were written.
+    """Every stage tile that is observable by the plan: in TMEM, SMEM and outputs, or in the probe build's
+    outputs. `captures`: the driver captures TMEM and SMEM; `surplus`: it reports written elements.
     """
     tiles: list[StageTile] = []
     findings: list[Finding] = []
@@ -91,7 +91,7 @@ def surplus_writes(
     if rest.any():
         yield Finding(
             "surplus",
-            f"output {at.parameter} was written where the walk has no tile",
+            f"output {at.parameter} was written outside the tiles of the walk",
             problem=spot(plan, inputs, at, np.argwhere(rest)[0], build),
             wrong=int(rest.sum()),
             elements=int(rest.size),
@@ -152,7 +152,7 @@ def _tiles_of(
                 raise TileproofError(
                     "an output with these axes cannot be divided into tiles",
                     where=f"plan {plan.name}, parameter {at.parameter}",
-                    expected="axes of the problem's sizes",
+                    expected="axes with the problem's sizes",
                     found=at.indexed,
                 ) from None
             rows, cols = region(problem, inputs, tiling, at.stage, coord)

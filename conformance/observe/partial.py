@@ -1,6 +1,6 @@
-"""Partial sums: what the first k-blocks add up to, from captures of accumulators that a plan lets be seen.
+"""Partial sums over the first k-blocks, from captures of accumulators that a plan makes observable.
 
-A tile of a stage that sums over the k-blocks has the coordinate of the k-block after which it was seen.
+A tile of a stage that sums over the k-blocks has the coordinate of the k-block after which it was observed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tileproof.spec.problems.cases import ProblemInputs
 
 
 def partial_sums(plan: KernelPlan) -> tuple[TmemObservation, ...]:
-    """Where partial sums can be seen: the plan's own observations of them, and those of a whole sum whose
+    """Where partial sums can be observed: the plan's own observations of them, and those of a whole sum whose
     barrier completes in each k-block.
     """
     problem = plan.problem
@@ -39,7 +39,7 @@ def unpublished_sums(plan: KernelPlan) -> tuple[str, ...]:
 def partial_tiles(plan: KernelPlan, inputs: ProblemInputs, captures: Iterable[Capture]) -> list[StageTile]:
     """A tile ``f32 [rows, cols]`` for each sum and k-block; what was never published is unwritten.
 
-    The sum over all k-blocks is left out where an observation of the stage itself shows it.
+    The sum over all k-blocks is omitted if an observation of the stage itself shows it.
     """
     seen = partial_sums(plan)
     if not seen:

@@ -1,4 +1,4 @@
-"""Stage tiles: what was observed (`StageTile`) and what it is judged against (`Reference`)."""
+"""Stage tiles: the observation (`StageTile`) and its expected values (`Reference`)."""
 
 from __future__ import annotations
 
@@ -78,9 +78,8 @@ class Chain(Evaluation):
 
     Assume-guarantee: an input that is an earlier stage is taken from `own_tiles` where the kernel's own tile
     is known. A stage whose f32 value never leaves the registers, or which this launch does not show at all,
-    is evaluated from the inputs that it had, with its own error. A tile that should have been seen and was
-    not written makes the bounds of what depends on it infinite: nothing can be held against those alone, only
-    against the whole chain.
+    is evaluated from its own inputs, with its own error. A tile that should have been observed but was not
+    written makes the bounds of dependent tiles infinite: these are then compared only with the whole chain.
     """
 
     def __init__(
@@ -154,7 +153,7 @@ class Chain(Evaluation):
         return cast(Bounded, term)
 
     def earlier(self, name: str, group: int, form: Form) -> OwnTerm:
-        """An input as the kernel had it, where it was seen in that form."""
+        """The kernel's own input, if it was observed in that form."""
         key = (name, group, form)
         if key not in self._given:
             tiles = {coord: self.own_tiles.get((name, coord)) for coord in self.coordinates(name, group)}

@@ -1,4 +1,4 @@
-"""Work in a child process: one that crashes, or is killed, is named, and what it had told is kept."""
+"""Work in a child process: a crashed or killed child is reported, and its messages so far are kept."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ class _Child:
 class Children(Generic[T]):
     """Children that run at once: `start` work in one, take what `ended`, `end` the rest.
 
-    Leaving the context ends what still runs. What a signal's handler raises is raised by `ended` again where
-    Python dropped it. `as_json`: results are plain data and travel as JSON, which no child can make more of.
+    Leaving the context ends what still runs. `ended` raises an exception of a signal handler again if Python
+    dropped it. `as_json`: results are plain data and travel as JSON, which no child can make more of.
     """
 
     def __init__(self, as_json: bool = False) -> None:
@@ -129,8 +129,8 @@ def in_children(
 ) -> Iterator[tuple[int, ChildResult[T]]]:
     """(number, result) of each piece of work as it ends, at most `processes` at a time.
 
-    What runs at `deadline` (of `time.monotonic`) is ended and what has not begun is left out; neither is
-    reported. Closing the iterator ends what runs.
+    Work that runs at `deadline` (of `time.monotonic`) is ended, and work that has not begun is skipped;
+    neither is reported. Closing the iterator ends running work.
     """
     at = 0
     with Children[T]() as children:
@@ -144,7 +144,7 @@ def in_children(
 
 
 def _used(pid: int | None) -> int:
-    """Ticks of processor time of a process and of those below it; 0 where nothing tells."""
+    """Ticks of processor time of a process and of those below it; 0 if unknown."""
     total, pending = 0, [pid]
     while pending:
         one = pending.pop()
@@ -283,8 +283,8 @@ def ended(code: int) -> str:
     """How a process ended that gave no result."""
     if code < 0:
         with contextlib.suppress(ValueError):
-            return f"its process was ended by {signal.Signals(-code).name}"
-    return f"its process ended with code {code} and gave no result"
+            return f"its process was killed by {signal.Signals(-code).name}"
+    return f"its process ended with code {code} and no result"
 
 
 def _end(one: _Child) -> None:

@@ -1,4 +1,4 @@
-"""How results look on a terminal: the verdict, the stage table, a finding, progress."""
+"""Results on a terminal: the verdict, the stage table, a finding, progress."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LOG_S = 30.0  # without a terminal: one line in this time
 
 
 def tell(line: str) -> None:
-    """Writes a line of progress to standard error, as long as somebody reads it."""
+    """Writes a line of progress to standard error, as long as it is read."""
     try:
         print(line, file=sys.stderr, flush=True)
     except OSError:
@@ -31,7 +31,7 @@ def tell(line: str) -> None:
 
 
 class Progress:
-    """One status line on standard error; a line every 30 s where it is no terminal."""
+    """One status line on standard error; a line every 30 s if it is not a terminal."""
 
     def __init__(self, total: int) -> None:
         self._total = total
@@ -58,7 +58,7 @@ class Progress:
             self._status.update(escape(label))
 
     def show(self, done: int, shrinking: bool) -> None:
-        """`done` examples have run; `shrinking`: a failing one is being made smaller."""
+        """`done` examples have run; `shrinking`: a failing example is being shrunk."""
         now = time.monotonic()
         if now - self._last < (REFRESH_S if self._status else LOG_S):
             return
@@ -76,7 +76,7 @@ def print_report(report: Report, replay: str) -> None:
     title = report.title if report.driver in ("", "emulator") else f"{report.title} on {report.driver}"
     if report.failure is None and report.interrupted:
         console.print(
-            f"[bold yellow]INCOMPLETE[/] {title}: interrupted; nothing wrong in {report.examples} examples, "
+            f"[bold yellow]INCOMPLETE[/] {title}: interrupted; no defect in {report.examples} examples, "
             f"{report.seconds:.1f} s"
         )
         _print_not_judged(console, report)
@@ -85,10 +85,10 @@ def print_report(report: Report, replay: str) -> None:
         console.print(f"[bold green]CLEAN[/] {title}: {report.examples} examples in {report.seconds:.1f} s")
         console.print(_stage_table(report))
         if report.agreed:
-            console.print(f"{report.agreed} tiles are the same bits in the production and the probe build")
+            console.print(f"{report.agreed} tiles have equal bits in the production and the probe build")
         if report.again:
-            which = "under another schedule" if report.chosen_schedules else "in whatever order came"
-            console.print(f"{report.again} examples were launched again {which}, with the same outputs")
+            which = "under another schedule" if report.chosen_schedules else "in any order"
+            console.print(f"{report.again} examples ran again {which}, with the same outputs")
         for text in in_words(summary(report.certificates), False):
             console.print(escape(text))
         for code, count in sorted(report.remarks.items()):

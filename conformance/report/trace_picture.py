@@ -1,5 +1,5 @@
-"""A trace as a picture of who waits for whom: a row per role and engine of each CTA, waits with the name of
-the barrier, and an arrow to the end of each wait from what completed it.
+"""A trace as a picture: a row per role and engine of each CTA, waits with the name of the barrier, and an
+arrow to the end of each wait from the event that completed it.
 """
 
 from __future__ import annotations

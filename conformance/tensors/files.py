@@ -17,7 +17,7 @@ FORMATS = "a .safetensors, .npz or .pt file, or a folder of .npy files"
 def read(path: Path) -> dict[str, Array]:
     """Tensors by name, bf16 as `ml_dtypes.bfloat16`; TileproofError for anything else than tensors."""
     if not path.exists():
-        raise TileproofError("there is no such dump", where=str(path), expected=FORMATS, found="nothing")
+        raise TileproofError("the dump does not exist", where=str(path), expected=FORMATS, found="nothing")
     try:
         if path.is_dir():
             found = {file.stem: _npy(file) for file in sorted(path.glob("*.npy"))}
@@ -39,7 +39,7 @@ def read(path: Path) -> dict[str, Array]:
             where=str(path),
             expected=f"a complete {path.suffix or '.npy'} file",
             found=f"{type(error).__name__}: {error}",
-            do="write it again; a copy may be cut short",
+            do="write it again; the copy may be truncated",
         ) from None
     if not found:
         raise TileproofError("the dump holds no tensor", where=str(path), expected=FORMATS, found="none")
@@ -67,7 +67,7 @@ def _pickled(path: Path, error: Exception) -> TileproofError:
         "the dump holds pickled objects" if pickled else "the dump cannot be read",
         where=str(path),
         expected="arrays of numbers: a pickle runs code when it is read",
-        found="an object array or a pickle" if pickled else str(error),
+        found="an object array or pickled objects" if pickled else str(error),
         do="save each array with numpy.save or as safetensors",
     )
 
@@ -78,7 +78,7 @@ def _typed(array: Array, where: str) -> Array:
         return array.view(ml_dtypes.bfloat16)
     if array.dtype.kind not in "fiub" and array.dtype != ml_dtypes.bfloat16:
         raise TileproofError(
-            "a tensor has a dtype that is not read",
+            "a tensor has an unsupported dtype",
             where=where,
             expected="floats or integers",
             found=str(array.dtype),
@@ -105,7 +105,7 @@ def _torch(path: Path) -> dict[str, Array]:
         if "weights_only" not in str(error) and "Unsupported" not in str(error):
             raise
         raise TileproofError(
-            "the .pt file holds objects that are no tensors",
+            "the .pt file has objects that are not tensors",
             where=str(path),
             expected="a dict of tensors: anything else runs code when it is read",
             found=str(error).splitlines()[0],
@@ -113,7 +113,7 @@ def _torch(path: Path) -> dict[str, Array]:
         ) from None
     if not isinstance(data, Mapping):
         raise TileproofError(
-            "the .pt file is no dict",
+            "the .pt file is not a dict",
             where=str(path),
             expected="a dict of tensors",
             found=type(data).__name__,
@@ -125,7 +125,7 @@ def _torch(path: Path) -> dict[str, Array]:
             continue
         if not isinstance(value, torch.Tensor):
             raise TileproofError(
-                "an entry of the dump is no tensor",
+                "an entry of the dump is not a tensor",
                 where=f"{path}: {name}",
                 expected="a tensor or a number",
                 found=type(value).__name__,

@@ -72,7 +72,7 @@ class GroupComparer:
         return self.dump.forms.group_index(form, self.dump.inputs, group)
 
     def tiles(self, inputs: ProblemInputs, group: int) -> tuple[list[StageTile], list[StageTile]]:
-        """The tiles that the dump has of a group, and those of sums after each k-block."""
+        """The dump's tiles of a group, and of sums after each k-block."""
         tiles: list[StageTile] = []
         sums: list[StageTile] = []
         for form in tiled(self.problem, self.dump):

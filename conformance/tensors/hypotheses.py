@@ -1,4 +1,4 @@
-"""What went wrong before an output, if only the output is known: fault hypotheses of earlier stages.
+"""Causes of a wrong output when only the output is known: fault hypotheses of earlier stages.
 
 Each hypothesis is a stage that is wrong in a known way. The stages after it are evaluated from what it would
 have left, and the output that results is compared with the output found.
@@ -146,7 +146,7 @@ def _alternatives(chain: Chain, name: str, group: int) -> Iterator[tuple[str, di
         known |= {words for words, _ in made}
         scales = {**FACTORS, **chain.problem.faults.scales(chain.inputs)}
         made += [
-            (f"every value is the right one times {words}", factor * reference.value)
+            (f"every value is the right value times {words}", factor * reference.value)
             for words, factor in scales.items()
         ]
         made.append(("the values are rounded to bf16", numerics.round_bf16(reference.value)))

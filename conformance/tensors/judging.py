@@ -109,7 +109,7 @@ def _explained(
             ranked = ranked_for_rows(chain, stage, found, output.is_wrong(own), own)
             return explained(finding, ranked)
     return replace(
-        finding, evidence=(*finding.evidence, f"no wrong row has a single {comparer.problem.unit}")
+        finding, evidence=(*finding.evidence, f"no wrong row belongs to a single {comparer.problem.unit}")
     )
 
 

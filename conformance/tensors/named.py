@@ -42,7 +42,7 @@ class NamedDump:
 def forms_of(problem: ProblemType) -> TensorForms:
     """The problem's tensors; TileproofError where it names none."""
     if problem.tensors is None:
-        raise TileproofError("dumps of this problem are not read", where="--problem", found=problem.name)
+        raise TileproofError("dumps of this problem are not supported", where="--problem", found=problem.name)
     return problem.tensors
 
 
@@ -58,7 +58,7 @@ def convention_of(forms: TensorForms, name: str | None) -> Convention:
             where="--convention",
             expected=", ".join(known),
             found=name,
-            do=f"did you mean {close[0]}?" if close else "choose one of these, or use --map",
+            do=f"did you mean {close[0]}?" if close else "choose a convention from this list, or use --map",
         )
     return known[name]
 
@@ -91,7 +91,7 @@ def named(
     if not entries.parts and not any(form.name in shaped for form in outputs):
         wanted = ", ".join(entries.names[form.name] for form in outputs)
         raise TileproofError(
-            "the dump has inputs only", expected=f"any of {wanted}", found=", ".join(tensors)
+            "the dump has only inputs", expected=f"any of {wanted}", found=", ".join(tensors)
         )
     inputs = forms.inputs(shaped, entries.numbers, base)
     held = {form: forms.padded(form, shaped[form.name], inputs) for form in outputs if form.name in shaped}
@@ -143,11 +143,11 @@ def _entries(
 
 
 def _lse_base(rules: Convention, names: Mapping[str, str], given: str | None) -> str:
-    """The base of lse, where there is one; TileproofError where nothing says it."""
+    """The base of lse, if the problem has lse; TileproofError if it is unknown."""
     base = given or rules.lse_base
     if not base and "lse" in names:
         raise TileproofError(
-            "the base of lse is not known",
+            "the base of lse is unknown",
             where=f"convention {rules.name}",
             expected="2 or e",
             do="give --lse-base: kernels of this project have used both",
@@ -209,14 +209,14 @@ def _parts(
     sizes: Mapping[str, int],
     whole: Container[TensorForm],
 ) -> tuple[TensorPart, ...]:
-    """The parts, by this project's names; TileproofError for those that are none or that overlap."""
+    """The parts, by this project's names; TileproofError for invalid or overlapping parts."""
     by_name, made = {form.name: form for form in forms.forms}, list[TensorPart]()
     for called, values in parts.items():
         name, text = split_name(called)
         form = by_name[name]
         if form.role == "input" or problem.stages[form.stage].output == form.axes:
             raise TileproofError(
-                "this tensor is needed whole",
+                "this tensor must be complete",
                 where=called,
                 expected="parts of stages and of outputs that belong to one "
                 f"{problem.unit}: {', '.join(f.name for f in forms.forms if f.role == 'stage')}",
@@ -228,8 +228,8 @@ def _parts(
         part = part_of(form, text or "", values, sizes, called)
         if form in whole or any(part.overlaps(other) for other in made):
             raise TileproofError(
-                "a part of a tensor is given twice", where=called, expected="parts that do not overlap",
-                found="the whole tensor too" if form in whole else "another part with the same elements",
+                "parts of a tensor overlap", where=called, expected="parts that do not overlap",
+                found="the whole tensor" if form in whole else "another part with these elements",
             )  # fmt: skip
         made.append(part)
     return tuple(made)
@@ -273,11 +273,11 @@ def _scalars(
             continue
         if theirs not in given or given[theirs].size != 1:
             raise TileproofError(
-                f"{name} is not known",
+                f"{name} is unknown",
                 where=f"--set {name}=VALUE",
-                expected="the number that the kernel was given",
+                expected="the scalar argument of the kernel",
                 found="nothing" if theirs not in given else f"shape {list(given[theirs].shape)}",
-                do=f"give it, or save {theirs} beside the tensors",
+                do=f"give it, or save {theirs} with the tensors",
             )
         found[name] = float(given[theirs].reshape(()))
     return found
@@ -296,7 +296,9 @@ def _misnamed(
             f"{names[form.name]} {_shape_words(form)} is missing"
             + (f": --map {form.name}={near}?" if near else "")
         )
-    lines += [f"{name} is no tensor of the problem: --map NAME={name}, or --ignore {name}" for name in extra]
+    lines += [
+        f"{name} is not a tensor of the problem: --map NAME={name}, or --ignore {name}" for name in extra
+    ]
     return TileproofError(
         "the tensors of the dump are not those of the problem",
         expected="; ".join(f"{theirs}" for theirs in names.values()),
@@ -369,7 +371,7 @@ def _check(
 def _check_dtype(form: TensorForm, tensor: Array, where: str) -> None:
     if tensor.dtype.name not in form.dtypes:
         raise TileproofError(
-            "a tensor has a dtype that is not judged",
+            "a tensor has an unsupported dtype",
             where=where,
             expected=" or ".join(form.dtypes),
             found=tensor.dtype.name,
@@ -388,6 +390,6 @@ def _shape_hint(axes: Sequence[str], tensor: Array, sizes: Mapping[str, tuple[in
             order.append(next(i for i, own in enumerate(tensor.shape) if own == size and i not in order))
         return f"its axes are in another order: transpose it with ({', '.join(map(str, order))})"
     if tensor.ndim == len(axes) + 1 and 1 in tensor.shape:
-        return "it has an axis of length 1 too many: see --convention and --layout"
+        return "it has an extra axis of length 1: see --convention and --layout"
     taken = ", ".join(f"{axis} = {size} by {name}" for axis, (size, name) in sizes.items() if axis in axes)
     return f"the sizes so far: {taken}" if taken else ""

@@ -71,7 +71,7 @@ def part_of(form: TensorForm, text: str, values: Array, sizes: Mapping[str, int]
         shape += [] if found[1] else [end - first]
     if values.shape != tuple(shape):
         raise TileproofError(
-            "a part of a tensor has another shape",
+            "a part of a tensor has the wrong shape",
             where=where,
             expected=f"{shape}, of [{axes}] = {[sizes[axis] for axis in form.axes]}",
             found=str(list(values.shape)),
@@ -80,7 +80,7 @@ def part_of(form: TensorForm, text: str, values: Array, sizes: Mapping[str, int]
 
 
 def _no_index(where: str, expected: str, found: str) -> TileproofError:
-    return TileproofError("no index of the tensor", where=where, expected=expected, found=found)
+    return TileproofError("not an index of the tensor", where=where, expected=expected, found=found)
 
 
 def tiles_of(
@@ -175,8 +175,8 @@ def _from(span: slice, first: int) -> slice:
 
 
 class PartialChain(Chain):
-    """A chain that knows parts of some stages. Elsewhere such a stage is what the reference makes of the
-    stages before it, with the error that this has.
+    """A chain with parts of some stages. Elsewhere such a stage is computed by the reference from earlier
+    stages, with its error.
     """
 
     def __init__(
@@ -203,7 +203,7 @@ class PartialChain(Chain):
         return all((stage, coord) in self.own_tiles for coord in self.coordinates(stage, group))
 
     def judged(self, name: str, coord: TileCoord) -> Bounded:
-        """The stage over the tile's group, in the form in which its part was seen."""
+        """The stage over the tile's group, in the form of its observed part."""
         piece = next((tile for tile in self.pieces.get(name, ()) if tile.coord == coord), None)
         if piece is None:
             return super().judged(name, coord)

@@ -1,4 +1,4 @@
-"""Outputs to whose rows the tiles of many groups are added: summed up group after group, then compared."""
+"""Outputs whose rows are sums over many groups: added up group after group, then compared."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SETTLE = 16  # groups between two additions of what waits
 
 @dataclass
 class SummedOutput:
-    """One such output. Rows that groups outside the comparison add to are not judged.
+    """An output of this kind. Rows that groups outside the comparison add to are not judged.
 
     Of each row of `sums`, `open_rows` says whether a group that is not compared adds to it;
     `groups` how many groups add to it. After `compare`: `wrong_rows`, their numbers.
@@ -50,7 +50,7 @@ class SummedOutput:
             _ = self.sums.value
 
     def compare(self, found: Array) -> tuple[StageScore, list[Finding], int]:
-        """Score and findings of rows that only compared groups add to, and how many rows were left out."""
+        """Score and findings of rows that only compared groups add to, and how many rows were skipped."""
         closed = np.flatnonzero(~self.open_rows)
         here = np.asarray(found[self.rows[closed]])
         value, bound = self.sums.value[closed], self.sums.bound()[closed]

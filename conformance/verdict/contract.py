@@ -1,8 +1,8 @@
 """The verdict contract: the machine-readable result for a kernel or a launch.
 
 `verdict.schema.json` beside this file is the published schema; `python -m
-tileproof.conformance.verdict.schema` writes it from these classes, and a test holds both together. A field
-is never removed or given another meaning without a new `SCHEMA_VERSION`.
+tileproof.conformance.verdict.schema` writes it from these classes, and a test compares both. A field is
+never removed or redefined without a new `SCHEMA_VERSION`.
 """
 
 from __future__ import annotations
@@ -213,7 +213,7 @@ def decided(
     if not checks:
         missing.append("nothing was checked")
     if coverage is None and runs_code:
-        missing.append("nothing is known of the instructions that ran")
+        missing.append("the instructions that ran are unknown")
     if coverage is not None:
         missing += _never_ran(coverage.missing())
     missing += [

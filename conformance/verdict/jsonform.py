@@ -89,7 +89,7 @@ def load(
             where=str(path),
             expected=" or ".join(map(str, [*(upgrades or {}), version])),
             found=str(found_version),
-            do="make it again with this version of Tileproof",
+            do="generate it again with this version of Tileproof",
         )
     return parse(kind, data, str(path))
 

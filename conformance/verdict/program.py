@@ -1,6 +1,4 @@
-"""A verdict's record, and what it says of the program: its identity, what launches covered of it, forms
-executed as order.
-"""
+"""A verdict's record of the program: its identity, its coverage, and forms executed for order only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads verdicts of an older schema version: what it held, in the fields of the next version.
+"""Reads verdicts of an older schema version into the fields of the next version.
 
 Version 1 had flat findings with a rendered place (`where`) and the known coordinates; version 2 has
 `Finding`. In the section `mutation`, version 2 called the outcome of a mutant `verdict`; version 3 calls it

@@ -1,1 +1,1 @@
-"""The corpus of public bugs, and which tests here would have caught each."""
+"""The corpus of public bugs, and the tests here that would have caught each bug."""

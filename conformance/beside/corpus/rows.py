@@ -31,7 +31,8 @@ DATA = Path(__file__).with_name("rows.toml")
 
 @dataclass(frozen=True)
 class CorpusRow:
-    """One public bug; `why_not` is empty where it applies to the kernels here, else says why it does not."""
+    """One public bug; `why_not` is empty where it applies to the kernels here, else the reason why it does
+    not."""
 
     id: str
     group: str
@@ -58,7 +59,7 @@ class Coverage:
 
 
 def _read(data: Path = DATA) -> tuple[Mapping[str, str], Mapping[str, CorpusRow]]:
-    """The shorthands of repositories, and the rows by id; TileproofError says what is wrong with the file."""
+    """The shorthands of repositories, and the rows by id; TileproofError for a malformed file."""
     try:
         raw = tomllib.loads(data.read_text(encoding="utf-8"))
         rows = [CorpusRow(**{**load, "links": tuple(load["links"])}) for load in raw["rows"]]
@@ -99,12 +100,12 @@ def marks(source: str, where: str) -> dict[str, list[str]]:
 
 
 def coverage(tests: Path = TESTS) -> list[Coverage]:
-    """Every row with its tests under the folder `tests`; TileproofError where there is no such folder."""
+    """Every row with its tests under the folder `tests`; TileproofError if the folder does not exist."""
     if not tests.is_dir():
         raise TileproofError(
             "the tests are not installed, so their coverage cannot be listed",
             where=str(tests),
-            do="run this in a checkout of the repository",
+            do="run this command in a checkout of the repository",
         )
     found: dict[str, list[str]] = {name: [] for name in ROWS}
     for path in sorted(tests.rglob("test_*.py")):
@@ -136,7 +137,8 @@ def page(rows: Sequence[Coverage]) -> str:
         "# The corpus: public bugs, and the tests that would have caught them",
         "",
         "Generated from `conformance/beside/corpus/rows.toml` and the marks of the tests by `python -m "
-        "tileproof.conformance.beside.corpus.rows`. Edit those, not this page; `tileproof corpus` prints the "
+        "tileproof.conformance.beside.corpus.rows`. Edit the sources, not this page; `tileproof corpus` "
+        "prints the "
         "same table.",
         "",
         "A tested row has a test in which a kernel (its launch, or the reference) with this defect planted "
@@ -157,7 +159,7 @@ def page(rows: Sequence[Coverage]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Write the page, or with --check return 1 when the one on disk is stale."""
+    """Write the page, or with --check return 1 if the page on disk is stale."""
     return write_or_check(
         "tileproof.conformance.beside.corpus.rows", PAGE, lambda: page(coverage()), arguments
     )

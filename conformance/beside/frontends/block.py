@@ -86,8 +86,8 @@ def alone(where: str) -> Iterator[None]:
         raise LaunchError(
             "an emulated block is already open",
             where=where,
-            expected="one block at a time: it patches the whole process",
-            do="leave the other block first",
+            expected="a single block at a time: a block patches the whole process",
+            do="end the other block first",
         )
     try:
         yield

@@ -144,7 +144,8 @@ class EmulatedRun:
         launch = launch.keeping(memory, self.keep - kept)
         if not launch.kept:
             self.note(
-                f"{launch.kernel}: its inputs are not kept (keep={self.keep} bytes): it cannot be run again"
+                f"{launch.kernel}: its inputs are not kept (keep={self.keep} bytes), so the launch cannot "
+                f"run again"
             )
         result = self._result(launch, memory.memory)
         self.launches.append(EmulatedLaunch(launch.done(result), self.schedule, result, self.how))

@@ -31,8 +31,8 @@ def stopped_at_ptx(file: str, *stages: Any) -> tuple[str, str] | None:
     """Triton's hook for its stages: without arguments return the key of this pipeline, else replace the cubin
     by the PTX.
 
-    `file`: the kernel's file. Triton's own key has only the line, so that of two equal kernels the second
-    would get the first kernel's file in its PTX.
+    `file`: the kernel's file. Triton's own key has only the line, so the second of two equal kernels would
+    get the first kernel's file in its PTX.
     """
     if not stages:
         return f"{_STAGE} {file}", f"{_STAGE} {file}"
@@ -106,7 +106,7 @@ class Sm100Driver(GPUDriver):  # type: ignore[misc]
 
     def _no_clock(self, *args: Any, **named: Any) -> Any:
         raise LaunchError(
-            "the emulator has no clock to benchmark with",
+            "the emulator has no clock for benchmarks",
             where="triton.testing, inside emulate()",
             do="launch the kernel; an autotuner takes its first configuration",
         )

@@ -63,7 +63,7 @@ def _checks(
     checks = []
     for name in ("machine", "races"):
         own = [finding for finding in found if finding.check == name]
-        why = "they were left out (races=False)" if name == "races" and not races else reason
+        why = "race checking is disabled (races=False)" if name == "races" and not races else reason
         outcome: contract.Outcome = "failed" if own else "not run" if why else "passed"
         checks.append(CheckOutcome(name, True, outcome, own[0].message if own else why))
     checks.append(CheckOutcome("values", True, "not run", "a block compares no values: judge(expect) does"))

@@ -1,4 +1,4 @@
-"""What `tileproof layout` shows: for each element of a 2-D tile, where it lies.
+"""The tables of `tileproof layout`: the location of each element of a 2-D tile.
 
 Three sources: a CuTe layout written as text, a shared-memory operand of tcgen05.mma in a canonical layout,
 and a data path of tensor memory. Each becomes a `Table`, which the text and the picture are made from.
@@ -40,10 +40,10 @@ class Block:
 
 @dataclass(frozen=True)
 class Table:
-    """A tile ``[rows, columns]`` and what lies where.
+    """A tile ``[rows, columns]`` and the place of each element.
 
     places: name -> ``[rows, columns]``: of each element its index, its byte, or its CTA, lane and column.
-    chunk: elements along both axes that lie side by side in one 16-byte chunk, (1, 1) when that is not asked.
+    chunk: contiguous elements along both axes in a 16-byte chunk; (1, 1) if not requested.
     """
 
     kind: Literal["layout", "operand", "tmem"]
@@ -60,7 +60,8 @@ class Table:
         return rows, columns
 
     def blocks(self) -> list[Block]:
-        """The rectangles of a tensor memory table whose rows are lanes, and columns columns, one by one."""
+        """The rectangles of a tensor memory table, whose rows are lanes and whose columns are TMEM
+        columns."""
         cta, lane, column = (self.places[name] for name in ("cta", "lane", "column"))
         row_cuts = _cuts((np.diff(lane[:, 0]) != 1) | (np.diff(cta[:, 0]) != 0), self.shape[0])
         column_cuts = _cuts((np.diff(column[0]) != 1) | (np.diff(lane[0]) != 0), self.shape[1])
@@ -140,7 +141,7 @@ def of_layout(text: str, dtype: str | None = None) -> Table:
     column = _offsets(modes[1:], strides[1:], columns)
     index = row[:, None] + column[None, :]
     if (index < 0).any():
-        raise _unreadable(text, "indices from 0 on", f"index {int(index.min())}")
+        raise _unreadable(text, "indices from 0", f"index {int(index.min())}")
     bits = parsed.pointer_bits or (BITS[dtype] if dtype else None)
     size = bits // 8 if bits else None
     notes: list[str] = []
@@ -219,7 +220,7 @@ def of_tmem(name: str, n: int, lane_offset: int = 0) -> Table:
     if path.parts > 1:
         notes.append(f"N is cut in {path.parts}: the parts lie in lanes {path.rows} apart")
     if path.interleaved:
-        notes.append("16 rows, then 16 lanes left free: M = 64 uses half of the lanes")
+        notes.append("16 rows, then 16 unused lanes: M = 64 uses half of the lanes")
     title = f"TMEM layout {name.upper()}, D [{path.m}, {n}]"
     return Table("tmem", title, ("M", "N"), {"cta": cta, "lane": lane, "column": column}, tuple(notes))
 

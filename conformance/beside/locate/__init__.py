@@ -1,1 +1,1 @@
-"""Stages that a kernel holds in registers only: where they are, and their dump."""
+"""Finds stages that a kernel holds only in registers, and dumps them."""

@@ -1,4 +1,4 @@
-"""Stages that a kernel holds in registers only: found there by their values (`slots.py`), and dumped.
+"""Finds stages that a kernel holds only in registers, by their values (`slots.py`), and dumps them.
 
 The kernel runs on some draws of its inputs and on its own. In the draws, results of instructions are compared
 with the stages in float64: a slot that has the value of one element in every draw holds that element. What
@@ -53,7 +53,7 @@ class BufferTensor:
     shape: tuple[int, ...]
 
     def read(self, data: Array) -> Array:
-        """The tensor in the content of the buffer, whose bytes may go on behind it."""
+        """The tensor in the content of the buffer, whose bytes may continue after it."""
         bytes_ = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
         dtype, count = np.dtype(dtype_of(self.dtype)), int(np.prod(self.shape))
         if bytes_.size < count * dtype.itemsize:
@@ -159,7 +159,7 @@ def locate(
 
 
 def _same(draws: Sequence[Mapping[str, F64]], form: TensorForm, other: TensorForm) -> bool:
-    """Whether two stages have the same values, so that nothing tells their slots apart."""
+    """Whether two stages have the same values, so that their slots cannot be distinguished."""
     return all(np.array_equal(draw[form.name], draw[other.name]) for draw in draws)
 
 
@@ -188,7 +188,7 @@ class _Order:
         axes = self._given.get(name, form.axes)
         if array.ndim != len(axes):
             raise TileproofError(
-                "a tensor has another number of axes", where=f"--tensor {name}",
+                "a tensor has the wrong number of axes", where=f"--tensor {name}",
                 expected=f"[{', '.join(axes)}]", found=str(list(array.shape)),
             )  # fmt: skip
         return in_form_order(form, array, axes)
@@ -256,12 +256,12 @@ class _Kernel:
         if errors:
             raise TileproofError(
                 f"the kernel has a finding on {what}", where=self.launch.name, found=errors[0].message,
-                do="tileproof judge names what is wrong",
+                do="run `tileproof judge` for the findings",
             )  # fmt: skip
         result = done.results[self.number]
         if result.limited:
             raise TileproofError(
-                "the kernel has more results than are recorded", where=self.launch.name,
+                "the kernel has more results than can be recorded", where=self.launch.name,
                 found="; ".join(result.limited), do="use a smaller problem",
             )  # fmt: skip
         outputs = {
@@ -279,7 +279,7 @@ def _search(
     scalars: Sequence[float],
     progress: Progress,
 ) -> Iterator[StageSlots]:
-    """Each tensor's slots: first by value alone, in results of matrix products, then beside those."""
+    """Each tensor's slots: first by value alone, in results of matrix products, then near these."""
     known = list(results(runs))
     factors = _factors(scalars)
     elements = {form.name: Elements([draw[form.name] for draw in draws]) for form in forms}
@@ -297,7 +297,7 @@ def _search(
         for axes, arrangements in around.items():
             if found[form.name] or not set(form.axes) <= set(axes):
                 continue
-            progress(f"search for {form.name} beside the others")
+            progress(f"search for {form.name} near the others")
             spread = _spread(form, draws[0][form.name].shape, axes, shapes[axes])
             own = arrangements.of_elements(spread)
             for result in known:

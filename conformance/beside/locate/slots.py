@@ -1,8 +1,8 @@
-"""Where a kernel holds the elements of a stage in its registers: found from the values of several runs.
+"""Finds the registers that hold the elements of a stage, from the values of several runs.
 
-A *slot* is a lane of one execution, by one warp, of one instruction, and one of its result registers. Control
-flow that does not depend on values gives a slot the same element in every run. So a slot whose values over
-some runs, with other inputs in each, are those of one element (times a constant) holds this element.
+A *slot* is a lane of one execution, by one warp, of one instruction, and one of its result registers. If
+control flow does not depend on values, a slot has the same element in every run. A slot whose values over
+several runs with different inputs equal those of an element (times a constant) holds this element.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ class Arrangements:
         return Arrangements({warp: np.stack(each) for warp, each in rows.items()})
 
     def of_elements(self, elements: Places) -> Arrangements:
-        """Those of a tensor of which `elements` says which element each of these places belongs to."""
+        """The slots of a tensor; `elements` gives the element of each place."""
         return Arrangements(
             {warp: np.where(rows >= 0, elements[rows], -1) for warp, rows in self._rows.items()}
         )

@@ -1,1 +1,1 @@
-"""Logs of others: failed builds, and printf logs of runs that hung."""
+"""Explains logs: failed builds, and printf logs of runs that hung."""

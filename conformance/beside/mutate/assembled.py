@@ -1,4 +1,4 @@
-"""What ptxas makes of a PTX text: refused, or machine code, by which two texts can be told to be the same."""
+"""The result of ptxas for a PTX text: refused, or machine code, by which two texts are compared."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ERROR = re.compile(r"error\s*: (.*)|fatal\s*: (.*)")
 
 @dataclass(frozen=True)
 class Assembled:
-    """`refused` is the first error of ptxas, empty when it took the text; `digest` that of the object made
+    """`refused` is the first error of ptxas, empty if it accepted the text; `digest` that of the object made
     without source places.
     """
 

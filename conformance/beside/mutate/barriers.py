@@ -1,4 +1,4 @@
-"""Barriers of all threads of a PTX entry: what is on their far side, and what they make superfluous."""
+"""Barriers of all threads of a PTX entry: what follows them, and what they make redundant."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def _everything(line: CodeLine) -> bool:
 
 
 def beyond(code: PtxCode, flow: Flow, at: CodeLine) -> str:
-    """Why nothing of tensor memory is on the far side of the barrier beside a fence, in a cluster of one CTA;
-    "" when it is not known.
+    """Why no operation of tensor memory is on the other side of the barrier next to a fence, in a cluster of
+    one CTA; "" if unknown.
     """
     start = code.at[at.number]
     if any(_BARRIER.match(line.opcode) and not _all(line) for line in code.code):
@@ -64,7 +64,7 @@ def beyond(code: PtxCode, flow: Flow, at: CodeLine) -> str:
 
 
 def _rounds(code: PtxCode, flow: Flow) -> dict[int, int]:
-    """How many barriers of all threads come before each; {} where that is not the same on every way."""
+    """The number of barriers of all threads before each; {} if it differs between paths."""
     every = sum(1 for line in code.code if _all(line))
     found: dict[int, int] = {}
     pending, seen = [(0, 0)], {(0, 0)}
@@ -82,7 +82,7 @@ def _rounds(code: PtxCode, flow: Flow) -> dict[int, int]:
 
 
 def _next(code: PtxCode, flow: Flow, start: int) -> set[int]:
-    """The barriers of all that come first behind an instruction."""
+    """The first barriers of all threads after an instruction."""
     found, seen, pending = set[int](), {start}, list(flow.after[start])
     while pending:
         n = pending.pop()
@@ -97,9 +97,7 @@ def _next(code: PtxCode, flow: Flow, start: int) -> set[int]:
 
 
 def before_all(code: PtxCode, drawn: Drawn, at: CodeLine) -> str:
-    """Why `bar.warp.sync` of all lanes may be left out, or come behind the fences that follow; "" when it is
-    not known to.
-    """
+    """Why `bar.warp.sync` of all lanes may be removed or moved after the following fences; "" if unproved."""
     if drawn.operator not in ("remove-sync", "move") or not code.alone:
         return ""
     both = [code.code[code.at[n]] for n in drawn.lines if n in code.at]
@@ -117,19 +115,24 @@ def before_all(code: PtxCode, drawn: Drawn, at: CodeLine) -> str:
             if not (other.opcode.startswith("tcgen05.fence::before") or ALU.match(other.opcode)):
                 break
         if behind and _all(behind[-1]) and all(other in (one, *behind[:-1]) for other in both):
-            return "every lane goes from it to the barrier of all threads, and accesses no memory between"
+            return (
+                "every lane continues from it to the barrier of all threads, without an access to "
+                "memory between"
+            )
     return ""
 
 
 def twice(code: PtxCode, drawn: Drawn, at: CodeLine) -> str:
-    """Why the barrier of all threads may come twice; "" when it is not known to."""
+    """Why the barrier of all threads may be doubled; "" if unproved."""
     flow = Flow.of(code) if drawn.operator == "duplicate" and _all(at) and code.alone else None
     if flow is None or any(_BARRIER.match(line.opcode) and not _all(line) for line in code.code):
         return ""
     every = [n for n, one in enumerate(code.code) if _all(one)]
     # Every thread comes to each of them, and to none again: so to all in one order.
     if all(_once(code, flow, n) for n in every):
-        return "every thread comes to it once, and to every other in the same order: all meet there twice"
+        return (
+            "every thread reaches it once, and all barriers in the same order: all threads meet there twice"
+        )
     return ""
 
 
@@ -143,12 +146,12 @@ def renamed(code: PtxCode, drawn: Drawn, at: CodeLine) -> str:
         return ""  # another may have that number
     # Else one thread may stand at this barrier while another stands at a barrier elsewhere.
     if all(_once(code, flow, n) for n, one in enumerate(code.code) if _all(one)):
-        return "every thread comes to it once, and to every other in the same order: all meet there alone"
+        return "every thread reaches it once, and all barriers in the same order: no other thread meets there"
     return ""
 
 
 def _once(code: PtxCode, flow: Flow, n: int) -> bool:
-    """Whether every way from the beginning comes to an instruction, and none to it again."""
+    """Whether every path reaches an instruction exactly once."""
 
     def here(line: CodeLine) -> bool:
         return line is code.code[n]

@@ -1,6 +1,6 @@
-"""Which bits of a register may, or must, be set and which are read, as far as the instructions tell.
+"""The bits of a register that may or must be set, and those that are read, by the instructions.
 
-Where two operands share no bit, `or`, `xor` and `add` of them are the same: that is no mutant.
+If two operands share no bit, `or`, `xor` and `add` are equal: such a change is not a mutant.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The text of one PTX entry as code: instructions with guard, opcode and operands, and where they come from.
 
-Edits are textual, so that what is assembled and run is the compiler's PTX but for the lines that changed.
+Edits are textual, so that the assembled PTX is the compiler's except for the changed lines.
 """
 
 from __future__ import annotations
@@ -183,11 +183,11 @@ class PtxCode:
         return {name: tuple(numbers) for name, numbers in found.items()}
 
     def mentions(self, register: str) -> tuple[int, ...]:
-        """Every line of the entry that names a register, also those that are not read as one instruction."""
+        """Every line of the entry that names a register, also lines that are not read as an instruction."""
         return self._mentions.get(register, ())
 
     def changed(self, edits: Mapping[int, str]) -> str:
-        """The text with line numbers replaced; "" removes what stands there."""
+        """The text with line numbers replaced; "" removes the line's text."""
         lines = list(self.lines)
         for number, replacement in edits.items():
             lines[number - 1] = replacement

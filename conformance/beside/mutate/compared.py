@@ -1,4 +1,4 @@
-"""A mutant of sources as a change of the original's PTX, where that is one instruction left out or moved."""
+"""A mutant of sources as a change of the original's PTX, where a single instruction is missing or moved."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ def change(code: PtxCode, text: str) -> Change | None:
 
 
 def _body(code: PtxCode) -> list[tuple[int, str]]:
-    """Lines of the entry with their numbers, but for places, comments and braces."""
+    """Lines of the entry with their numbers, without places, comments and braces."""
     lines = ((n + 1, _bare(code.lines[n])) for n in code.body())
     return [(number, line) for number, line in lines if not _PLACE.match(line)]
 
 
 def _declared(code: PtxCode) -> list[str]:
-    """What stands in front of the entry's body: its parameters, and the module's variables that are named."""
+    """The text before the entry's body: its parameters, and the module's variables that are named."""
     other = unnamed(code.text)
     lines = (_bare(line) for line in code.lines[: code.body().start])
     return [

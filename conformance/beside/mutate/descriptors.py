@@ -1,4 +1,4 @@
-"""Which bits of a matrix descriptor of a tcgen05.mma the tensor core does not use."""
+"""The bits of a tcgen05.mma matrix descriptor that the tensor core does not use."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _WORD = (1 << 32) - 1
 
 
 def leading_unused(at: CodeLine, operand: int, must: Bits, may: Bits) -> str:
-    """Why the leading-dimension offset of operand 1 (A) or 2 (B), a descriptor, is not used; "" when it may
-    be. `must` and `may` say which bits are set for certain, and at most.
+    """Why the leading-dimension offset of operand 1 (A) or 2 (B), a descriptor, is not used; "" if it may be
+    used. `must` and `may`: the bits that are certainly set, and possibly set.
     """
     if ".kind::f16" not in at.opcode or len(at.operands) < 4 or operand not in (1, 2):
         return ""

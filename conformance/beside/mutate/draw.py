@@ -1,4 +1,4 @@
-"""Which mutants a seed draws.
+"""The mutants that a seed draws.
 
 Operators take turns; each walks the places of the source in an order of the seed alone and takes one
 instruction and one variation of a place. Copies of unrolled or inlined code have one place, so they count
@@ -40,7 +40,7 @@ Site = tuple[CodeLine, tuple[Variation, ...]]
 
 
 def places(code: PtxCode, operator: str) -> list[list[Site]]:
-    """The sites of an operator, those of one source place together, in order of first appearance."""
+    """The sites of an operator, grouped by source place, in order of first appearance."""
     found: dict[tuple[Frame, ...], list[Site]] = {}
     for at in code.code:
         variations = tuple(OPERATORS[operator](code, at))
@@ -77,7 +77,7 @@ class Pool:
 
 def draw(pool: Pool, operators: Sequence[str], seed: int, rounds: int | None = None) -> Iterator[Drawn]:
     """Mutants until every place of every operator has had each of its changes, or `rounds` of them. No place
-    of any operator comes again before all places of all operators had their turn.
+    repeats before all places of all operators were drawn.
     """
     turns = {name: pool.walk(name, seed) for name in operators}
     kept: dict[str, tuple[int, Drawn]] = {}
@@ -101,7 +101,7 @@ def draw(pool: Pool, operators: Sequence[str], seed: int, rounds: int | None = N
 
 
 def stands_at(drawn: Drawn, places: Sequence[tuple[str, int]]) -> bool:
-    """Whether what was changed, or one of its callers, stands at one of the places (the end of a path, and a
+    """Whether the changed code, or one of its callers, is at one of the places (the end of a path, and a
     line or 0 for any line of the file).
     """
     return any(
@@ -150,7 +150,7 @@ def wanted(names: str | None) -> list[str]:
     for one in found:
         if one not in OPERATORS and one not in SOURCE_OPERATORS:
             raise TileproofError(
-                "there is no such operator",
+                "unknown operator",
                 where="--operators",
                 expected=", ".join((*OPERATORS, *SOURCE_OPERATORS)),
                 found=one,

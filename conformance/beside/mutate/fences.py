@@ -1,4 +1,4 @@
-"""Fences that a thread of a PTX entry may do without, by the ways that control takes."""
+"""Fences that a thread of a PTX entry does not need, by its control flow."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _FENCED = re.compile(r"tcgen05\.(fence::before_thread_sync|commit)")  # a commit
 
 
 def beside(code: PtxCode, flow: Flow, at: CodeLine) -> str:
-    """Why the same fence beside it is enough; "" when it is not known to be."""
+    """Why the same fence next to it is sufficient; "" if unproved."""
     earlier = bool(AFTER.match(at.opcode))
     if not earlier and not _BEFORE.match(at.opcode):
         return ""
@@ -46,8 +46,8 @@ def beside(code: PtxCode, flow: Flow, at: CodeLine) -> str:
     if not meets(code, code.at[at.number], edges, _same(at), lambda one: not barred.match(one.opcode)):
         return ""
     if earlier:
-        return "the same fence came before on every way, and nothing was waited for since"
-    return "the same fence comes on every way before the thread tells anybody what it did"
+        return "the same fence precedes it on every path, without a wait between"
+    return "the same fence follows on every path before the thread publishes anything"
 
 
 def idle(code: PtxCode, flow: Flow, at: CodeLine) -> str:
@@ -55,7 +55,7 @@ def idle(code: PtxCode, flow: Flow, at: CodeLine) -> str:
     start = code.at[at.number]
     if AFTER.match(at.opcode):
         free = meets(code, start, flow.after, _same(at), lambda one: not ORDERED.match(one.opcode), ends=True)
-        return "no operation of tensor memory comes behind it before the same fence" if free else ""
+        return "no operation of tensor memory is between it and the next such fence" if free else ""
     if not at.opcode.startswith("tcgen05.fence::before_thread_sync"):
         return ""
 
@@ -64,8 +64,8 @@ def idle(code: PtxCode, flow: Flow, at: CodeLine) -> str:
 
 
 def later(code: PtxCode, drawn: Drawn, at: CodeLine) -> str:
-    """Why a wait for loads of tensor memory may be left out, become one for stores, or come before a load;
-    "" when it is not known to.
+    """Why a wait for loads of tensor memory may be removed, become a wait for stores, or move before a load;
+    "" if unproved.
     """
     if drawn.operator == "move":
         both = [code.code[code.at[n]] for n in drawn.lines if n in code.at]
@@ -98,8 +98,8 @@ def reads_only(code: PtxCode, flow: Flow, at: CodeLine) -> str:
     ):
         return ""
     return (
-        "no thread writes shared memory through the generic proxy, and of reads in front of a barrier and an "
-        "asynchronous write it is assumed that they need none (docs/assumptions.md, race-proxy-read)"
+        "no thread writes shared memory through the generic proxy; reads before a barrier and an "
+        "asynchronous write are assumed to need no fence (docs/assumptions.md, race-proxy-read)"
     )
 
 
@@ -109,7 +109,9 @@ def of_a_warp(code: PtxCode, flow: Flow, at: CodeLine) -> str:
     """
     if at.opcode.startswith("fence.proxy.async"):
         # It is about what its thread knows of, and behind the barrier that is what every lane did before it.
-        return "every lane has the fence, and any that tells what the warp wrote has it behind all of that"
+        return (
+            "every lane has the fence, and a lane that publishes the warp's writes has it after all of them"
+        )
     if not at.opcode.startswith("tcgen05.fence::before_thread_sync"):
         return ""
 
@@ -118,7 +120,7 @@ def of_a_warp(code: PtxCode, flow: Flow, at: CodeLine) -> str:
 
     if not meets(code, code.at[at.number], flow.before, _fenced, shared, ends=True):
         return ""
-    return "what it orders are loads and stores, each one operation of the warp that every lane fences"
+    return "it orders loads and stores, which are operations of the whole warp, and every lane has the fence"
 
 
 def announced(cluster: int, code: PtxCode, flow: Flow, at: CodeLine) -> str:
@@ -153,9 +155,7 @@ def _same(at: CodeLine) -> Callable[[CodeLine], bool]:
 
 
 def without(reason: Reason, code: PtxCode, drawn: Drawn, at: CodeLine) -> str:
-    """Why the fence may be left out that was removed, became another one, or changed places: fences only add
-    to the order.
-    """
+    """Why a fence that was removed, replaced or moved is not needed: fences only add to the order."""
     if not code.alone:
         return ""
     if drawn.operator in ("remove-sync", "scope"):
@@ -205,8 +205,8 @@ def unlike(code: PtxCode, drawn: Drawn) -> str:
     if kinds != {"tcgen05.fence", "fence.proxy"} or first.block != last.block or not computes:
         return ""
     return (
-        "one orders operations of tensor memory, the other accesses of another proxy, and neither is any: "
-        "what stands before and behind both is the same"
+        "one fence orders operations of tensor memory, the other accesses of another proxy; neither fence "
+        "is such an access, so their order has no effect"
     )
 
 

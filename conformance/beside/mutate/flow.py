@@ -1,4 +1,4 @@
-"""Where control goes from one instruction of a PTX entry to the next."""
+"""The control flow of a PTX entry, from instruction to instruction."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Flow:
 
     @staticmethod
     def of(code: PtxCode) -> Flow | None:
-        """None where a branch goes to what its text does not tell."""
+        """None if a branch has an unknown target."""
         labels: dict[str, list[int]] = {}
         for number, text in enumerate(code.lines, 1):
             if match := _LABEL.match(text):

@@ -30,7 +30,7 @@ class IntegerForm:
         return (1 << self.width) - 1
 
     def sign(self, x: int) -> int:
-        """The number that these bits stand for."""
+        """The number with these bits."""
         return x - (1 << self.width) if self.signed and x >> self.width - 1 else x
 
 

@@ -1,8 +1,8 @@
-"""The judgements of a draw on disk while they come, so that an interrupted draw goes on where it stopped.
+"""The results of a draw, saved as they arrive, so that an interrupted draw can resume.
 
-A file of JSON lines: the first says which draw it is of, each other is one judgement. It holds for one kernel
-and variant, one PTX, seed, profile, choice of operators and state of the tool; a larger count goes on with
-the same draw.
+A file of JSON lines: the first identifies the draw, each other line is a result. It holds for one kernel
+and variant, one PTX, seed, profile, choice of operators and state of the tool; a larger count continues the
+same draw.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ SCHEMA_VERSION = 2
 
 
 class Journal:
-    """The file of one draw. `done` has its judgements by number; what is of another draw is refused by name;
-    a line that was cut off is told in `notes`, and its mutant is judged again.
+    """The file of one draw. `done` has its results by number. A file of another draw is rejected; a
+    truncated line is reported in `notes`, and its mutant is judged again.
     """
 
     def __init__(self, path: Path, of: Mapping[str, Json], drawn: Sequence[Drawn]) -> None:
@@ -50,7 +50,7 @@ class Journal:
         found = _parsed(lines[0])
         if found is None or found.get("schema") != SCHEMA:
             raise TileproofError(
-                "not a journal of a draw",
+                "not a file of saved results of a draw",
                 where=str(self.path),
                 expected=SCHEMA,
                 do="give --resume another file",
@@ -58,7 +58,7 @@ class Journal:
         other = [name for name in head if found.get(name) != head[name]]
         if other:
             raise TileproofError(
-                "the saved results are of another draw",
+                "the saved results belong to another draw",
                 where=str(self.path),
                 expected=", ".join(f"{name} {head[name]}" for name in other),
                 found=", ".join(f"{name} {found.get(name)}" for name in other),
@@ -78,11 +78,11 @@ class Journal:
                 if n in drawn and drawn[n].what == what:
                     self.done[n] = Judgement(drawn[n], **row)
             except (AssertionError, KeyError, TypeError):
-                self.notes.append(f"{self.path}, line {number} is cut off: its mutant is judged again")
+                self.notes.append(f"{self.path}, line {number} is truncated: its mutant is judged again")
 
     def judged(self, drawn: Sequence[Drawn], fresh: Iterator[Judgement]) -> Iterator[Judgement]:
-        """The judgements of `drawn` in order: those that are known, and from `fresh`, which has the others in
-        the same order, each written through to the disk before it is told.
+        """The results of `drawn` in order: known results, and the results of `fresh`, which has the others
+        in the same order; each is flushed to disk before it is yielded.
         """
         for mutant in drawn:
             if mutant.number in self.done:
@@ -104,9 +104,9 @@ class Journal:
 
     def _unwritable(self, error: OSError) -> CannotWrite:
         return CannotWrite(
-            "the judgements cannot be written",
+            "the results cannot be written",
             where=str(self.path),
-            found=f"{error.strerror}; {len(self.done)} judgements were there",
+            found=f"{error.strerror}; {len(self.done)} results were saved",
             do="free space, or give --resume another file",
         )
 

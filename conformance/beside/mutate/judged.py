@@ -1,4 +1,4 @@
-"""One mutant in a process of its own: whatever it does, the tool goes on."""
+"""Judges a mutant in its own process, so that a crash or hang does not stop the draw."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tileproof.spec.machine.finding_text import headline
 from tileproof.spec.machine.types import JsonObject
 
 MutantOutcome = Literal["killed", "survived", "refused", "equivalent"]
-SAME_CODE = "ptxas makes the same machine code of it"
+SAME_CODE = "ptxas generates the same machine code"
 SAME_IN_SCHEDULES = "equal in all schedules of the runs"
 MEMORY = 6 << 30  # bytes of address space beyond what the process has
 LAZY = 128 << 30  # bytes of it for buffers of which only pages that are touched take memory
@@ -37,10 +37,10 @@ class Judgement:
     """What became of a mutant.
 
     `by` is the check that killed it: the machine's code, or what was compared. `stage` is the first
-    finding's, `differs` the first stage whose tiles are not the original's bits; `place` tells whether a
-    finding names a source line of what was changed, `cause` is the first finding's. Of one that survived
-    `same` tells whether every launch was the original's bit for bit, findings included, and `certified`
-    whether every launch of both was certified for all schedules. `argument` is the proof that it is
+    finding's, `differs` the first stage whose tiles are not the original's bits; `place` is whether a
+    finding names a source line of the change, `cause` is the first finding's. For a survivor, `same`
+    is whether every launch equalled the original's bit for bit, findings included, and `certified` whether
+    every launch of both was certified for all schedules. `argument` is the proof that it is
     equivalent; `becomes` what a mutant of sources is in the original's PTX
     (`compared.change`), operator and lines.
     """
@@ -162,8 +162,7 @@ def judged_in_children(
     mutants: Sequence[Drawn], judge: Callable[[Drawn], Judgement], jobs: int, seconds: float
 ) -> Iterator[Judgement]:
     """Judges mutants in their order, `jobs` at a time, each in a child that `judge` limits to `seconds` of
-    processor time, and that may stand still for twice that of the clock. A mutant whose judgement is stopped
-    survives.
+    processor time and twice that of idle wall time. A mutant that exceeds a limit survives.
     """
     ready: dict[int, Judgement] = {}
     started = told = 0
@@ -187,7 +186,9 @@ def _collected(drawn: Drawn, result: ChildResult[Judgement]) -> Judgement:
     if result.value is not None:
         return result.value
     if result.code == -signal.SIGXCPU:
-        return _stopped(drawn, "time limit", "the mutant used up its processor time", result.seconds)
+        return _stopped(
+            drawn, "time limit", "the mutant exceeded its limit of processor time", result.seconds
+        )
     how = f"signal {signal.Signals(-result.code).name}" if result.code < 0 else f"exit code {result.code}"
     told = str(result.error) if result.error is not None else f"its process ended with {how}"
     return _stopped(drawn, "crash", told, result.seconds)

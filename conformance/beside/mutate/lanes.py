@@ -1,7 +1,7 @@
-"""Exchanges between the lanes of a warp: which lanes certainly hold the same in a register.
+"""Exchanges between the lanes of a warp: lanes that certainly hold the same value in a register.
 
-After ``x + shfl.bfly(x, m)`` lanes l and l ^ m hold the same, bit for bit, as an addition commutes; exchanges
-over other distances keep that.
+After ``x + shfl.bfly(x, m)`` lanes l and l ^ m hold the same bits, because addition commutes; exchanges over
+other distances preserve this.
 """
 
 from __future__ import annotations

@@ -54,8 +54,8 @@ class OriginalRun:
 @dataclass(frozen=True)
 class OriginalLaunch:
     """The unchanged launch file under every schedule of a profile. Mutants are of the entry `code.entry` of
-    the module `module`; its PTX has each instruction on a line. `expected`: what a reference says, empty
-    without a reference: then a mutant is killed by any other bit.
+    the module `module`; its PTX has each instruction on a line. `expected`: the reference's values; empty
+    without a reference: then any different bit kills a mutant.
     """
 
     file: LaunchFile
@@ -70,7 +70,7 @@ class OriginalLaunch:
 
     @property
     def facts(self) -> Facts:
-        """What the launch says of clusters and shared memory."""
+        """The launch's clusters and shared memory."""
         step = next(s for s in self.file.launches if s.entry == self.code.entry)
         stated = Module.from_ptx(self.code.text).inspect_entry(step.entry)
         cluster = step.cluster or stated.directives.get("reqnctapercluster", ())
@@ -124,14 +124,14 @@ def original(
         else:
             return replace(base, runs=tuple(runs))
     raise TileproofError(
-        "the launch itself is not clean: its mutants say nothing", where=f"{file.name}, schedule {schedule}",
+        "the launch is not clean: its mutants cannot be judged", where=f"{file.name}, schedule {schedule}",
         found=wrong_here.message if wrong_here else "", do="run `tileproof judge` first",
     )  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Wrong:
-    """What is wrong in a run first: the check that finds it, its kind, what it says, and its PTX lines."""
+    """The first defect of a run: the check that finds it, its kind, its message, and its PTX lines."""
 
     by: str
     kind: str
@@ -192,23 +192,21 @@ def judge_all(
 
 
 def _wrong(base: OriginalLaunch, run: RunResult, was: OriginalRun | None) -> Wrong | None:
-    """The first thing wrong in a run; None of a right run. `was`: what the original did there."""
+    """The first defect of a run; None for a right run. `was`: the original's result there."""
     for finding in run.errors:
         return Wrong(
             finding.code, "machine", finding.message, finding.message, lines=frozenset(_lines(finding))
         )
     for missing in unwritten(base.file, run):
         name = missing.problem.array
-        return Wrong(f"missing {name}", "missing", f"output {name} was not written whole", stage=name)
+        return Wrong(f"missing {name}", "missing", f"output {name} was not written completely", stage=name)
     for array in judged_values(run, base.expected)[1]:
         told = finding_of(array, "values")
         return Wrong(f"value {array.name}", "value", told.message, stage=array.name)
     if was is not None:
         for name, bits in _bits(run).items():
             if name not in base.expected and was.bits.get(name) != bits:
-                return Wrong(
-                    f"value {name}", "value", f"{name} is not the original's, bit for bit", stage=name
-                )
+                return Wrong(f"value {name}", "value", f"{name} differs from the original's bits", stage=name)
     return None
 
 

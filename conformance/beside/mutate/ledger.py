@@ -1,4 +1,4 @@
-"""The ledger of draws: a file with a line of JSON a draw, which says what was drawn from and its score."""
+"""The ledger of draws: a file with a line of JSON per draw: its source and its score."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What a drawn mutant may change in PTX: one operator per kind of mistake.
+"""The changes that drawn mutants make in PTX: an operator per kind of mistake.
 
-An operator says of one instruction how it may be changed. What is certainly no change (a fence or a store
-executed twice by one thread) is not proposed.
+An operator lists the possible changes of an instruction. Changes that certainly have no effect (a fence or a
+store executed twice by a thread) are not proposed.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def instead(at: CodeLine, what: str, **parts: object) -> Variation:
 
 
 def through(at: CodeLine, place: int, operand: str, width: str, make: str, what: str) -> Variation:
-    """The instruction with a new register, made by `make` (with {new}), in the place of an operand."""
+    """The instruction with a new register, made by `make` (with {new}), in place of an operand."""
     new = "%mutated"
     operands = tuple(operand if n == place else one for n, one in enumerate(at.operands))
     body = at.text(operands=tuple(operand.replace("{new}", new) for operand in operands))
@@ -193,7 +193,7 @@ def _put(code: PtxCode, at: tuple[int, int], moved: tuple[int, int], before: boo
 
 @operator("parity")
 def parity(code: PtxCode, at: CodeLine) -> Iterator[Variation]:
-    """A wait asks for the other phase."""
+    """A wait with the other phase."""
     if WAIT.match(at.opcode) and ".parity" in at.opcode and len(at.operands) > 2:
         make = f"xor.b32 {{new}}, {at.operands[2]}, 1"
         yield through(at, 2, "{new}", "b32", make, f"the other parity: {short(at)}")

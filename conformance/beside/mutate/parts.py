@@ -31,7 +31,7 @@ def judgements(drawn: Sequence[Drawn], rows: Iterable[Mapping[str, Json]]) -> li
         row = by_number.pop(mutant.number, None)
         if row is None or (row["operator"], row["what"]) != (mutant.operator, mutant.what):
             raise TileproofError(
-                "the results are not of this draw",
+                "the results belong to another draw",
                 where=f"mutant {mutant.number}",
                 expected=f"{mutant.operator}: {mutant.what}",
                 found="none" if row is None else f"{row['operator']}: {row['what']}",

@@ -1,4 +1,4 @@
-"""A directed rounding that another rounding follows: how far it may move what is stored.
+"""A directed rounding followed by another rounding: how far it may move the stored value.
 
 Of an f32 value v whose result goes into a conversion to bf16 or f16 only, of unit roundoff u (2^-8, 2^-11): a
 directed rounding moves it by less than 2^-23 |v|, so the copy changes only where a tie t lies within that of
@@ -30,8 +30,8 @@ def narrowed(code: PtxCode, drawn: Drawn, at: CodeLine) -> str:
     if at.guard or not _only_narrowed(code, at.operands[0], _DEPTH):
         return ""
     return (
-        "its f32 result is rounded to 16 bits and used for nothing else: a directed rounding, 2^-23 of the "
-        "value, changes that at a tie only, where the contract's bound has 2^-22 or more to spare"
+        "its f32 result is only rounded to 16 bits: a directed rounding, 2^-23 of the value, changes that "
+        "only at a tie, where the contract's bound has a margin of 2^-22 or more"
     )
 
 

@@ -1,4 +1,4 @@
-"""Rules by which a surviving mutant is proved to do what the original does, from its code alone.
+"""Rules that prove a surviving mutant equivalent to the original, from its code alone.
 
 A rule holds for every kernel and place, and reads the code alone, no run. Each gives its reason, for a
 reviewer to dispute.
@@ -33,7 +33,7 @@ _PURE = re.compile(r"((mov|and|or|add|sub)\.[bsu](32|64)|cvt\.u64\.u32)$")  # no
 
 @dataclass(frozen=True)
 class Facts:
-    """What a kernel's plan says: CTAs of a cluster, bytes of shared memory of a CTA."""
+    """From a kernel's plan: CTAs per cluster, bytes of shared memory per CTA."""
 
     cluster: int
     shared_bytes: int
@@ -75,7 +75,7 @@ def _changed(code: PtxCode, drawn: Drawn) -> CodeLine | None:
 
 
 def _becomes(code: PtxCode, drawn: Drawn, at: CodeLine) -> CodeLine | None:
-    """The one instruction that stands in its place, into the same register; None for anything else."""
+    """The single instruction that replaces it, with the same destination; None for any other change."""
     text = drawn.lines[at.number]
     found = PtxCode(f".entry x()\n{{\n{text}\n}}", "x").code
     if "\n" in text or len(found) != 1:
@@ -191,11 +191,11 @@ def hint(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
             if not ALU.match(user.opcode) or len(user.defines) != 1:
                 return ""
             pending += [register for register in user.defines if register not in seen]
-    return "only prefetches and cache policies use what it makes: hints (PTX ISA 9.7.9.15, 9.7.9.2)"
+    return "only prefetches and cache policies use its result: hints (PTX ISA 9.7.9.15, 9.7.9.2)"
 
 
 def _policy(user: CodeLine, register: str) -> bool:
-    """Whether the register is the instruction's cache policy, and nothing else of it."""
+    """Whether the instruction uses the register only as its cache policy."""
     rest = (user.guard, *user.operands[:-1])
     named = {name for operand in rest for name in REGISTER.findall(operand)}
     return ".L2::cache_hint" in user.opcode and user.operands[-1:] == (register,) and register not in named
@@ -214,11 +214,11 @@ def relinquish(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
     if not at.opcode.startswith("tcgen05.relinquish"):
         return ""
     if drawn.operator == "duplicate":
-        return (
-            "the right is given up with the first, and only alloc is illegal behind it (PTX ISA 9.7.16.7.1)"
-        )
+        return "the first one gives up the right, and only alloc is illegal after it (PTX ISA 9.7.16.7.1)"
     if drawn.operator == "remove-effect" and alone:
-        return "it lets other CTAs on the processor allocate, and no second one fits (PTX ISA 9.7.16.7.1)"
+        return (
+            "it allows other CTAs on the processor to allocate, but no second CTA fits (PTX ISA 9.7.16.7.1)"
+        )
     return ""
 
 
@@ -235,16 +235,16 @@ def one_cta(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
     return ""
 
 
-@rule("a fence beside the same fence")
+@rule("a fence next to the same fence")
 def dominated(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
-    """A fence that orders what comes before it, where the same one comes on every way before the thread tells
-    anybody anything; or one that orders what comes behind it, where the same one came on every way, and the
-    thread has learnt of nothing since.
+    """A fence that orders earlier accesses, if the same fence follows on every path before the thread
+    publishes anything; or a fence that orders later accesses, if the same fence precedes it on every path
+    without a wait between.
     """
     return fences.without(fences.beside, code, drawn, at)
 
 
-@rule("a fence with nothing to order")
+@rule("a fence without accesses to order")
 def idle(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
     """`before_thread_sync` where on every way back no operation of tensor memory comes before the same fence,
     a commit or the beginning; `after_thread_sync` where none comes before the same fence or the end.
@@ -252,7 +252,7 @@ def idle(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
     return fences.without(fences.idle, code, drawn, at)
 
 
-@rule("a fence on the far side of a barrier")
+@rule("a fence after a barrier")
 def beyond(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
     """In a cluster of one CTA: `after_thread_sync` behind the first barrier of all threads, before which no
     operation of tensor memory is issued; `before_thread_sync` in front of the last, behind which none is.
@@ -356,7 +356,9 @@ def released(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
 
     if flow is None or not meets(code, code.at[at.number], flow.before, everyone, nothing, ends=True):
         return ""
-    return "the thread has done and learnt nothing since a barrier of all that another could ask for"
+    return (
+        "since a barrier of all threads the thread has neither written nor read anything that others access"
+    )
 
 
 @rule("a product that clears")
@@ -374,7 +376,7 @@ def clears(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
         return ""
     if bits.may_be_set(code, made[0].operands[1]):
         return ""
-    return "it does not add to D, so that the second leaves what the first did"
+    return "it does not add to D, so the second product has the same result as the first"
 
 
 def _of_block(code: PtxCode, at: CodeLine) -> Iterator[CodeLine]:
@@ -422,7 +424,7 @@ def same_lanes(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
     apart = int(at.operands[2]) ^ int(other.operands[2])
     if apart >= 32 or apart not in lanes.alike(code, at.operands[1], at):
         return ""
-    return f"lanes l and l ^ {apart} have added what they have before, and hold the same"
+    return f"lanes l and l ^ {apart} have added their previous values, and hold the same value"
 
 
 @rule("a clamp that is not reached")

@@ -1,4 +1,4 @@
-"""The runs that a mutant must pass to survive, the cheapest first, and what the original does on each."""
+"""The runs that a mutant must pass to survive, cheapest first, and the original's results on each."""
 
 from __future__ import annotations
 
@@ -77,8 +77,8 @@ class Did:
 
 @dataclass(frozen=True)
 class Letter:
-    """What strict launches find in a kernel that `check` passes, code and source, and the runs (indices) in
-    which they come to their end, which can be compared with a mutant's.
+    """Findings (code and source) of strict launches of a kernel that `check` passes, and the runs (indices)
+    that end and can be compared with a mutant's.
     """
 
     found: frozenset[tuple[str, str]]
@@ -201,7 +201,7 @@ def _original(
 @dataclass(frozen=True)
 class Kill:
     """The run in which something was found; `findings` are the findings, with causes; `differs` is the first
-    stage whose tiles are not the original's bits there, "" when none or nothing can be told.
+    stage whose tiles are not the original's bits there, "" if none or unknown.
     """
 
     run: int

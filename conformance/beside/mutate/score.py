@@ -1,4 +1,4 @@
-"""The score of a draw: how many mutants were found, by operator and by check, and how well named."""
+"""The score of a draw: how many mutants were found, by operator and by check, and how precisely."""
 
 from __future__ import annotations
 
@@ -63,7 +63,8 @@ def _shown(judged: Sequence[Judgement]) -> dict[str, int]:
 
 
 def interval(part: int, whole: int, z: float = 1.96) -> list[float] | None:
-    """The low and high end of the 95% confidence interval of a share (Wilson 1927); None of nothing."""
+    """The low and high end of the 95% confidence interval of a share (Wilson 1927); None for an empty
+    count."""
     if not whole:
         return None
     share, room = part / whole, z * z / whole
@@ -100,8 +101,7 @@ def as_json(judged: Sequence[Judgement], **of: Json) -> JsonObject:
     """The score as JSON, which is the gate's section `mutation` of a variant: what was drawn from (`of`:
     kernel, variant, seed, profile, operators, count, ptx), the numbers of `score`, the rows of `by_operator`
     and `by_check`, and, as rows of `Judgement.as_dict`, the survivors and the equivalent ones with the
-    argument of each. Whoever merges scores into an evidence takes it from here, or by `tileproof mutate
-    --into`.
+    argument of each. To merge scores into an evidence, use this or `tileproof mutate --into`.
     """
     survived, equivalent = (
         [judgement.as_dict() for judgement in judged if judgement.outcome == outcome]

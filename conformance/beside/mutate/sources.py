@@ -1,4 +1,5 @@
-"""What a drawn mutant may change in a kernel's source: index arithmetic, off by one, last block, stage order.
+"""The changes that drawn mutants make in a kernel's source: index arithmetic, off by one, last block, stage
+order.
 
 Only lines that the compiled kernel was made of are changed, one statement or token each; what does not
 compile is refused.
@@ -95,9 +96,9 @@ def last_block(lines: list[str], n: int) -> Iterator[Change]:
     step = match["step"] or "1"
     step = step if step.isalnum() else f"({step})"
     for words, group, sign in (
-        ("without the first turn", "first", "+"),
-        ("without the last turn", "end", "-"),
-        ("one turn too many", "end", "+"),
+        ("without the first iteration", "first", "+"),
+        ("without the last iteration", "end", "-"),
+        ("one iteration too many", "end", "+"),
     ):
         text = f"({match[group]}) {sign} {step}"
         yield words, f"{lines[n][: match.start(group)]}{text}{lines[n][match.end(group) :]}"

@@ -1,8 +1,8 @@
-"""Registers whose value is a function of the thread's number alone: what each thread has in them, and which
-threads come to an instruction, as far as branches ask for such values.
+"""Registers whose value depends on the thread's number alone: their value in each thread, and the threads
+that reach an instruction, as far as branches depend on these values.
 
-A register that one instruction makes, of numbers, %tid.x and other such registers, has the same value
-whenever it is made. How many threads a CTA has at most is the entry's own word (`.maxntid`, `.reqntid`).
+A register that a single instruction computes from numbers, %tid.x and other such registers always has the
+same value. The maximum number of threads of a CTA is that of the entry (`.maxntid`, `.reqntid`).
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Threads:
         return np.repeat(value.reshape(-1, 32)[:, from_[0]], 32)
 
     def coming(self) -> tuple[Mask, ...] | None:
-        """Which threads may come to each instruction; None where branches are not known."""
+        """The threads that may reach each instruction; None if branches are unknown."""
         flow = Flow.of(self.code)
         if flow is None:
             return None
@@ -85,7 +85,7 @@ class Threads:
         return tuple(masks)
 
     def _leaving(self, flow: Flow, n: int, mask: Mask) -> list[tuple[int, Mask]]:
-        """Where the threads of an instruction go on."""
+        """The next instructions of an instruction's threads."""
         at, targets = self.code.code[n], flow.after[n]
         asked = self.value(at.guard.lstrip("@!")) if at.guard and len(targets) == 2 else None
         if asked is None:
@@ -96,7 +96,7 @@ class Threads:
 
 @lru_cache(maxsize=4)
 def threads(code: PtxCode) -> tuple[Threads, tuple[Mask, ...]] | None:
-    """The threads of an entry, and which come to each instruction; None where they are not known."""
+    """The threads of an entry, and those that reach each instruction; None if unknown."""
     start = code.body().start
     head = code.text[: sum(len(line) + 1 for line in code.lines[:start])]
     head = head[head.rindex(".entry") :] if ".entry" in head else ""
@@ -109,8 +109,8 @@ def threads(code: PtxCode) -> tuple[Threads, tuple[Mask, ...]] | None:
 
 
 def same(code: PtxCode, at: CodeLine, other: CodeLine) -> str:
-    """Why another instruction in the place of one, into the same register, gives every thread that comes
-    there the bits that are read; "" when it is not known to.
+    """Why another instruction in the place of one, into the same register, gives every thread that reaches
+    it the same bits, as far as they are read; "" if unproved.
     """
     known = threads(code)
     if known is None or len(at.defines) != 1 or at.guard or other.guard:
@@ -125,11 +125,11 @@ def same(code: PtxCode, at: CodeLine, other: CodeLine) -> str:
     asked = EVERY if at.opcode.startswith("setp") else read(code, at.operands[0])
     if ((was ^ now) & np.uint64(asked))[here].any():
         return ""
-    return f"the same bits, where they are read, in each of the {int(here.sum())} threads that come there"
+    return f"the same bits, as far as they are read, in each of the {int(here.sum())} threads that execute it"
 
 
 def never(code: PtxCode, at: CodeLine) -> str:
-    """Why a branch is not taken by any thread that comes to it; "" when it is not known."""
+    """Why a branch is not taken by any thread that reaches it; "" if unproved."""
     known = threads(code)
     if known is None or not at.guard or not at.opcode.startswith("bra"):
         return ""
@@ -137,7 +137,7 @@ def never(code: PtxCode, at: CodeLine) -> str:
     asked = them.value(at.guard.lstrip("@!"))
     if asked is None or ((asked != 0) ^ ("!" in at.guard))[coming[code.at[at.number]]].any():
         return ""
-    return "no thread that comes to it takes it"
+    return "no thread that reaches it takes the branch"
 
 
 def _made_before(code: PtxCode, at: CodeLine, register: str) -> bool:

@@ -1,5 +1,5 @@
-"""Comparisons for equality in a PTX entry: those that come out the same, and numbers that are compared with 0
-only.
+"""Comparisons for equality in a PTX entry: equivalent comparisons, and numbers that are only compared with
+0.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ def asked(code: PtxCode, at: CodeLine, other: CodeLine) -> str:
             return ""
         if result in user.uses and not (_ASKS.fullmatch(user.opcode) and user.operands[1:] == (result, "0")):
             return ""
-    return f"{result} is compared with 0 only, and is 0 where it was"
+    return f"{result} is only compared with 0, and is 0 in the same cases"
 
 
 def decided(code: PtxCode, at: CodeLine, other: CodeLine) -> str:
-    """Why a comparison with another number or register comes out the same; "" when it is not known to."""
+    """Why a comparison with another number or register has the same result; "" if unproved."""
     if not _ASKS.fullmatch(at.opcode) or other.opcode != at.opcode or len(at.operands) != 3:
         return ""
     if any(not _made(code, at, operand) for operand in other.operands[1:] if operand not in at.operands[1:]):

@@ -43,7 +43,7 @@ def immediate(code: PtxCode, at: CodeLine) -> Iterator[Variation]:
 
 @operator("address")
 def address(code: PtxCode, at: CodeLine) -> Iterator[Variation]:
-    """An access, a barrier operation or a copy a little beside its place."""
+    """An access, a barrier operation or a copy at a neighbouring place."""
     for place, operand in enumerate(at.operands):
         match = re.fullmatch(r"\[(%\w+)\]", operand)
         if match and (EFFECT.match(at.opcode) or at.opcode.startswith(("ld.", "mbarrier"))):
@@ -176,7 +176,7 @@ def predicate(code: PtxCode, at: CodeLine) -> Iterator[Variation]:
             yield instead(at, f"{other} instead of {comparison}: {short(at)}", opcode=changed)
     if at.opcode.startswith("tcgen05.mma") and len(at.operands) > 4 and REGISTER.fullmatch(at.operands[4]):
         make = f"not.pred {{new}}, {at.operands[4]}"
-        yield through(at, 4, "{new}", "pred", make, f"the other way: clears or adds, {short(at)}")
+        yield through(at, 4, "{new}", "pred", make, f"inverted: clears or adds, {short(at)}")
 
 
 _ROUNDED = ((".rn", ".rz"), (".rn", ".rp"), (".ftz", ""))

@@ -25,7 +25,7 @@ class NoPtx(LaunchError):
     """An image has no PTX for this device."""
 
     def __init__(self, found: str) -> None:
-        super().__init__("the image holds no PTX for sm_100", found=found)
+        super().__init__("the image has no PTX for sm_100", found=found)
 
 
 def ptx_of(image: bytes) -> str:
@@ -35,7 +35,7 @@ def ptx_of(image: bytes) -> str:
     """
     magic = struct.unpack_from("<I", image.ljust(4, b"\0"))[0]
     if magic == _ELF:
-        raise NoPtx("it holds SASS and no PTX")
+        raise NoPtx("it has SASS but no PTX")
     if magic != _CONTAINER:
         text = image.decode(errors="replace")
         if ".version" not in text:
@@ -54,7 +54,7 @@ def ptx_of(image: bytes) -> str:
     if texts:
         raise NoPtx(f"its PTX is for {' '.join(map(_target, texts))}")
     if any(kind == _SASS for kind, _ in entries):
-        raise NoPtx("it holds SASS and no PTX")
+        raise NoPtx("it has SASS but no PTX")
     raise NoPtx("its fat binary is empty")
 
 

@@ -296,7 +296,7 @@ class _Server:
     def _refused(self, event: UncheckedObject) -> None:
         self.refused = True  # it ends by itself
         self.out.problem = LaunchError(
-            "the program makes a call that cannot be recorded", where=event["call"], found=event["why"]
+            "the program uses a call that cannot be recorded", where=event["call"], found=event["why"]
         )
 
     def _failed(self, event: UncheckedObject) -> None:

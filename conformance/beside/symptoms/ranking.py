@@ -105,7 +105,7 @@ def stage_causes(problem: ProblemType, symptoms: Symptoms) -> list[RankedCause]:
 
 
 def _groups(problem: ProblemType, known: Container[str]) -> list[tuple[str, ...]]:
-    """The stages in graph order, those together that the outputs cannot tell apart: one is read by the other
+    """The stages in graph order, grouped if the outputs cannot distinguish them: one is read by the other
     alone, or the same stage reads both. Outputs, and stages of which something is known, stay alone.
     """
     readers = {

@@ -1,4 +1,4 @@
-"""Two reports of `tileproof time` side by side: what changed, by role, by barrier, by unit, by line."""
+"""Compares two reports of `tileproof time` by role, barrier, unit and line."""
 
 from __future__ import annotations
 
@@ -17,10 +17,14 @@ def compare(a: TimeReport, b: TimeReport) -> list[str]:
         f"{'clocks per k-block':44s} {_three(a.clocks.likely, b.clocks.likely)}   A {a.clocks}, B {b.clocks}",
         f"{'before, between and after k-blocks':44s} {_three(a.fixed.likely, b.fixed.likely)}",
     ]
-    verdict = "the intervals are apart" if _apart(a, b) else "the intervals overlap: the figures decide"
+    verdict = (
+        "the intervals are apart"
+        if _apart(a, b)
+        else "the intervals overlap: the order depends on the figures"
+    )
     out.append(f"B takes {b.clocks.likely / a.clocks.likely:.2f} of A's clocks; {verdict}")
     error, differs = of_difference(a.noise, b.noise), b.clocks.likely - a.clocks.likely
-    says = "outside of" if abs(differs) > error else "inside of the noise: it says nothing;"
+    says = "outside of" if abs(differs) > error else "within the noise, so not significant;"
     each = f"A ±{a.noise.error:,.0f}, B ±{b.noise.error:,.0f}"
     out.append(f"the difference of {differs:+,.0f} clocks is {says} ±{error:,.0f} ({each})")
     out += ["", f"{'role':44s} {'A':>9s} {'B':>9s} {'B - A':>9s}"]

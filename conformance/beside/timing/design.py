@@ -1,10 +1,10 @@
-"""How long a design takes of which only resources are known: no code runs, no instruction is read.
+"""The time of a design of which only the resources are known: no code runs.
 
-A design says what each role does in a block of keys: MMAs by shape, bytes that are gathered, read, added,
+A design lists the work of each role in a block of keys: MMAs by shape, bytes that are gathered, read, added,
 exchanged and stored, instructions and ex2 of warps, and which part waits for which, how many blocks back. The
 parts go through the units of `units.py` with the figures of spec/machine/timing.py, as a simulated kernel's
-operations do. What machine code would add (branches, shuffles, address chains) is `issue_gap` of a warp's
-instructions here, and nothing else.
+operations do. What machine code would add (branches, shuffles, address chains) is modelled only as
+`issue_gap` of a warp's instructions.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ def _timed(design: Design, chosen: tuple[tuple[str, float], ...]) -> DesignTime:
 def milliseconds(
     designs: tuple[Design, ...], topk: int, tokens: int, memory_bytes: float, launches: int, timing: Timing
 ) -> dict[Case, float]:
-    """Time of the kernels one after the other, with `launches` in all; those without a design here only move
-    `memory_bytes`. CTAs come to SMs in waves."""
+    """Time of the kernels one after the other, with `launches` in all; kernels without a design only move
+    `memory_bytes`. CTAs run on SMs in waves."""
     out: dict[Case, float] = {}
     for case in CASES:
         clocks = 0.0

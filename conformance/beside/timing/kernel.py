@@ -34,8 +34,8 @@ def time_kernel(
     alone: bool = False,
     values: Mapping[str, float] | None = None,
 ) -> TimedKernel:
-    """Runs `blocks[0]` and `blocks[1]` k-blocks, with some figures at these `values`; TileproofError when
-    there is no time to tell."""
+    """Runs `blocks[0]` and `blocks[1]` k-blocks, with some figures at these `values`; TileproofError if
+    there is no time."""
     plan, built = kernel.plan(variant), kernel.build(variant)
     timing = timing_of(target_of(built.ptx)).fixed(values or {})
     problems = [small(plan, count) for count in blocks]

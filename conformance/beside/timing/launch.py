@@ -1,4 +1,4 @@
-"""How long one launch of a launch file takes by the model: the whole of it, since it names no k-blocks."""
+"""The modelled time of a launch of a launch file, as a whole: a launch file has no k-blocks."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from tileproof.spec.machine.timing import CASES, Case, Timing, timing_of
 
 @dataclass(frozen=True)
 class RunTime:
-    """Clocks of one whole launch, from its first instruction to its last. `ctas` begin at once, each on an SM
-    of its own; where the card has fewer (`rounds` above 1), the launch takes at least that many times as
-    long. `ms` are those of one round. `likely` is the run that the roles, units and critical path are of.
+    """Clocks of one whole launch, from its first instruction to its last. `ctas` begin at once, each on its
+    own SM; if the card has fewer SMs (`rounds` above 1), the launch takes at least so many times as long.
+    `ms` is the time of a round. Roles, units and critical path are those of the run `likely`.
     """
 
     launch: str

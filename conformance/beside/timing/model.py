@@ -1,4 +1,4 @@
-"""From a launch to clocks: run it on the emulator, assemble its PTX, play both through the model."""
+"""From a launch to clocks: runs it on the emulator, assembles its PTX and simulates both."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Played:
     result: RunResult
 
     def source(self, line: int) -> str:
-        """Where a PTX line comes from; the line itself when it has no source."""
+        """The source of a PTX line; the line itself if it has none."""
         at = self._pc.get(line)
         return (self.view.source(at) if at is not None else "") or f"PTX line {line}"
 
@@ -49,7 +49,7 @@ class Played:
             line, count = timed.remaining.most_common(1)[0]
             raise TileproofError(
                 "the model did not find the machine code of every synchronising instruction",
-                where=f"PTX line {line} ({self.source(line)})", expected="an execution for each of the run",
+                where=f"PTX line {line} ({self.source(line)})", expected="an execution for each instruction",
                 found=f"{count} missing", do="report it with the kernel's PTX",
             )  # fmt: skip
         return timed

@@ -1,7 +1,7 @@
-"""How far chance moves the model's likely value: what happens at one clock has no order that a figure gives.
+"""The noise of the model's likely value: events at the same clock have no defined order.
 
-Which of two requests that come at the same clock is served first decides who waits, and that goes on through
-the run: two such orders differ by about a hundredth. The likely value is the mean over several orders, drawn
+The order of two requests at the same clock decides which waits, and this propagates through the run: two
+such orders differ by about a hundredth. The likely value is the mean over several orders, drawn
 by seeds, and its error is that of the mean.
 """
 
@@ -41,7 +41,7 @@ def noise_of(values: Sequence[float]) -> Noise:
 
 
 def nearest(values: Sequence[float]) -> int:
-    """Which value is nearest to the mean: its run stands for all in timelines and shares."""
+    """Which value is nearest to the mean: its run is used in timelines and shares."""
     middle = mean(values)
     return min(range(len(values)), key=lambda at: (abs(values[at] - middle), at))
 

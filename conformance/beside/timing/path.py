@@ -30,7 +30,7 @@ class Run:
 def paths(trace: Trace, targets: list[int], length: int) -> dict[Warp, list[Run]]:
     """The runs of each warp; `targets` holds a branch's target by instruction, `length` counts instructions.
 
-    Raises TileproofError when the trace lost events: a path with a hole tells nothing.
+    Raise TileproofError if the trace lost events: an incomplete path is useless.
     """
     if trace.dropped:
         raise TileproofError(

@@ -1,4 +1,4 @@
-"""The model's interval for published kernels, beside the times that were published for them."""
+"""The model's interval for published kernels, with their published times."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tileproof.spec.published import PEERS
 
 @dataclass(frozen=True)
 class PeerTime:
-    """The model's interval beside what was published."""
+    """The model's interval with the published time."""
 
     peer: Peer
     ms: Interval

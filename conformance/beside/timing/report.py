@@ -1,4 +1,4 @@
-"""What `tileproof time` says of a kernel: clocks per k-block with their interval, and where they go."""
+"""The report of `tileproof time`: clocks per k-block with their interval, and what uses them."""
 
 from __future__ import annotations
 
@@ -134,7 +134,8 @@ def report(
     by_token: bool = False,
 ) -> TimeReport:
     """From two runs with `few[0]` and `many[0]` k-blocks, whose difference is the steady state. `by_token`:
-    the CTAs of a run are those of one query token, so that the time of a launch of many can be told."""
+    the CTAs of a run are those of one query token, so that the time of a launch of many tokens can be
+    computed."""
     blocks = many[0] - few[0]
     drawn = [
         tuple(run.clocks(timing, "likely", alone, order) for _, run in (few, many)) for order in range(SEEDS)

@@ -1,4 +1,4 @@
-"""A whole launch: so many query tokens over the CTAs or clusters that a card holds at once.
+"""A whole launch: query tokens over the CTAs or clusters that a card holds at once.
 
 Tokens run in rounds. A partly filled last round takes as long as a full round. A cluster that continues with
 other tokens starts once and has `between` two tokens what stands between their k-blocks; one that does not

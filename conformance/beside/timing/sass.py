@@ -1,4 +1,4 @@
-"""SASS with what ptxas wrote into its control bits, and the PTX line that each instruction comes from.
+"""SASS with its control bits, and the PTX line of each instruction.
 
 `nvdisasm -gp -hex` prints both. The 21 control bits of a 128-bit instruction are bits 105 to 125: stall
 count, yield, write barrier, read barrier, barriers to wait for, reuse (Jia et al., arXiv 1804.06826, 2.1;
@@ -90,7 +90,7 @@ def parse(text: str, entry: str) -> list[Sass]:
             break
     else:
         raise TileproofError(
-            "the machine code has no such function", where=entry, found="no .text section of it"
+            "the machine code has no such function", where=entry, found="no .text section of the function"
         )
     found: list[tuple[Sass, list[str]]] = []
     labels: dict[str, int] = {}
@@ -129,6 +129,6 @@ def _run(command: list[str], name: str) -> str:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise TileproofError(
-            f"{name} refuses the kernel", where=command[0], found=(done.stderr or done.stdout).strip()[:400]
+            f"{name} rejects the kernel", where=command[0], found=(done.stderr or done.stdout).strip()[:400]
         )
     return done.stdout

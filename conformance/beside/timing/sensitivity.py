@@ -1,4 +1,4 @@
-"""Which figure of the machine moves the answer most: what to measure first."""
+"""The machine figures that change the result most: what to measure first."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class Moved:
 
 
 def sensitivity(timed: TimedKernel, alone: bool) -> list[Moved]:
-    """A row per figure whose interval moves the clocks per k-block, the largest first. One order of events is
-    played: what moves the answer by no more than two such may differ is left out."""
+    """A row per figure whose interval moves the clocks per k-block, the largest first. A single order of
+    events is simulated: figures with an effect below the difference of two orders are omitted."""
     used = used_figures(timed.run, timed.timing, alone)
     out = []
     for name, figure in timed.timing.figures().items():

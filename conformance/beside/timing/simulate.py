@@ -1,8 +1,8 @@
-"""The discrete-event model: warps issue machine code, operations occupy units, barriers let warps go on.
+"""The discrete-event model: warps issue machine code, operations occupy units, barriers release warps.
 
 Per clock each of an SM's four schedulers issues one instruction of its warps (warp % 4). An instruction
-issues when the stall count of the one before is over and the scoreboards that it names are released; who
-releases them, and when, is `_LATENCIES`. Units (`units.py`) serve what is issued to them in order.
+issues when the stall count of the previous instruction has passed and its scoreboards are released
+(`_LATENCIES`). Units (`units.py`) serve requests in order.
 """
 
 from __future__ import annotations
@@ -63,17 +63,17 @@ class Timed(Use):
     waits: dict[Warp, list[Span]] = field(default_factory=lambda: defaultdict(list))
     completed: dict[Phase, float] = field(default_factory=dict)
     remaining: Counter[int] = field(default_factory=Counter)
-    """Steps that no machine code did, by PTX line."""
+    """Steps without machine code, by PTX line."""
     log: dict[Warp, list[tuple[float, int]]] = field(default_factory=lambda: defaultdict(list))
     """Per warp the clock and PTX line of each issue."""
     by: dict[Phase, Origin] = field(default_factory=dict)
-    """What completed a phase."""
+    """The event that completed a phase."""
     used: set[str] = field(default_factory=set)
-    """The figures that were read."""
+    """The figures that were used."""
 
 
 class _Figures(dict[str, float]):
-    """Figures by name: those that were read so far."""
+    """Figures by name; records which were used."""
 
     def __init__(self, all_: Mapping[str, float]) -> None:
         self.all = all_
@@ -100,8 +100,8 @@ _Item = _Walk | Callable[[float], None]
 
 
 class Model:
-    """One run of the model. `alone`: the CTA has the card for itself, else every SM does the same. `order`:
-    what happens at the same clock is ordered by this seed; without a seed, in issue order.
+    """One run of the model. `alone`: the CTA runs alone on the card; otherwise every SM does the same.
+    `order`: what happens at the same clock is ordered by this seed; without a seed, in issue order.
 
     KNOWN: the instructions with scoreboards that it has figures for.
     """
@@ -166,7 +166,7 @@ class Model:
             after = self._issue(walk, after)
 
     def _issue(self, walk: _Walk, time: float) -> float | None:
-        """When the warp comes next; None when something else will say, or it has ended."""
+        """The warp's next clock; None if another event determines it, or it has ended."""
         entry = walk.stream[walk.entry]
         first, end = self.code.blocks[entry.block]
         one = self.code.sass[first + walk.at]
@@ -310,7 +310,7 @@ class Model:
         return time + f[self.figure.get(root, "other")], time + f["read_operands"]
 
     def _passes(self, warp: Warp, instruction: Sass, lanes: int) -> float:
-        """Passes over the banks of an access: as the run had them, or its bytes where it tells nothing."""
+        """Passes over the banks of an access: from the run, or by its bytes if unknown."""
         least = max(1.0, lanes.bit_count() * 4 * _width(instruction.opcode) / PASS_BYTES)
         seen = self.work.passes.get((warp, instruction.line))
         at = self.accesses[(warp, instruction.line)]

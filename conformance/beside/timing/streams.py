@@ -117,9 +117,8 @@ def match(sass: list[Sass], starts: list[int], line_of: Sequence[int], targets: 
 
 
 def _weight(instruction: Sass, look: bool) -> float:
-    """What an instruction says of where its block belongs. First looks stand before their loop, mostly in a
-    block that is the code before the loop; one with a predicate may be all of a block of PTX that was jumped
-    over."""
+    """The vote of an instruction for the place of its block. First tests precede their loop, mostly in the
+    block before the loop; an instruction with a predicate may be a whole PTX block that was jumped over."""
     if look:
         return _LOOK_WEIGHT if is_wait_test(instruction) else 0
     if instruction.guard and instruction.root != "BRA":

@@ -1,4 +1,4 @@
-"""The units of the machine that warps and asynchronous operations share, and how long each keeps them.
+"""The units of the machine that warps and asynchronous operations share, and how long each use takes.
 
 A unit serves one request after the other. Additions and reads go to L2 by the SM's own port and, when every
 SM does the same, share L2: each kind alone has a rate, both together do `port_overlap`, or `l2_overlap`,
@@ -203,7 +203,7 @@ class Units:
         unit: str,
         busy: float = 0,
     ) -> None:
-        """Bytes come through L2, then into the shared memory of each CTA that is told."""
+        """Bytes pass L2, then the shared memory of each given CTA."""
         _, done = self.l2(op.cta, "reads", op.amount, time, op.line)
         done = max(done, busy)
         origin = Origin(warp, issued, unit, time, done + latency, op.line)

@@ -58,7 +58,7 @@ def resolved(sass: Sequence[Sass]) -> WaitTests:
 
 
 def is_wait_test(instruction: Sass) -> bool:
-    """Whether it asks for a barrier's phase."""
+    """Whether it tests a barrier's phase."""
     return instruction.opcode.startswith("SYNCS.PHASECHK")
 
 

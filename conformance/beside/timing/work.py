@@ -1,4 +1,4 @@
-"""What a traced run asks of the machine: per warp its synchronising instructions, per operation its work.
+"""The work of a traced run: synchronising instructions per warp, and the work of each operation.
 
 The emulator decided the order; here only who waits for what is kept: which phase of which barrier or group
 of copies an instruction waits for, and what has to happen before that is complete.
@@ -71,9 +71,9 @@ class Step:
     waits: Phase | None = None
     issues: tuple[int, ...] = ()
     roots: tuple[str, ...] = ()
-    """What the opcode of the machine instruction that does it begins with."""
+    """The start of the opcode of its machine instruction."""
     after_copies: bool = False
-    """The arrival comes when the warp's cp.async so far are complete."""
+    """The arrival happens when the warp's earlier cp.async are complete."""
     at: int = 0
     """The index in the trace of its first event."""
 

@@ -1,4 +1,4 @@
-"""The checks of the gate, a file each family; importing one registers its checks."""
+"""The checks of the gate, a file per family; importing a file registers its checks."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def of_variant(gated: GatedVariant, defect: PlantedDefect) -> bool:
 
 
 def changes(gated: GatedVariant, defect: PlantedDefect) -> bool:
-    """Whether an edit of the sources changes this variant's code: what only another width has is no defect
+    """Whether an edit of the sources changes this variant's code: code of another width only is not a defect
     here.
     """
     if all(edit.place.kind != "source" for edit in defect.edits):
@@ -98,7 +98,7 @@ def expected(defect: PlantedDefect) -> str:
 
 
 def planted(gated: GatedVariant, defect: PlantedDefect) -> PlantedControl:
-    """Plants it, and sees what it is found as."""
+    """Plant it, and return how it is found."""
     if isinstance(defect.expected, InStage):
         found, fired = _stage(gated, defect, defect.expected)
         check = "stage conformance"

@@ -1,4 +1,4 @@
-"""Checks that need what a machine or a kernel may not have: a card, a budget of clocks."""
+"""Checks with a requirement that a machine or kernel may lack: a card, a clock budget."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def timing(gated: GatedVariant) -> CheckReport:
     than their noise."""
     budget = gated.kernel.clocks(gated.variant)
     if budget is None:
-        return CheckReport("not run", "the kernel states no budget")
+        return CheckReport("not run", "the kernel has no clock budget")
     try:
         report = time_kernel(gated.kernel, gated.variant).report
     except TileproofError as error:
@@ -36,7 +36,7 @@ def timing(gated: GatedVariant) -> CheckReport:
         "budget": budget,
     }
     over = found.likely - noise > budget
-    wrong = f"{found.likely:,.0f} ±{noise:,.0f} clocks per k-block, stated are {budget:,.0f}" if over else ""
+    wrong = f"{found.likely:,.0f} ±{noise:,.0f} clocks per k-block, budget {budget:,.0f}" if over else ""
     return CheckReport.of(wrong, details=details)
 
 

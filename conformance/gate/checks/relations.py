@@ -1,4 +1,4 @@
-"""Metamorphic relations: two runs of the kernel whose inputs are related, so that its outputs must be."""
+"""Metamorphic relations: two runs with related inputs must have related outputs."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ EARLY = Schedule("early")  # the same for both runs: sums are added in one order
 
 @gate_check(NAME, functions=True)
 def relations(gated: GatedVariant) -> CheckReport:
-    """What the problem's relations say of two runs with related inputs."""
+    """The problem's relations between two runs with related inputs."""
     known = relations_of(gated.plan.problem)
     if not known:
-        return CheckReport("unsupported", f"the problem {gated.plan.problem.name} states no relation")
+        return CheckReport("unsupported", f"the problem {gated.plan.problem.name} has no relations")
     base = small(gated.plan).inputs()
     executed: list[bytes] = []
 
@@ -45,7 +45,7 @@ def relations(gated: GatedVariant) -> CheckReport:
                 found.append(
                     Finding(
                         "relation",
-                        f"{relation.name}: {relation.says}, and {broken} does not follow (seed {seed})",
+                        f"{relation.name}: {relation.says}, but {broken} does not follow (seed {seed})",
                         check=NAME,
                         problem=ProblemPlace(stage=broken if broken in gated.plan.stages else ""),
                         replay=shlex.join(again),

@@ -16,9 +16,9 @@ PAGES = ("tileproof.spec.docs", "tileproof.emulator.docs", "tileproof.conformanc
 
 @gate_check("docs in step", release=True)
 def docs(_gated: GatedVariant) -> CheckReport:
-    """The generated pages say what the spec, the instruction table and the corpus say."""
+    """The generated pages agree with the spec, the instruction table and the corpus."""
     if not (ROOT / "docs").is_dir():
-        return CheckReport("unsupported", "an installed package has no docs; run it in a checkout")
+        return CheckReport("unsupported", "an installed package has no docs; run the gate in a checkout")
     wrong = []
     for name in PAGES:
         said = io.StringIO()
@@ -32,10 +32,10 @@ def docs(_gated: GatedVariant) -> CheckReport:
 @gate_check("corpus rows", release=True)
 def corpus(_gated: GatedVariant) -> CheckReport:
     """Every public bug of the corpus that applies has a test that is marked as its cover. The tests do not
-    run here: that they pass is for `make test` to say.
+    run here but in `make test`.
     """
     if not corpus_rows.TESTS.is_dir():
-        return CheckReport("unsupported", "an installed package has no tests; run it in a checkout")
+        return CheckReport("unsupported", "an installed package has no tests; run the gate in a checkout")
     covered = corpus_rows.coverage()
     without = corpus_rows.missing(covered)
     tests = len({test for one in covered for test in one.tests})

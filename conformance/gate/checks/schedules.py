@@ -1,4 +1,4 @@
-"""Schedules and races: the kernel under many orders of what is asynchronous."""
+"""Schedules and races: the kernel under many orders of its asynchronous operations."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def explored(
     sample: bool = False,
 ) -> CheckReport:
     """`number` schedules of a case from `seed` on; of a certified case one, unless `sample`. `words` is the
-    command that explores it, `check` names who asks; `shrink`: CPU seconds per finding.
+    command that explores it, `check` is the name of the check; `shrink`: CPU seconds per finding.
     """
     result = explore(
         case,

@@ -1,4 +1,4 @@
-"""Stage conformance and determinism: what the kernel computes, tile by tile, and whether it does so again."""
+"""Stage conformance and determinism: the values of every tile, and whether a second run repeats them."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ TWICE = (Schedule("early"), Schedule("late"), Schedule("random", 1))
 @gate_check("determinism", functions=True)
 def determinism(gated: GatedVariant) -> CheckReport:
     """The same launch under the same schedule gives the same bits, findings and counters. Of a function,
-    which has no schedule, outputs that the plan says have no fixed order are left out.
+    which has no schedule, outputs without a fixed order by the plan are skipped.
     """
     inputs = small(gated.plan).inputs()
     under = gated.under_test
@@ -108,7 +108,7 @@ def determinism(gated: GatedVariant) -> CheckReport:
 
 
 def different(first: RunResult, second: RunResult) -> list[str]:
-    """What of second launches is not the same."""
+    """The differences of second launches."""
     wrong = [
         f"output {name}"
         for name, output in first.outputs.items()

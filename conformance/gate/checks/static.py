@@ -1,4 +1,4 @@
-"""Checks that run nothing: where the PTX comes from, what it needs of an SM, what its plan promises."""
+"""Checks without a run: provenance of the PTX, its SM resources, the promises of its plan."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ def provenance(gated: GatedVariant) -> CheckReport:
     wrong = [f"{form.form} is not executed: {form.why}" for form in info.not_executed] + list(info.problems)
     threads = info.directives.get("reqntid") or info.directives.get("maxntid")
     if threads and _product(threads) != plan.threads and "reqntid" in info.directives:
-        wrong.append(f".reqntid asks for {_product(threads)} threads, and the plan for {plan.threads}")
+        wrong.append(f".reqntid is {_product(threads)} threads; the plan has {plan.threads}")
     cluster = info.directives.get("reqnctapercluster")
     if cluster and _product(cluster) != plan.cluster:
-        wrong.append(f".reqnctapercluster is {_product(cluster)}, and the plan's cluster {plan.cluster}")
+        wrong.append(f".reqnctapercluster is {_product(cluster)}; the plan's cluster is {plan.cluster}")
     if gated.kernel.sources:
         details["toolchain"] = toolchain.find().version
     if gated.kernel.sources and gated.profile != "quick":
         again = compiled_anew(gated)
         if without_run(again) != without_run(built.ptx):
-            wrong.append("the sources, compiled again, give another PTX than the one that is judged")
+            wrong.append("the sources, compiled again, give different PTX")
         try:
             details["cubin_sha256"] = {cubin.target: cubin.sha256 for cubin in cubins(built)}
         except TileproofError as error:
@@ -56,7 +56,7 @@ def provenance(gated: GatedVariant) -> CheckReport:
         try:  # a warning: which ptxas the kernel's users have is not known here
             details["wrong_code"] = [str(found) for found in wrong_code(built.ptx)]
         except TileproofError as error:
-            details["wrong_code"] = [f"not looked for: {error.what}"]
+            details["wrong_code"] = [f"not checked: {error.what}"]
     return CheckReport.of("; ".join(wrong), details=details)
 
 

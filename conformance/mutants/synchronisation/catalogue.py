@@ -1,4 +1,5 @@
-"""The catalogue of synchronisation mutants: hangs and races, and what the emulator must say of each.
+"""The catalogue of synchronisation mutants: hangs and races, and the finding that the emulator must report
+for each.
 
 A row plants one mistake in a kernel (in its source or its PTX) or in a small program, and states the finding
 that names its root: code, both accesses, the missing edge, or the barrier and who failed it. `run`
@@ -29,9 +30,9 @@ NEAREST = MappingProxyType(
         "Planted: a second phase of the same launch that reads what "
         "other warps, or another cluster, wrote",
         "R7": "the bug is memory left over from an earlier launch. Planted: memory that this launch should "
-        "have written and did not, which reads as never written",
-        "R8": "the bug is the compiler's. Planted: what it made, two live tiles in the same bytes",
-        "H4": "of the two bugs the scheduler's needs clusterlaunchcontrol, which the emulator refuses. "
+        "have written and did not, which is reported as never written",
+        "R8": "the bug is in the compiler. Planted: its effect, two live tiles in the same bytes",
+        "H4": "of the two bugs the scheduler's needs clusterlaunchcontrol, which the emulator rejects. "
         "Planted: the register pool of setmaxnreg",
     }
 )

@@ -1,4 +1,4 @@
-"""Plants a synchronisation mutant, runs it with race checking, and judges what is said."""
+"""Plants a synchronisation mutant, runs it with race checking, and judges its findings."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ class Shown:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a row fared. `wrong` says what is not as expected, empty when all is; `shown` is the launch judged,
-    `policies` are all under which the expected finding was the first.
+    """How a row fared. `wrong` describes the deviation from the expectation, empty if none; `shown` is the
+    launch judged, `policies` are all under which the expected finding was the first.
     """
 
     row: PlantedDefect
@@ -233,30 +233,30 @@ def differs(row: str, expected: Reported, shown: Shown, sources: Mapping[str, st
     if (finding.severity, finding.code) != (expected.severity, expected.code):
         return f"{finding.severity} {finding.code}: {finding.message}; {' '.join(shown.root)}"
     if not finding.machine.instruction.startswith(expected.second):
-        return f"the finding is at {finding.machine.instruction}, not {expected.second}"
+        return f"the finding is at {finding.machine.instruction}, expected {expected.second}"
     race = finding.machine.race
     if expected.first or expected.first_at or expected.missing:
         if race is None:
-            return "it does not say which access came before"
+            return "it does not name the earlier access"
         if not race.instruction.startswith(expected.first):
-            return f"the access before it is {race.instruction}, not {expected.first}"
+            return f"the earlier access is {race.instruction}, expected {expected.first}"
         if expected.missing not in race.missing:
             return f"missing is {race.missing!r}"
     for label, place, line, source in (
         ("it", expected.second_at, finding.machine.ptx_line, finding.machine.source),
         (
-            "the access before it",
+            "the earlier access",
             expected.first_at,
             race.ptx_line if race else 0,
             race.source if race else "",
         ),
     ):
         if place and not _stands_at(row, place, line, source, sources):
-            return f"{label} stands at PTX line {line} {source}, not at {place!r}"
+            return f"{label} is at PTX line {line} {source}, not at {place!r}"
     said = "\n".join((finding.message, *shown.root))
     for text in expected.says:
         if text not in said:
-            return f"{text!r} is not said: {said}"
+            return f"{text!r} is missing in: {said}"
     return ""
 
 
@@ -301,5 +301,5 @@ def run(
     wrong = ("nothing is found" if not said else "") if "" in said or not said else said[-1]
     best = judged[said.index("") if "" in said else -1] if judged else None
     if not wrong and best and best.schedule.policy != row.policy:
-        wrong = f"it shows under {best.schedule.policy} first, not under {row.policy}"
+        wrong = f"first found under {best.schedule.policy}, not under {row.policy}"
     return Outcome(row, wrong, best, tuple(dict.fromkeys(policies)), time.monotonic() - began)

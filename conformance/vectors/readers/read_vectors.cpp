@@ -1,6 +1,8 @@
-// Judges a dump against a case of Tileproof vectors. C++17 alone: c++ -O2 -std=c++17 read_vectors.cpp
+// Judges a dump against a case of Tileproof vectors. C++17 alone: c++ -O2 -std=c++17
+// read_vectors.cpp
 //   read_vectors VECTORS/CASE DUMP     DUMP: a folder of .npy files, bf16 as 2-byte raw data (V2)
-// Exit code 0: everything in the dump is right; 1: something is wrong; 2: the dump cannot be judged.
+// Exit code 0: everything in the dump is right; 1: something is wrong; 2: the dump cannot be
+// judged.
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
@@ -26,7 +28,7 @@ static double decoded(const std::string& type, const char* at) {
   if (type == "f8") return take<double>(at);
   if (type == "f4") return take<float>(at);
   if (type == "i8") return double(take<int64_t>(at));
-  if (type != "f2" && type != "V2") throw std::runtime_error("a dtype that is not read: " + type);
+  if (type != "f2" && type != "V2") throw std::runtime_error("an unsupported dtype: " + type);
   // bf16, or f16: the exponent 31 is that of infinity and NaN, 0 that of subnormals.
   int h = take<uint16_t>(at), f = type == "f2", e = f ? h >> 10 & 31 : h >> 7 & 255, m = h & (f ? 1023 : 127);
   bool last = e == (f ? 31 : 255);

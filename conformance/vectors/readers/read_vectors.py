@@ -20,7 +20,7 @@ def numbers(array: np.ndarray) -> np.ndarray:
     if array.dtype == np.dtype("V2"):
         array = (array.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
     if array.dtype.kind not in "fiu":
-        raise SystemExit(f"a dtype that is not read: {array.dtype}")
+        raise SystemExit(f"an unsupported dtype: {array.dtype}")
     return array.astype(np.float64)
 
 
@@ -40,7 +40,7 @@ def intact(case: Path) -> bool:
     entry = next(item for item in index["cases"] if item["folder"] == case.name)
     for name, digest in entry["files"].items():
         if hashlib.sha256((case / name).read_bytes()).hexdigest() != digest:
-            print(f"{name}: not the file that was released")
+            print(f"{name}: differs from the released file")
             return False
     return True
 

@@ -1,1 +1,1 @@
-"""Explains a failed build: reads compiler output, CuTe types and all, and says what does not fit."""
+"""Explains a failed build: parses compiler output, including CuTe types, and reports what does not fit."""

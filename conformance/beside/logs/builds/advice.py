@@ -1,8 +1,8 @@
 """What would fit, as C++: edits for an MMA and its operands that the contract accepts.
 
-An edit is searched among remedies, the smallest first: another major in the atom, the transposed view, both,
-a tile of other extents or swizzle, another shape. One is given only when `spec.machine.contracts.check` has
-no more to say against the operand, or the instruction, once it is made.
+Edits are searched in order of size: another major in the atom, the transposed view, both, a tile of other
+extents or swizzle, another shape. An edit is given only if `spec.machine.contracts.check` then accepts the
+operand, or the instruction.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Remedy:
 def spelled(op: MmaOp, **changed: Any) -> str:
     """The MMA's type as C++ with `changed` of m, n, a_major, b_major, types (of A and B); "" when not known.
 
-    Arguments that CuTe gives by default (no operand negated, no saturation) are left out.
+    CuTe's default arguments (no operand negated, no saturation) are omitted.
     """
     if op.type is None:
         return ""
@@ -141,7 +141,7 @@ def _operands(evidence: Evidence, form: MmaForm, op: MmaOp, views: Views, misfit
 def _tiles(
     form: MmaForm, op: MmaOp, views: Views, role: Role, view: OperandView, misfit: Misfit
 ) -> Iterator[Way]:
-    """Another tile of the operand: the extents that fit, in the swizzle that it has or a narrower one."""
+    """Another tile of the operand: extents that fit, in the same or a narrower swizzle."""
     major: Literal["K", "MN"] = form.a_major if role == "A" else form.b_major
     rows, k = _extents(form, views, role, view)
     named = dtype_of(op.type.args[0 if role == "A" else 1]) if op.type is not None else ""

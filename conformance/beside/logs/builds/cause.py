@@ -1,4 +1,4 @@
-"""What a rule says of an error: a stable code, one sentence on the cause, and what would fit."""
+"""The cause that a rule finds for an error: a stable code, a sentence, and what would fit."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from tileproof.spec.machine.contracts import CODES as CONTRACT_CODES
 
 CODES = {
     **CONTRACT_CODES,
-    "layout": "layouts that a Python compiler infers or is given, and that do not agree",
+    "layout": "layouts, inferred by a Python compiler or given to it, that do not agree",
     "rank": "a tensor with more or fewer modes than the operation takes",
     "dynamic": "an extent that must be known at compile time",
-    "divide": "a tile that does not divide what it is laid over",
-    "copy-values": "what a copy atom moves at once against what it is given",
+    "divide": "a tile that does not divide its layout",
+    "copy-values": "the size of a copy atom against its operands",
     "copy-type": "the element type of a copy atom against the tensor's",
     "tmem-copy": "a tcgen05.ld or .st against the tensor-memory layout",
     "tma-box": "the tile of a tensor map against its shared-memory layout",
@@ -23,7 +23,7 @@ CODES = {
     "bulk-size": "the bytes of a bulk copy",
     "cluster": "the cluster's shape against the MMA's CTA pair",
     "no-overload": "no function takes these arguments",
-    "ambiguous-name": "a name that two namespaces have",
+    "ambiguous-name": "a name in two namespaces",
     "undefined": "a name that no included header declares",
     "missing-header": "a header that is on no include path",
     "relaxed-constexpr": "a constexpr host function in device code",
@@ -31,10 +31,10 @@ CODES = {
     "traits": "an operation whose traits are not included or do not exist",
     "arch": "an instruction that the compiled target does not have",
     "shared-memory": "more shared memory than a CTA has",
-    "registers": "registers that do not suffice",
+    "registers": "too few registers",
     "link": "a symbol that the linker does not find, or finds twice",
     "compiler": "the compiler itself failed",
-    "interleaved": "an error into which another compile wrote",
+    "interleaved": "an error interleaved with the output of another compile",
     "launch": "an error of a launch, from the run after the build",
     "assertion": "a static assertion that matches no rule",
     "unknown": "an error that matches no rule",
@@ -63,7 +63,8 @@ class BuildCause:
 
 @dataclass
 class ErrorCase:
-    """An error with what its trail tells; `text` is the message and the source that the compiler showed."""
+    """An error with the facts from its trail; `text` is the message and the source that the compiler
+    showed."""
 
     diagnostic: Diagnostic
     evidence: Evidence

@@ -1,6 +1,6 @@
 """Parses C++ types as compilers print them in template instantiation trails.
 
-Tolerant: text that ends early, or that is no type, gives the part that was understood, marked `cut`. Source
+Tolerant: text that ends early, or that is not a type, gives the understood part, marked `cut`. Source
 of the spellings: output of nvcc 12 and 13 (EDG), g++ and clang for CuTe programs.
 """
 
@@ -57,7 +57,7 @@ class Type:
 
 @dataclass
 class _Tokens:
-    """The tokens of a text with a position, spaces left out."""
+    """The tokens of a text with positions, without spaces."""
 
     items: list[str]
     at: int = 0

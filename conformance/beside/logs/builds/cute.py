@@ -1,4 +1,4 @@
-"""What CuTe's types mean: integer tuples, layouts, swizzles, tensors and their memory, MMA operations.
+"""The meaning of CuTe's types: integer tuples, layouts, swizzles, tensors and their memory, MMA operations.
 
 Reads the spellings of CUTLASS 3 and 4 (`cute/layout.hpp`, `cute/swizzle.hpp`, `cute/pointer*.hpp`,
 `cute/tensor_impl.hpp`, `cute/arch/mma_sm100_umma.hpp`). What is not known reads as None, never as a guess.
@@ -82,7 +82,7 @@ def text_of(value: IntTuple) -> str:
 
 
 def size_of(value: IntTuple) -> int | None:
-    """The product of all extents; None when one is not known."""
+    """The product of all extents; None if an extent is unknown."""
     leaves = list(_leaves(value))
     return prod(leaves) if all(isinstance(leaf, int) for leaf in leaves) else None
 
@@ -260,7 +260,7 @@ def swizzle_words(swizzle: Swizzle | None) -> str:
 
 @dataclass(frozen=True)
 class MmaOp:
-    """An MMA operation by its type's name and arguments; what the name does not say is None or "".
+    """An MMA operation by its type's name and arguments; unknown fields are None or "".
 
     generation: 100 (tcgen05), 90 (wgmma) or less. m, n, k: the instruction's shape, of both CTAs of a pair.
     type: the C++ type itself, of a tcgen05.mma.

@@ -30,8 +30,8 @@ MAX_JOINED = 400  # lines that a terminal may have made of one
 
 @dataclass
 class Parsed:
-    """A log's diagnostics. `warnings`: how many were left out; `announced`: errors that it counts itself;
-    `spans` are the lines, from 0, that belong to errors and warnings.
+    """A log's diagnostics. `warnings`: number of omitted warnings; `announced`: the number of errors that the
+    log states; `spans` are the lines, from 0, that belong to errors and warnings.
     """
 
     lines: list[str]
@@ -161,7 +161,7 @@ class _Reader:
             self._context.clear()
 
     def _body(self, found: Diagnostic, at: int) -> int:
-        """Takes the lines after a diagnostic's first one that are its own; returns the next line's index."""
+        """Add the following lines of a diagnostic; return the index of the next line."""
         in_trail, note, last, carets = False, False, at, 0
         while at < len(self._lines):
             line = self._lines[at]
@@ -220,7 +220,7 @@ class _Reader:
         return at
 
     def _more(self, at: int) -> bool:
-        """Whether the trail of a diagnostic goes on after an empty line."""
+        """Whether the trail of a diagnostic continues after an empty line."""
         return at < len(self._lines) and DURING.search(self._lines[at]) is not None
 
     def _frames(self, found: Diagnostic, at: int, skip: int) -> int:

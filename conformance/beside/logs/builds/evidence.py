@@ -1,4 +1,4 @@
-"""What an error's instantiation trail tells about an MMA: its form, and each operand as the code has it."""
+"""An MMA as an error's instantiation trail shows it: its form, and each operand as the code has it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From diagnostics to findings: places in the user's files, causes, repeated errors told once."""
+"""From diagnostics to findings: places in the user's files, causes, repeated errors merged."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ MAX_FOLLOWERS = 50
 
 @dataclass
 class BuildFinding:
-    """One cause, with all errors that tell of it.
+    """One cause, with all its errors.
 
-    at: the innermost place in the user's files. others: those of further errors of the same cause.
+    at: the innermost place in the user's files. others: the places of further errors with the same cause.
     callers: the places that led to `at`, each outermost last. chains: the user's places of each instantiation
     trail, outermost first, and the library's where the error arose.
-    errors: compiler errors that this finding stands for; instantiations: different instantiation trails among
+    errors: number of compiler errors in this finding; instantiations: different instantiation trails among
     them; follow: errors that only follow from it; followers: the different places and messages.
     """
 
@@ -81,7 +81,7 @@ class BuildFinding:
 
     @property
     def weight(self) -> int:
-        """How much is said: 0 nothing, 1 an assertion's words, 2 that a call fits nothing, 3 a cause."""
+        """The information in it: 0 nothing, 1 an assertion's words, 2 a call that fits nothing, 3 a cause."""
         return {"unknown": 0, "interleaved": 0, "assertion": 1, "no-overload": 2}.get(self.cause.code, 3)
 
 
@@ -143,7 +143,8 @@ def findings(parsed: Parsed, sources: UserSources) -> list[BuildFinding]:
 
 
 class _Grouper:
-    """Puts each error into a finding: a new one, one with its cause, or the one that it follows from."""
+    """Assign each error to a finding: a new finding, the finding with its cause, or the finding that it
+    follows from."""
 
     def __init__(self, sources: UserSources) -> None:
         self.found: list[BuildFinding] = []
@@ -226,7 +227,7 @@ class _Grouper:
         return next((self._unknown[key] for key in keys if key in self._unknown), None)
 
     def _outer(self, path: tuple[SourcePlace, ...]) -> BuildFinding | None:
-        """The finding of an error at a place that led to this one."""
+        """The finding of an error at a place that led to this error."""
         return next((self._by_path[(at,)][0][1] for at in path[::-1] if (at,) in self._by_path), None)
 
     def _assembler(self, diagnostic: Diagnostic) -> BuildFinding | None:
@@ -238,7 +239,7 @@ class _Grouper:
 
 
 def _one_compile(finding: BuildFinding, path: tuple[SourcePlace, ...]) -> bool:
-    """Whether an error may be of the same compile as a finding: nothing says that its source is another."""
+    """Whether an error may be of the same compile as a finding: its source is not known to differ."""
     own = [place.file for chain in finding.chains for place in own_places(chain)[:1]]
     return not (own and path) or path[-1].file in own
 
@@ -258,7 +259,7 @@ def user_place(diagnostic: Diagnostic) -> SourcePlace | None:
 
 
 def _replace(before: BuildFinding, made: BuildFinding) -> None:
-    """Gives a finding the cause of a later error at its place, which says more."""
+    """Give a finding the more specific cause of a later error at its place."""
     before.follow += before.errors
     before.followers.append((before.at, before.message))
     before.errors = made.errors
@@ -348,8 +349,11 @@ def _cause(case: ErrorCase) -> BuildCause:
     if case.diagnostic.mixed:
         return BuildCause(
             "interleaved",
-            f"{case.diagnostic.text}: only this message is certain, as another compile wrote into it",
-            "the log of one job at a time (make -j1), or of make --output-sync; ninja keeps jobs apart",
+            (
+                f"{case.diagnostic.text}: only this message is certain, because output of another compile is "
+                f"mixed into it"
+            ),
+            "a log of a single job (make -j1) or of make --output-sync; ninja separates jobs",
         )
     for rule in _RULES:
         if (found := rule(case)) is not None:
@@ -366,22 +370,24 @@ def _unknown(case: ErrorCase) -> BuildCause:
     ):
         said = re.search(r'failed with "([^"]*)', text)
         what = (
-            "one extent does not divide another" if said is None or len(said[1]) < 32 else said[1].rstrip(".")
+            "an extent does not divide another extent"
+            if said is None or len(said[1]) < 32
+            else said[1].rstrip(".")
         )
-        return BuildCause("divide", what + values, "extents of which one divides the other")
+        return BuildCause("divide", what + values, "extents that divide each other")
     if re.search(r"(?i)mismatched ranks|rank.mismatch|index out of range|too many modes", case.text):
         return BuildCause("rank", f"shapes or layouts of different ranks are combined{values}", "equal ranks")
     if "Dynamic owning tensors not supported" in text:
         return BuildCause(
             "dynamic",
-            f"a tensor that owns its registers has extents that only the run knows{values}",
-            "constants for all extents (Int<4>{} or _4{} in place of 4)",
+            f"a tensor that owns its registers has extents known only at run time{values}",
+            "constants for all extents (Int<4>{} or _4{} instead of 4)",
         )
     if re.search(r"no instance of (?:overloaded )?(?:function|constructor)|no matching function", text):
         return BuildCause(
             "no-overload",
             f"no function takes these arguments: {text}",
-            "the arguments that one of them takes",
+            "arguments that match one of the overloads",
         )
     if "assert" in text:
         return BuildCause("assertion", f"the assertion does not hold{values}", key=case.text)
@@ -389,7 +395,7 @@ def _unknown(case: ErrorCase) -> BuildCause:
 
 
 def _values(case: ErrorCase) -> str:
-    """What the trail says of the names that an assertion uses."""
+    """The facts in the trail about names in an assertion."""
     said: list[str] = []
     names = set(re.findall(r"[A-Za-z_]\w*", case.text))
     for frame in case.frames[:3]:

@@ -24,7 +24,7 @@ QUOTES = "\u2018\u2019'"  # around names, in g++ and clang
 
 @dataclass(frozen=True)
 class SourcePlace:
-    """A source line; `line` 0: not said."""
+    """A source line; `line` 0: unknown."""
 
     file: str
     line: int
@@ -35,7 +35,7 @@ class SourcePlace:
 
 @dataclass(frozen=True)
 class Frame:
-    """One instantiation: `entity` as printed, `inside` of its `[with ...]`, `place` that asked for it."""
+    """One instantiation: `entity` as printed, `inside` of its `[with ...]`, `place` that requested it."""
 
     entity: str
     inside: str
@@ -64,7 +64,7 @@ class Frame:
 def edg_frame(text: str, error: SourcePlace | None) -> Frame:
     """The frame that EDG prints as `instantiation of "entity [with ...]" at line N of file`.
 
-    Without `of file` the line is in the file of the error (seen in nvcc 13's output).
+    Without `of file` the line is in the file of the error (observed in nvcc 13's output).
     """
     end = AT.search(text)
     place = None
@@ -93,7 +93,7 @@ def _frame(body: str, place: SourcePlace | None) -> Frame:
 
 
 def _without_templates(text: str) -> str:
-    """`text` without what stands in angle brackets."""
+    """`text` without the contents of angle brackets."""
     if "<" not in text:
         return text
     kept, depth = [], 0

@@ -1,4 +1,4 @@
-"""Reads a build log and takes from its lines what builders, terminals and installers put around them."""
+"""Reads a build log and strips what builders, terminals and installers add to its lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The first lines of diagnostics: who says it, how bad it is, where, and the text.
+"""The first lines of diagnostics: source, severity, place and text.
 
 Forms: EDG as nvcc prints it (`file(line): error: text`, `"file", line N: error: text`), g++ and clang
 (`file:line:col: error: text`), ptxas, nvlink, the nvcc driver, the linker, and errors of the CUDA runtime

@@ -25,7 +25,7 @@ STEP_UNITS = 2  # one instruction's K of a row: 32 bytes, in units of 16
 
 @dataclass(frozen=True)
 class OperandSeen:
-    """One operand. `tensor`: as the code has it. `view`: what the MMA's contract sees, when all is known.
+    """One operand. `tensor`: as the code has it. `view`: as in the MMA's contract, if completely known.
 
     `tile`: the tensor is the whole ``[MN, K]`` tile; otherwise it is cut for the MMA, ``((MN, K), MNs, Ks)``.
     """
@@ -161,7 +161,7 @@ def _unplaced(
 
 
 def _of_descriptors(role: Role, layout: CuteLayout, form: MmaForm | None) -> OperandView | None:
-    """Tiles of descriptors, (1, MNs, Ks): each stands for one instruction's part of the operand, unless their
+    """Tiles of descriptors, (1, MNs, Ks): each is an instruction's part of the operand, unless their
     strides tell how many rows lie in the buffer.
     """
     if form is None or role == "C" or layout.rank < 2:

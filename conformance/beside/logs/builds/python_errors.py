@@ -1,7 +1,7 @@
 """Layout errors of compilers that are written in Python: Triton and Gluon, TileLang, CuTe DSL.
 
-Their text carries little: a message, sometimes the layouts as they print them. What it carries is said in
-short, and nothing is concluded that is not in it. Sources of the forms: the output of Triton 3.9 and TileLang
+Their text has little information: a message, sometimes with layouts. The explanation restates it and draws
+no further conclusion. Sources of the forms: the output of Triton 3.9 and TileLang
 0.1.15, and public issues of CUTLASS for CuTe DSL.
 """
 
@@ -71,7 +71,7 @@ def _triton(lines: list[str], at: int, row: int) -> tuple[Diagnostic, int]:
 
 
 def _tilelang(lines: list[str], at: int, text: str) -> tuple[Diagnostic, int]:
-    """The message with the indented lines after it, of which one may name the place."""
+    """The message with the following indented lines, which may name the place."""
     made, end = Diagnostic("tilelang", "error", None, text[:MAX_TEXT], 0), at + 1
     while end < len(lines) and end - at < MAX_LINES and re.match(r"\s+\S", lines[end]):
         if match := _PLACE.match(lines[end]):
@@ -83,7 +83,7 @@ def _tilelang(lines: list[str], at: int, text: str) -> tuple[Diagnostic, int]:
 
 
 def by_compiler(case: ErrorCase) -> BuildCause | None:
-    """The cause that such a compiler's message says."""
+    """The cause in such a compiler's message."""
     if case.diagnostic.tool not in TOOLS:
         return None
     for tool, pattern, make in _RULES:
@@ -94,7 +94,7 @@ def by_compiler(case: ErrorCase) -> BuildCause | None:
 
 
 def _where(case: ErrorCase) -> str:
-    """Where Triton's text says that it is: a line of a function, counted from its own first."""
+    """The place in Triton's text: a line of a function, counted from the function's first line."""
     note = next((note for note in case.diagnostic.notes if note.startswith("line ")), "")
     return f" ({note}: {case.diagnostic.echo[0]})" if note and case.diagnostic.echo else ""
 
@@ -119,9 +119,9 @@ def _conflict(match: re.Match[str], case: ErrorCase) -> BuildCause:
     given = "; ".join(f"{note.split(' ', 1)[0]}: {_fragment(note)}" for note in case.diagnostic.notes)
     return BuildCause(
         "layout",
-        f"{match['one']} and {match['other']} are used in one loop, but lie in the threads differently"
+        f"{match['one']} and {match['other']} are used in the same loop, but have different thread layouts"
         + (f" ({given})" if given else ""),
-        "one layout for both, or a copy through shared memory between them",
+        "the same layout for both, or a copy through shared memory between them",
     )
 
 
@@ -133,7 +133,7 @@ def _twice(match: re.Match[str], case: ErrorCase) -> BuildCause:
     return BuildCause(
         "layout",
         f"fragment {match['name']} is given two layouts" + (f" ({both})" if both else ""),
-        "no annotation for it, so that the operation's own layout stands, or a second fragment and a copy",
+        "no annotation for it, so that the operation's own layout is used, or a second fragment and a copy",
     )
 
 
@@ -143,14 +143,14 @@ def _op_space(match: re.Match[str], case: ErrorCase) -> BuildCause:
         "space",
         f"{match['op']} takes its {match['side']} in {match['want']} memory, but it lies in {match['have']}"
         + (f" ({layouts})" if layouts else ""),
-        f"a tensor whose pointer says {match['want']}",
+        f"a tensor with a pointer to {match['want']}",
     )
 
 
 def _op_layouts(match: re.Match[str], case: ErrorCase) -> BuildCause:
     return BuildCause(
         "layout",
-        f"{match['op']} takes no operands of these layouts: {match['rest'].strip()}",
+        f"{match['op']} does not accept operands of these layouts: {match['rest'].strip()}",
         "the fragments that the tiled MMA itself makes of the tiles (make_fragment_A, _B, _C)",
     )
 
@@ -158,7 +158,7 @@ def _op_layouts(match: re.Match[str], case: ErrorCase) -> BuildCause:
 def _triton_k(match: re.Match[str], case: ErrorCase) -> BuildCause:
     return BuildCause(
         "extent-k",
-        f"the operands of tl.dot differ in K, of which the message gives no extents{_where(case)}",
+        f"the operands of tl.dot differ in K (the message has no extents){_where(case)}",
         "x of [M, K] and y of [K, N]",
     )
 
@@ -184,7 +184,7 @@ def _gemm_k(match: re.Match[str], case: ErrorCase) -> BuildCause:
     return BuildCause(
         "extent-k",
         f"K of A is {match['a']}, K of B is {match['b']}",
-        "tiles that agree in K, or transpose_A or transpose_B as they lie",
+        "tiles that agree in K, or transpose_A or transpose_B according to their layout",
     )
 
 
@@ -192,7 +192,7 @@ def _composition(match: re.Match[str], case: ErrorCase) -> BuildCause:
     return BuildCause(
         "divide",
         f"two layouts cannot be composed: {_layouts(case) or match[0]}",
-        "extents and strides of which one divides the other",
+        "extents and strides that divide each other",
     )
 
 

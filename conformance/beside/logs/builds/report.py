@@ -32,10 +32,10 @@ def parse(text: str) -> Parsed:
 
 
 def explain(parsed: Parsed, log: Path | None = None) -> UncheckedObject:
-    """What a build log tells, as data. `log`: where it lies, near which sources are looked for.
+    """The explanation of a build log, as data. `log`: its path; sources are searched near it.
 
-    `outcome`: "explained" (some cause is known), "not understood" (there are errors, and none is known) or
-    "no errors". Each finding: code, what, fits, edits, operand, also, message, at, others, callers,
+    `outcome`: "explained" (a cause is known), "not understood" (no cause is known) or "no errors".
+     Each finding: code, what, fits, edits, operand, also, message, at, others, callers,
     chains, mma, operands, errors, instantiations, follow, followers, understood.
     """
     sources = UserSources(log)
@@ -115,14 +115,14 @@ def _remarks(parsed: Parsed, found: list[BuildFinding]) -> list[str]:
             "lines are missing"
         )
     if any(diagnostic.cut for diagnostic in parsed.diagnostics):
-        remarks.append("the log ends inside an instantiation trail: what stood after it is not known")
+        remarks.append("the log ends inside an instantiation trail: the rest is unknown")
     if torn := [diagnostic.line for diagnostic in parsed.diagnostics if diagnostic.mixed]:
         remarks.append(
-            f"several compiles wrote into each other in lines {torn[0]} to {torn[-1]} and after: "
-            "errors further down may follow from one of these"
+            f"the output of several compiles is mixed in lines {torn[0]} to {torn[-1]} and after: "
+            "later errors may follow from these"
         )
     if len(found) > MAX_FINDINGS:
-        remarks.append(f"{len(found) - MAX_FINDINGS} more findings are left out")
+        remarks.append(f"{len(found) - MAX_FINDINGS} more findings are omitted")
     return remarks
 
 
@@ -133,9 +133,9 @@ def text(result: UncheckedObject) -> str:
     for number, row in enumerate(result["findings"], 1):
         out += [*_finding_lines(number, row, folder), ""]
     if not result["findings"]:
-        out += ["NO ERRORS: no compiler, assembler or linker error is in this log.", ""]
+        out += ["NO ERRORS: the log has no compiler, assembler or linker error.", ""]
     elif result["outcome"] == "not understood":
-        out += ["NOT UNDERSTOOD: no rule knows these errors; what could be read of them is above.", ""]
+        out += ["NOT UNDERSTOOD: no rule matches these errors; the parts that could be read are above.", ""]
     out += [f"Remark: {remark}." for remark in result["remarks"]]
     tail = f"Read {result['read']['lines']} lines with text: {_count(result['errors'], 'error')}"
     if result["warnings_left_out"]:
@@ -214,7 +214,7 @@ def short_path(file: str, folder: str) -> str:
 
 
 def common_folder(result: UncheckedObject) -> str:
-    """The folder, with its last slash, in which all user files of several lie whose whole path is said."""
+    """The common folder, with its last slash, of all user files with an absolute path."""
     files = {place["file"] for row in result["findings"] for chain in row["chains"] for place in chain}
     own = {file for file in files if file.startswith("/") and not is_library(file)}
     folder = os.path.commonpath([os.path.dirname(file) for file in own]) if len(own) > 1 else ""

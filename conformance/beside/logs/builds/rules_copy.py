@@ -68,7 +68,7 @@ def _sides(case: ErrorCase) -> tuple[str, CuteLayout | None, CuteLayout | None]:
 
 
 def copy(case: ErrorCase) -> BuildCause | None:
-    """A copy atom, or a tiled copy, that does not fit what it is given."""
+    """A copy atom or tiled copy that does not fit its operands."""
     text = case.text
     if re.search(r"Src/Dst partitioning does not match|doesn't vectorize into registers", text):
         return _values(case)
@@ -108,7 +108,7 @@ def _values(case: ErrorCase) -> BuildCause:
     edits: tuple[advice.Edit, ...] = ()
     if len(sizes) == 1 and width and bits and next(iter(sizes)) * width < bits:
         each = next(iter(sizes)) * width
-        fits = f"an atom of {each} bits, or {bits // width} contiguous elements for each thread"
+        fits = f"an atom of {each} bits, or {bits // width} contiguous elements per thread"
         edits = _universal(op, each)
     what = f"{name}{moves} at once, but is given {' and '.join(have) or 'something else'}"
     return BuildCause("copy-values", what, fits, edits=edits)

@@ -1,4 +1,4 @@
-"""Messages that always mean one thing: linking, the compiler's own failures, errors of a launch."""
+"""Messages with a single meaning: linking, the compiler's own failures, errors of a launch."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _KNOWN = [
             r"requires PTX ISA \.version (?P<version>[\d.]+)",
             "ptxas",
             "arch",
-            "an instruction needs PTX ISA {version}, newer than this compiler's",
+            "an instruction needs PTX ISA {version}, newer than that of this compiler",
             "a newer CUDA toolkit",
         ),
         (
@@ -32,14 +32,14 @@ _KNOWN = [
             "ptxas",
             "arch",
             "{text}",
-            "the target that the message names",
+            "the target in the message",
         ),
         (
             r"Unexpected instruction types specified for '(?P<name>[^']+)'",
             "ptxas",
             "arch",
             "the compiled target has `{name}`, but not for these types (8-bit floats need sm_89 or newer)",
-            "a target that has them, or a toolkit whose ptxas knows them",
+            "a target that has these types, or a toolkit whose ptxas supports them",
         ),
         (
             r"Register allocation failed|maximum register",
@@ -52,8 +52,11 @@ _KNOWN = [
             r"(?i)undefined reference to [`'\"]?(?P<name>[^`'\"]+)",
             "link",
             "link",
-            "`{name}` is declared and called, but nothing that is linked defines it",
-            "the object or library that has it (device code: -rdc=true, and the object in the device link)",
+            "`{name}` is declared and called, but no linked object defines it",
+            (
+                "the object or library that defines it (device code: -rdc=true, and the object in the device "
+                "link)"
+            ),
         ),
         (
             r"(?i)multiple definition of [`'\"]?(?P<name>[^`'\"]+)",
@@ -67,27 +70,27 @@ _KNOWN = [
             "link",
             "link",
             "no library lib{name} is on the linker's path",
-            "-L<folder> that has it",
+            "-L<folder> of the library",
         ),
         (
             r"died with status",
             "driver",
             "compiler",
             "a part of the compiler crashed",
-            "another toolkit release; fewer jobs at once, where memory is short",
+            "another toolkit release; fewer parallel jobs if memory is short",
         ),
         (
             r"died due to signal|Killed|signal terminated program|out of memory",
             "driver",
             "compiler",
-            "the compiler was killed, most often because memory ran out",
-            "fewer jobs at once (ninja -j, MAX_JOBS), smaller translation units",
+            "the compiler was killed, usually because memory ran out",
+            "fewer parallel jobs (ninja -j, MAX_JOBS), smaller translation units",
         ),
         (
             r"cluster misconfiguration|cudaErrorInvalidClusterSize",
             "run",
             "launch",
-            "the launch's cluster shape is not one that the kernel or the device takes "
+            "the kernel or the device does not accept the launch's cluster shape "
             "(cudaErrorInvalidClusterSize)",
             "the cluster shape of __cluster_dims__ or the launch attribute, which divides the grid and has "
             "at most 8 CTAs unless cudaFuncAttributeNonPortableClusterSizeAllowed is set",
@@ -96,14 +99,14 @@ _KNOWN = [
             r"no kernel image is available",
             "run",
             "launch",
-            "nothing was compiled for the device that the program runs on",
+            "the program has no code for the device that it runs on",
             "-gencode for that device: sm_100a for a B200, sm_90a for an H100 or H200",
         ),
         (
             r"illegal instruction was encountered",
             "run",
             "launch",
-            "the device met an instruction whose operands or state it does not take, such as a tcgen05.mma "
+            "the device executed an instruction with invalid operands or state, such as a tcgen05.mma "
             "with an illegal shape or descriptor, or a trap",
             "compute-sanitizer for the place; `tileproof check` for a kernel that is registered",
         ),
@@ -111,14 +114,14 @@ _KNOWN = [
             r"unsupported toolchain",
             "run",
             "launch",
-            "the driver is older than the PTX that the compiler made",
+            "the driver is older than the PTX of the compiler",
             "a newer driver, or SASS for the device in the binary",
         ),
         (
             r"too many resources requested for launch",
             "run",
             "launch",
-            "the block needs more registers or shared memory than an SM has for it",
+            "the block needs more registers or shared memory than an SM has",
             "__launch_bounds__ with the block's size, a smaller block, or less shared memory",
         ),
         (

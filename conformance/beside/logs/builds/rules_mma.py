@@ -1,5 +1,5 @@
-"""Causes of errors around an MMA's operands. The verdict is the contract's (spec.machine.contracts); what is
-here finds which of its misfits an assertion of CuTe stands for.
+"""Causes of errors around an MMA's operands. The verdict is that of the contract (spec.machine.contracts);
+these rules find the misfit behind an assertion of CuTe.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _ASSERTION = re.compile(r"static assertion failed|static_assert")
 
 
 def misfits(evidence: Evidence) -> list[Misfit]:
-    """What the contract says of the operands that are known."""
+    """The contract's misfits of the known operands."""
     if evidence.form is None:
         return []
     views = {role: evidence.operands[role].view for role in ROLES if role in evidence.operands}
@@ -116,7 +116,7 @@ def _plain_fragment(case: ErrorCase) -> BuildCause | None:
     return BuildCause(
         "shape",
         f"M = {mma.m}: the accumulator of this weight-stationary MMA is described by UMMA::tmem_frg, the "
-        "fragment of the MMA that is not, whose M on one SM is 64 or 128",
+        "fragment of other MMAs, whose M on one SM is 64 or 128",
         "UMMA::tmem_frg_ws_1sm as the fragment's type (M = 32, 64 or 128; N = 64, 128 or 256)",
         "C",
         edits=(("fragment of C", f"cute::UMMA::tmem_frg_ws_1sm<{_type_c(mma)}>"),),
@@ -128,7 +128,7 @@ def _type_c(mma: MmaOp) -> str:
 
 
 def _alone(case: ErrorCase, codes: tuple[str, ...]) -> BuildCause | None:
-    """The cause when the trail names no MMA that the contract knows, from what it does name."""
+    """The cause if the trail names no MMA of the contract, from other names in the trail."""
     evidence = case.evidence
     part = evidence.part
     if part is not None and evidence.part_major is not None:
@@ -145,7 +145,7 @@ def _part(evidence: Evidence, part: CuteTensor, wanted: str) -> BuildCause:
     role = evidence.part_role or ""
     who = role or "the operand"
     if part.engine.space not in ("smem", ""):
-        what = f"{who} is {part.text()}, where no matrix descriptor reaches"
+        what = f"{who} is {part.text()}, which no matrix descriptor can address"
         return BuildCause("space", what, "shared memory", role)
     mode = contiguous(part.layout)
     if mode is not None and (lies := ("MN", "K")[min(mode, 1)]) != wanted:
@@ -173,8 +173,8 @@ def _wrong_types(case: ErrorCase) -> BuildCause:
     a, b, _ = mma.types
     return BuildCause(
         "type",
-        f"{mma.name} takes elements of {bits} bits; A is {a} and B is {b} (as the code spells them)",
-        f"{bits}-bit elements, or the MMA of another kind (TF32, F8F6F4)",
+        f"{mma.name} needs elements of {bits} bits; A is {a} and B is {b} (as the code spells them)",
+        f"{bits}-bit elements, or an MMA of another kind (TF32, F8F6F4)",
         "A" if a == b else "",
         edits=(("MMA", advice.spelled(mma, types="cutlass::bfloat16_t")),) if bits == "16" else (),
     )

@@ -1,4 +1,4 @@
-"""Causes of errors in calls that no operand of this rank fits."""
+"""Causes of errors in calls with an operand of the wrong rank."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def ranks(case: ErrorCase) -> BuildCause | None:
         role, layout = deep[0]
         return BuildCause(
             "rank",
-            f"{role} has {layout.rank} modes, {layout.extents()}, where an MMA takes three, (MMA, MNs, Ks): "
-            "a mode is left over, such as pipeline stages",
-            f"one stage of it: {role}(_, _, _, stage)",
+            f"{role} has {layout.rank} modes, {layout.extents()}, but an MMA takes three, (MMA, MNs, Ks): "
+            "an extra mode, such as pipeline stages",
+            f"a single stage: {role}(_, _, _, stage)",
             role,
             edits=((role, f"{role}({', '.join(['cute::_'] * 3 + ['0'] * (layout.rank - 3))})"),),
         )

@@ -1,4 +1,4 @@
-"""Causes that a message alone says: names, headers, host and device, targets, resources."""
+"""Causes that the message alone determines: names, headers, host and device, targets, resources."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Make = Callable[[re.Match[str], ErrorCase], BuildCause]
 
 
 def by_message(case: ErrorCase) -> BuildCause | None:
-    """The cause behind a message that says all of it."""
+    """The cause of a message that determines it."""
     for pattern, tools, make in _RULES:
         if tools and case.diagnostic.tool not in tools:
             continue
@@ -29,11 +29,14 @@ def _ambiguous(match: re.Match[str], case: ErrorCase) -> BuildCause:
     name = match["name"].rsplit("::", 1)[-1]
     hint = ""
     if name in ("Layout", "Tensor", "Shape", "Stride", "Int", "half"):
-        hint = " (cute has one, and so has ATen's or c10's namespace, at::Layout for one)"
+        hint = " (cute has it, and so has ATen's or c10's namespace, for example at::Layout)"
     return BuildCause(
         "ambiguous-name",
         f"`{name}` is visible from two namespaces{hint}",
-        f"cute::{name} in full, and no `using namespace cute` (or at, torch, c10) in files that include both",
+        (
+            f"cute::{name} in full, and no `using namespace cute` (or at, torch, c10) in files that include "
+            f"both headers"
+        ),
         edits=((name, f"cute::{name}"),),
     )
 
@@ -42,7 +45,7 @@ def _undefined(match: re.Match[str], case: ErrorCase) -> BuildCause:
     name = match["name"]
     short = name.rsplit("::", 1)[-1]
     if "device code" in match.string:
-        what = f"`{short}` exists on the host only and is used in device code"
+        what = f"`{short}` exists only on the host, but is used in device code"
         return BuildCause("host-function", what, "a __device__ definition", key=short)
     if number := re.fullmatch(r"_(\d+)", short):
         what = f"CuTe has names such as _64 for some integers only, and none for {number[1]}"
@@ -57,8 +60,8 @@ def _undefined(match: re.Match[str], case: ErrorCase) -> BuildCause:
         )
     return BuildCause(
         "undefined",
-        f"no header that is included declares `{name}`",
-        "the header or the namespace that has it",
+        f"no included header declares `{name}`",
+        "the header or the namespace that defines it",
     )
 
 
@@ -110,7 +113,7 @@ def _missing_header(match: re.Match[str], case: ErrorCase) -> BuildCause:
         (known[start] for start in sorted(known, key=len, reverse=True) if header.startswith(start)), ""
     )
     return BuildCause(
-        "missing-header", f"`{header}` is on no include path", fits or "an -I for the folder that has it"
+        "missing-header", f"`{header}` is on no include path", fits or "-I with the folder of the header"
     )
 
 
@@ -126,11 +129,11 @@ def _arch(match: re.Match[str], case: ErrorCase) -> BuildCause:
         fits = f"-arch=sm_{number}a (-gencode arch=compute_{number}a,code=sm_{number}a)"
         flag = f"-arch=sm_{number}a"
         if "wgmma" in thing and number >= 100:
-            fits, flag = "-arch=sm_90a: wgmma exists there only; sm_100a has tcgen05", ""
+            fits, flag = "-arch=sm_90a: only this target has wgmma; sm_100a has tcgen05", ""
         elif "tcgen05" in thing and number < 100:
-            fits, flag = "-arch=sm_100a: tcgen05 exists from there on", "-arch=sm_100a"
+            fits, flag = "-arch=sm_100a: tcgen05 needs this target or newer", "-arch=sm_100a"
     suffix = (
-        ", which leaves out what only the architecture-specific target has"
+        ", which lacks the features of the architecture-specific target"
         if not target.endswith(("a", "f"))
         else ""
     )
@@ -141,8 +144,11 @@ def _arch(match: re.Match[str], case: ErrorCase) -> BuildCause:
 def _unsupported_gpu(match: re.Match[str], case: ErrorCase) -> BuildCause:
     return BuildCause(
         "arch",
-        f"this nvcc does not know the target {match['target']}",
-        "a CUDA toolkit that knows it (sm_90a: 12.0, sm_100a: 12.8 or newer), or a target that this knows",
+        f"this nvcc does not support the target {match['target']}",
+        (
+            "a CUDA toolkit that supports it (sm_90a: 12.0, sm_100a: 12.8 or newer), or a target that this "
+            "nvcc supports"
+        ),
     )
 
 
@@ -162,8 +168,8 @@ def _shared(match: re.Match[str], case: ErrorCase) -> BuildCause:
 def _spills(match: re.Match[str], case: ErrorCase) -> BuildCause:
     return BuildCause(
         "registers",
-        f"registers do not suffice: {match['stores']} bytes of spill stores and {match['loads']} of spill "
-        f"loads in {match['entry']}; it runs, slower",
+        f"too few registers: {match['stores']} bytes of spill stores and {match['loads']} of spill "
+        f"loads in {match['entry']}; the kernel runs, but slower",
         "fewer live values for each thread, smaller tiles, or more registers (__launch_bounds__, setmaxnreg)",
     )
 
@@ -172,7 +178,7 @@ def _constexpr(match: re.Match[str], case: ErrorCase) -> BuildCause:
     name = match["name"] if "name" in match.re.groupindex and match["name"] else "a constexpr function"
     return BuildCause(
         "relaxed-constexpr",
-        f"`{name}` is a constexpr function of the host, and device code calls it",
+        f"`{name}` is a constexpr host function that device code calls",
         "--expt-relaxed-constexpr on nvcc's command line, or __host__ __device__ before the function",
         edits=(("flags", "--expt-relaxed-constexpr"),),
     )
@@ -181,7 +187,7 @@ def _constexpr(match: re.Match[str], case: ErrorCase) -> BuildCause:
 def _host_function(match: re.Match[str], case: ErrorCase) -> BuildCause:
     return BuildCause(
         "host-function",
-        f"`{match['name']}` is a host function, and the device function `{match['caller']}` calls it",
+        f"`{match['name']}` is a host function, but the device function `{match['caller']}` calls it",
         "__device__ (or __host__ __device__, CUTE_HOST_DEVICE) before it",
         edits=((f"before {match['name'].split('(')[0].rsplit('::', 1)[-1]}", "__host__ __device__"),),
         key=match["name"].split("(")[0].rsplit("::", 1)[-1],

@@ -23,11 +23,11 @@ def tma(case: ErrorCase) -> BuildCause | None:
     if "common tile-gmem vectorization" in text:
         return BuildCause(
             "tma-major",
-            f"no mode is contiguous in the tile, in shared and in global memory alike{_tma_words(case)}",
+            f"no mode is contiguous in the tile, in shared memory and in global memory{_tma_words(case)}",
             "a tile that spans the contiguous mode of global memory, and shared memory contiguous along it",
         )
     if "Set .with() before use" in text:
-        return BuildCause("traits", "the TMA copy was given no mbarrier", "copy(tma.with(barrier), ...)")
+        return BuildCause("traits", "the TMA copy has no mbarrier", "copy(tma.with(barrier), ...)")
     return None
 
 

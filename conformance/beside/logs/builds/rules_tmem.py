@@ -30,7 +30,7 @@ def tensor_memory(case: ErrorCase) -> BuildCause | None:
     if match is None or op is None:
         return BuildCause(
             "tmem-copy",
-            "the copy atom reaches elements that the tensor does not have",
+            "the copy atom reaches beyond the tensor",
             "an atom no larger than the tensor",
         )
     lanes, columns = int(match["lanes"]), _SLICES.get(match["bits"], 1) * int(match["repeat"])
@@ -50,7 +50,7 @@ def tensor_memory(case: ErrorCase) -> BuildCause | None:
         else:
             fits = "an operation of the accumulator's lanes (32dp for M = 128), or the MMA's own tensor"
     elif layout is not None:
-        sentence += f", which the tensor's layout {layout} does not have"
+        sentence += f", which is not in the tensor's layout {layout}"
     return BuildCause("tmem-copy", sentence, fits, "C", key=op.base, edits=edits)
 
 
@@ -113,7 +113,7 @@ def _wrong_space(case: ErrorCase) -> BuildCause:
             edits = (("C", advice.accumulator_code(rows, columns)),)
     return BuildCause(
         "space",
-        f"the tensor is {found}, but this operation takes one in {want}",
+        f"the tensor is {found}, but this operation needs a tensor in {want}",
         f"a tensor in {want}" + (", such as partition_fragment_C gives" if want == "tensor memory" else ""),
         edits=edits,
     )

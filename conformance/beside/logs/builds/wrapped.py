@@ -1,4 +1,4 @@
-"""Joins lines that a terminal broke, before anything is taken from them.
+"""Joins lines that a terminal wrapped, before they are parsed.
 
 A terminal breaks at one width, inside words too: the pieces of a line have that width, but for the last, and
 no line of the log is longer. Where the text was copied, spaces at the end of a piece may be lost.
@@ -44,7 +44,7 @@ _CARET = re.compile(r"\s*(?:\d*\s*\|)?\s*[~^]*\^[~^]*\s*$")
 
 @dataclass(frozen=True)
 class JoinedLine:
-    """A line, and the numbers from 1 of the first and the last line that it stood on."""
+    """A line, and the numbers (from 1) of its first and last line in the log."""
 
     text: str
     first: int
@@ -52,7 +52,7 @@ class JoinedLine:
 
 
 def unwrap(lines: list[str]) -> list[JoinedLine]:
-    """The lines as they were before a terminal broke them; those of a log that none broke are themselves."""
+    """The lines before a terminal wrapped them; unwrapped logs are unchanged."""
     width = _width(lines)
     joined: list[JoinedLine] = []
     at = 0

@@ -1,4 +1,4 @@
-"""Addresses of barriers in the shared memory of a cluster: the CTA's rank stands in bits 24 and up.
+"""Addresses of barriers in the shared memory of a cluster: the CTA's rank is in bits 24 and up.
 
 `mapa` returns such addresses. Where CTAs other than 0 print their own barriers with their own rank, an
 address without a rank is CTA 0's; elsewhere it is the CTA's own (its shared::cta window).
@@ -37,5 +37,5 @@ def resolve_windows(log: Log) -> None:
         elif event.owner == OWN and rank != event.actor.cta:
             event.owner = rank
     log.remarks.append(
-        "barriers at addresses from 0x1000000 on are read as those of other CTAs of the cluster"
+        "barriers at addresses from 0x1000000 are taken as barriers of other CTAs of the cluster"
     )

@@ -109,7 +109,7 @@ class BarrierState:
 
     def __str__(self) -> str:
         phases, rest = divmod(self.arrivals, self.count)
-        each = f"{self.count} arrival{'s' if self.count > 1 else ''} a phase, {self.arrivals} came"
+        each = f"{self.count} arrival{'s' if self.count > 1 else ''} a phase, {self.arrivals} arrived"
         told = f"{each}: {phases} phases" + (f" and {rest} of {self.count} for the next" if rest else "")
         if self.announced or self.copied:
             told += f"; {self.announced} bytes were announced, {self.copied} copied"
@@ -154,7 +154,7 @@ def same_round(graph: WaitGraph, wait: Wait, other: Wait) -> bool:
 
 
 def passed_elsewhere(graph: WaitGraph, wait: Wait) -> list[Wait]:
-    """The same wait in other CTAs of the cluster where it ended; those of the same role if there are any."""
+    """The same wait in other CTAs of the cluster where it ended; preferably waits of the same role."""
     found = [
         other
         for history in graph.groups[wait.actor.group]
@@ -179,12 +179,12 @@ def went_on_elsewhere(graph: WaitGraph, wait: Wait) -> list[Wait]:
 
 
 def ended(graph: WaitGraph, edge: LogEdge) -> bool:
-    """Whether the producer's last line says that it finished."""
+    """Whether the producer's last line reports that it finished."""
     return ended_by(graph, graph.histories[edge.producer])
 
 
 def ended_by(graph: WaitGraph, history: History) -> bool:
-    """Whether an actor's last line says that it finished."""
+    """Whether an actor's last line reports that it finished."""
     last = history.last_line
     text = graph.log.lines[last - 1]
     if last not in graph.note_lines or not _ENDS.search(text) or _WAITS.search(text):

@@ -143,7 +143,7 @@ def stalled(graph: WaitGraph) -> LoggedHang | None:
             f"{history.actor} stopped, or is in a wait that is not printed: it passed a wait (line "
             f"{history.last_line}) "
             f"and did not make the arrival on {name} that follows in its other rounds, while "
-            f"{ahead[0].actor} went further"
+            f"{ahead[0].actor} continued"
         )
         fix = (
             f"look at what {history.actor} does after line {history.last_line}: the arrival on "

@@ -112,9 +112,9 @@ def _doubts(graph: WaitGraph, hangs: list[LoggedHang]) -> list[str]:
     if log.gaps or lost_lines(graph):
         doubts.append("lines are missing in the middle")
     if root.event.barrier.startswith("@") and graph.plan is None:
-        doubts.append("barriers are addresses: their names, which may tell more, are not in these lines")
-    if any(remark.startswith("no word says that a wait ended") for remark in log.remarks):
-        doubts.append("no word says that a wait ended")
+        doubts.append("barriers are addresses: these lines do not have their names")
+    if any(remark.startswith("no word marks the end of a wait") for remark in log.remarks):
+        doubts.append("no word marks the end of a wait")
     if root.event.phase is None:
         doubts.append("the phase of the root's wait is not printed")
     first = hangs[0].causes[0]

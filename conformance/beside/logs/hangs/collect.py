@@ -142,7 +142,7 @@ class Collector:
         self._flush()
 
     def _plan_of(self, kind: LineKind) -> EventPlan | bool:
-        """How to make the event of such a line, where it tells of one barrier and an actor by itself."""
+        """How to make the event of such a line, if it has a barrier and an actor."""
         line = kind.pattern
         if (
             len(line.clauses) != 1

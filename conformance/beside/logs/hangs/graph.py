@@ -216,7 +216,7 @@ class WaitGraph:
         return held
 
     def arrivers(self, wait: Wait) -> set[Actor]:
-        """The actors that arrive on the barrier of `wait` in the CTA that owns it, as far as the log says.
+        """The actors that arrive on the barrier of `wait` in the CTA that owns it, as far as the log shows.
 
         Where a role waits on the same barrier of several CTAs, an arrival without a target is in its own CTA.
         """

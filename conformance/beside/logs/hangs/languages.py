@@ -98,7 +98,7 @@ _GERMAN_HINT = re.compile(r"barriere|nachbar|partner|anderen|tmem|und", re.IGNOR
 
 
 def told_in_chinese(word: str) -> bool:
-    """Whether a word says that something waits, arrives or ends."""
+    """Whether a word is a verb of waiting, arriving or ending."""
     found = _PHRASE.match(word)
     told = _CHINESE[found[0]].split() if found else []
     return bool({*told} & {"wait", "done", "arrive", "begin", "leave", "not"})

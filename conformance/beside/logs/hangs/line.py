@@ -283,8 +283,8 @@ class _Parse:
         return at + 1
 
     def _names_role(self, at: int) -> bool:
-        """Whether a word such as `issue` stands where a role does: at the beginning or behind the CTA, before
-        a field or a colon, in a line that waits or arrives.
+        """Whether a word such as `issue` is in the place of a role: at the beginning or behind the CTA,
+        before a field or a colon, in a line that waits or arrives.
         """
         line, tokens = self._line, self._tokens
         if line.role or line.clauses[-1].verbs or line.clauses[-1].barrier or at + 1 >= len(tokens):
@@ -480,7 +480,7 @@ class _Parse:
                     return
 
     def _before_field(self, at: int) -> bool:
-        """Whether a colon or a numbered field (`k_block 0`) stands at a place."""
+        """Whether a colon or a numbered field (`k_block 0`) is at a place."""
         word = self._words.word(self._tokens[at]) if self._tokens[at][0].isalpha() else None
         return self._tokens[at] == ":" or (word is not None and word.field in ("k", "iteration", "tile"))
 

@@ -70,7 +70,7 @@ class LogEvent:
         return self.actor.cta if self.owner == OWN else self.owner
 
     def reaches(self, cta: int) -> bool:
-        """Whether an arrival reaches the barrier of `cta`, as far as the log says."""
+        """Whether an arrival reaches the barrier of `cta`, as far as the log shows."""
         return self.to == 0 or not 0 <= cta < 64 or bool(self.to >> cta & 1)
 
 
@@ -82,8 +82,8 @@ class Log:
     `runs`: if the file holds several runs or ranks, the log of each (they share `lines`); `title` names the
     run. `head_missing`: the first lines are missing; `cut`: the last line is truncated. `merged`: roles of
     several CTAs print under the same name. `half_read`: lines that mention a wait or an arrival whose
-    barrier or actor is unknown. `snapshot`: the log shows where warps stand, and no history; `reports`: what
-    synccheck reports at a line.
+    barrier or actor is unknown. `snapshot`: the log shows the places of warps, without history; `reports`:
+    what synccheck reports at a line.
     """
 
     path: str

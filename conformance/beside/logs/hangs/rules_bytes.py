@@ -40,7 +40,7 @@ def bytes_missing(graph: WaitGraph, root: Wait) -> HangCause | None:
     announced = f"its arrival announces {sizes[-1]} bytes" if sizes else "its arrival announces bytes"
     expects = f"the plan expects {planned} bytes" if planned else announced
     what = (
-        f"bytes never came: {made[-1].actor} arrived on {copy(graph, root)}, {expects}, and the phase "
+        f"bytes never arrived: {made[-1].actor} arrived on {copy(graph, root)}, {expects}, and the phase "
         "did not complete: a copy was not issued, was issued on another barrier, or had fewer bytes"
     )
     lines = [root.event.line, *(event.line for event in made)]

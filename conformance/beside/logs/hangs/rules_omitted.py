@@ -110,7 +110,7 @@ def _surroundings(
     graph: WaitGraph, root: Wait, producer: Actor
 ) -> dict[tuple[_Token, _Token | None], set[int | None]]:
     """(step before, step after) of each arrival on the barrier by the producer's role: k of the step before,
-    less that of the arrival (None: not told).
+    less that of the arrival (None: unknown).
     """
     found: dict[tuple[_Token, _Token | None], set[int | None]] = {}
     for actor in [producer, *graph.peers(producer)]:
@@ -203,7 +203,7 @@ def _skip_cause(
     assert after is not None
     line = (after.event if isinstance(after, Wait) else after).line
     what = (
-        f"an arrival was left out: {producer} {did} {place}{block_text(action.k)} and continued (line "
+        f"an arrival is missing: {producer} {did} {place}{block_text(action.k)} and continued (line "
         f"{line}) without the arrival on {copy(graph, root)} that it makes there in other k-blocks"
     )
     fix = f"{producer}: arrive on {barrier_text(graph, root)} after the {at} on {place}{block_text(action.k)}"
@@ -231,7 +231,7 @@ def _skipped_before(graph: WaitGraph, root: Wait) -> HangCause | None:
             if now < usual:
                 made = graph.histories[edge.producer].arrivals(root.place)
                 what = (
-                    f"an arrival was left out: {edge.producer} continued to its wait on "
+                    f"an arrival is missing: {edge.producer} continued to its wait on "
                     f"{copy(graph, blocked)} without arrival {now + 1} on {copy(graph, root)}, which "
                     f"{model.actor} made before its wait at "
                     f"line {model.event.line}"

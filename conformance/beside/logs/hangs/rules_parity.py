@@ -127,7 +127,7 @@ def wrong_parity(graph: WaitGraph, root: Wait) -> HangCause | None:
         if by_k is not None:
             return by_k
     if phase is None and satisfied(graph, root):
-        what = f"wrong parity, perhaps: the log does not say for which phase {root.actor} waits"
+        what = f"wrong parity, perhaps: the log does not show the phase for which {root.actor} waits"
         fix = f"print the phase with each wait on {barrier_text(graph, root)}"
         return HangCause("wrong-parity", what, [root.event.line], 45, fix, root.actor, (root.event.line,))
     return _fresh_free(graph, root) or _parity_elsewhere(graph, root)

@@ -197,7 +197,7 @@ def _before(graph: WaitGraph, root: Wait, early: list[LogEvent]) -> HangCause:
     who = early[0].actor
     what = (
         f"the arrival that {copy(graph, root)} lacks would be in the missing head of the log: {who} "
-        "continued past it, so either it was made and the phase lacks something else, or it was left out"
+        "continued past it, so either it was made and the phase lacks something else, or it is missing"
     )
     fix = (
         f"print the whole log (a larger cudaLimitPrintfFifoSize), or look at the arrival of {who} "

@@ -50,7 +50,7 @@ def sync_missing(graph: WaitGraph, root: Wait) -> HangCause | None:
     )
     if len(absent) > 1:
         what += f"; also missing: {', '.join(map(str, absent[1:4]))}"
-    fix = f"have {absent[0]} reach {place} on every path, or leave it out of the barrier's count"
+    fix = f"have {absent[0]} reach {place} on every path, or exclude it from the barrier's count"
     last = passed or history.last_line
     return HangCause(
         "sync-missing", what, [root.event.line, last], 96, fix, absent[0], (last, root.event.line)
@@ -107,7 +107,7 @@ def alloc_blocked(graph: WaitGraph, root: Wait) -> HangCause | None:
     if not holders:
         return HangCause(
             "alloc-blocked",
-            f"tcgen05.alloc of {root.actor} does not return, and no line shows who holds the columns: "
+            f"tcgen05.alloc of {root.actor} does not return, and no line shows the owner of the columns: "
             "another CTA on the SM, an earlier kernel that did not free them, or an allocation after "
             "relinquish_alloc_permit",
             [root.event.line],

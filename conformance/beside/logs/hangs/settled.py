@@ -85,7 +85,7 @@ def _in_turn(used: dict[int, dict[Actor, set[int]]], ring: list[int]) -> bool:
 
 
 def pair_waits(log: Log) -> None:
-    """Where no line says that a wait ended, two different lines about a wait are its beginning and end."""
+    """If no line marks the end of a wait, two different lines about a wait are its beginning and end."""
     if any(event.kind == "done" for event in log.events):
         return
     last: dict[Actor, LogEvent] = {}
@@ -118,7 +118,7 @@ def pair_waits(log: Log) -> None:
     for event in ends:
         event.kind = "done"
     log.remarks.append(
-        "no word says that a wait ended: the second of two lines about a wait is taken as its end"
+        "no word marks the end of a wait: the second of two lines about a wait is taken as its end"
     )
 
 

@@ -1,4 +1,4 @@
-"""Where a line's shape, rather than a word, tells the actor, the call or the end of a wait.
+"""Lines whose shape, rather than a word, shows the actor, the call or the end of a wait.
 
 `<1:tma>`, `[blk 0][issue]`, `the issue warp` name a role although `issue` is a verb elsewhere; `b0 t128` is a
 block and a thread; `full[1].wait(0)` is `wait(full[1], 0)`; `no longer waits` ends a wait.

@@ -50,7 +50,7 @@ def is_sanitizer(members: Members) -> bool:
 
 
 def debugger_lines(members: Members) -> list[tuple[int, str]]:
-    """Where each warp stands, as lines of the grammar; a source line or frame counts before a table's row."""
+    """The place of each warp, as lines of the grammar; a source line or frame counts before a table's row."""
     stands: dict[tuple[int, int], tuple[int, str]] = {}
     rows: dict[tuple[int, int], tuple[int, str]] = {}
     focus: tuple[int, int] | None = None

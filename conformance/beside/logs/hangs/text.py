@@ -67,11 +67,11 @@ def _answer(result: as_data.Diagnosis) -> list[str]:
         why = result["why"]
         return [
             f"UNCLEAR: {why[0] if len(why) > 1 else said}.",
-            *(f"What it should say: {one}." for one in why[-1:]),
+            *(f"The log needs: {one}." for one in why[-1:]),
         ]
     if verdict == "unclear":
         out = [f"UNCLEAR, but if this run hung: {_root(root)}"]
-        out += [f"What it should say: {one}." for one in result["why"][-1:]]
+        out += [f"The log needs: {one}." for one in result["why"][-1:]]
     else:
         out = [f"HANG: {_root(root)}"]
     out += _cause(result["causes"][0])
@@ -120,7 +120,7 @@ def _picture(result: as_data.Diagnosis) -> list[str]:
             out += [f"    {also}" for also in cause["also"]]
             out += [f"    {quote['line']:>6} | {quote['text']}" for quote in cause["lines"]]
     if result["blocked"]:
-        out += ["", "Who waits for whom:"]
+        out += ["", "Wait-for graph:"]
         out += [f"  {line}" for blocked in result["blocked"] for line in _blocked_lines(blocked)]
     if result["asymmetries"]:
         out += ["", "CTAs differ:", *(f"  {line}" for line in result["asymmetries"])]

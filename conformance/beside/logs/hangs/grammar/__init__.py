@@ -1,1 +1,1 @@
-"""Learns the grammar of a log from the log: which words name roles and barriers, which lines begin a wait."""
+"""Infers the grammar of a log from the log: which words name roles and barriers, which lines begin a wait."""

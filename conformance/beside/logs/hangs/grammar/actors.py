@@ -1,4 +1,4 @@
-"""Who printed a line: the fields whose values separate the lines into threads of their own.
+"""The thread that printed a line: the fields whose values separate the lines by thread.
 
 A thread that waits prints nothing until its wait ends. The coarsest fields under which this holds name the
 thread.
@@ -45,7 +45,7 @@ class LogThreads:
 
 
 def values_of(line: Said) -> dict[Slot, Hashable]:
-    """What stands in each slot of a line."""
+    """The contents of each slot of a line."""
     found: dict[Slot, Hashable] = {}
     label, sign = "", False
     for at, token in enumerate(line.tokens):
@@ -108,7 +108,7 @@ def _bare(threads: LogThreads) -> int:
 
 
 def _tells(slot: Slot, shown: list[dict[Slot, Hashable]], verbs: set[str], prior: Prior) -> bool:
-    """Whether a fifth of what stands in a slot is a verb of waits, or is known as a barrier."""
+    """Whether a fifth of a slot's contents are verbs of waits, or known barriers."""
     words = [value for row in shown if isinstance(value := row.get(slot), str)]
     told = sum(word in verbs or "barrier" in prior(word) for word in words)
     return told > 0.2 * len(shown)

@@ -1,4 +1,4 @@
-"""Whether a log is read by words or by its own grammar: the reading that explains more of its lines."""
+"""Selects between reading a log by words and by its own grammar: the reading that explains more lines."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def learned(log: Log, members: Sequence[tuple[int, str]], known: Vocabulary) -> 
         return None
     other.title = log.title
     other.remarks.insert(
-        0, "the meaning of the lines was inferred from their order, since their words are not known"
+        0, "the meaning of the lines was inferred from their order, because their words are unknown"
     )
     return other
 

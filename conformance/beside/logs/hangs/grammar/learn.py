@@ -1,4 +1,4 @@
-"""The events of a log by its own grammar: threads, waits, barriers and numbers as their order shows them."""
+"""The events of a log by its inferred grammar: threads, waits, barriers and numbers, from their order."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def _entered(event: LogEvent) -> LogEvent:
 
 
 def _kinds(reading: _Reading, prior: Prior) -> dict[int, Kind]:
-    """What each line tells: waits, and arrivals and copies among the other lines that name a barrier."""
+    """The event of each line: waits, and arrivals and copies among the other lines that name a barrier."""
     found: dict[int, Kind] = dict.fromkeys(reading.waits.begins, "wait")
     found |= dict.fromkeys(reading.waits.ends, "done")
     arrivals = {line.number for line in reading.arrivals}
@@ -236,7 +236,7 @@ def _extra_words(reading: _Reading) -> set[str]:
 
 
 def _reach(line: Said, actor: Actor, reading: _Reading) -> int:
-    """The CTAs that an arrival reaches, as a mask; 0 if the line does not say."""
+    """The CTAs that an arrival reaches, as a mask; 0 if unknown."""
     numbers = reading.numbers
     slots = {slot[1] for slot in reading.threads.slots if slot[0] == "of"}
     used = {numbers.stage, numbers.k, numbers.phase, reading.barriers.label, *slots}

@@ -61,7 +61,7 @@ def _token(text: str) -> LogToken:
 
 
 def _families(lines: list[Said]) -> set[str]:
-    """Words such as `cta` of `cta0` and `cta1`: no other word stands where they stand."""
+    """Words such as `cta` of `cta0` and `cta1`: no other word occurs in their place."""
     stems: dict[str, set[str]] = defaultdict(set)
     places: dict[tuple[str, ...], set[str]] = defaultdict(set)
     for line in lines:

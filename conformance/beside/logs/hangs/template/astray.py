@@ -1,4 +1,4 @@
-"""An arrival on a barrier on which its actor has none to make."""
+"""An arrival on a barrier on which its actor should not arrive."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An arrival that was left out, by the counts of a dump, which has no order."""
+"""A missing arrival, by the counts of a dump, which has no order."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Counted(WaitEvidence):
             return None
         lines = [self.trace.lines_of[actor], wait.step.line]
         what = (
-            f"an arrival was left out: {actor} arrived {total} times on {copy.barrier}, and passed its other "
+            f"an arrival is missing: {actor} arrived {total} times on {copy.barrier}, and passed its other "
             f"barriers {rounds} times"
         )
         fix = f"{actor}: arrive on {copy} in every round"

@@ -60,7 +60,8 @@ class WaitEvidence:
         return self._tokens[actor]
 
     def depends(self, wait: Blocked, on: Blocked) -> bool:
-        """Whether a blocked wait depends, through other blocked actors, on the actor of another one."""
+        """Whether a blocked wait depends, through other blocked actors, on the actor of another blocked
+        wait."""
         seen: set[Actor] = set()
         todo = [wait]
         while todo:

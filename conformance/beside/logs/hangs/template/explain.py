@@ -86,7 +86,7 @@ def explained(text: str, path: str, user: UserLines) -> as_data.Diagnosis:
             where=path,
             found=f"{len(lines)} lines, the first: {shown[:WIDTH]}",
             expected="; ".join(text for text, _ in counts),
-            do="compare the line with the template sign by sign; {*} stands for any text",
+            do="compare the line with the template character by character; {*} matches any text",
         )
     trace = trace_of(made, user.tables)
     ledger = Ledger(trace)
@@ -136,7 +136,7 @@ def _doubts(ledger: Ledger, reasons: list[LoggedReason], lines: list[str], unrea
     """Why an answer is not certain."""
     first, doubts = reasons[0], []
     if not first.sure:
-        doubts.append("another reading of the lines fits, or the cause rests on counts alone")
+        doubts.append("another reading of the lines fits, or the cause depends on counts alone")
     rivals = [each for each in reasons[1:] if each.weight >= first.weight - 3 and each.code != first.code]
     if rivals:
         doubts.append(f"a second cause is equally well supported: {rivals[0].code}, {rivals[0].what}")
@@ -145,7 +145,7 @@ def _doubts(ledger: Ledger, reasons: list[LoggedReason], lines: list[str], unrea
     if lost:
         doubts.append(f"{len(lost)} lines that name a barrier match no template (line {lost[0]})")
     if ledger.trace.dump:
-        doubts.append("a dump shows counts, and not their order")
+        doubts.append("a dump shows counts, not their order")
     if ledger.trace.headless:
         doubts.append("the first lines of a role are missing")
     if ledger.trace.feeds:

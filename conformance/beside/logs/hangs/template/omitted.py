@@ -1,4 +1,4 @@
-"""An arrival that was left out, that went to another barrier, or that comes after a wait that needs it."""
+"""An arrival that is missing, went to another barrier, or comes after a wait that needs it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Omitted(WaitEvidence):
                 return None
             if omits or jump:
                 what = (
-                    f"an arrival was left out: {actor} arrived on {before} and then on {odd}, without {copy} "
+                    f"an arrival is missing: {actor} arrived on {before} and then on {odd}, without {copy} "
                     "between them"
                 )
                 fix = f"{actor}: arrive on {copy} between them"
@@ -153,7 +153,7 @@ class Omitted(WaitEvidence):
             lines = [done, step.line, wait.step.line]
             return LoggedReason("cycle", copy, wait.actor, what, fix, lines, 94, actor)
         what = (
-            f"an arrival was left out: {actor} passed {place} and continued (line {step.line}) without the "
+            f"an arrival is missing: {actor} passed {place} and continued (line {step.line}) without the "
             f"arrival on {copy} that it makes there in other rounds"
         )
         fix = f"{actor}: arrive on {copy} after {place}"

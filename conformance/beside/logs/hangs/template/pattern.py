@@ -166,7 +166,7 @@ class _Builder:
     def _parts(self, body: str) -> tuple[str, str | None, str]:
         opened, closed = body.count("{(}"), body.count("{)}")
         if opened != closed or opened > 1 or body.find("{)}") < body.find("{(}"):
-            raise self._error("{(} and {)} stand once, in this order")
+            raise self._error("{(} and {)} occur once, in this order")
         if not opened:
             return body, None, ""
         before, rest = body.split("{(}")
@@ -198,7 +198,7 @@ class _Builder:
                 opened -= 1
                 yield ")?"
             elif found[1] is None:
-                raise self._error(f"{token} cannot stand here")
+                raise self._error(f"{token} is not allowed here")
             else:
                 quoted = body[: found.start()][-1:] in ("<", '"', "'", "`", "«")
                 piece, named = self._hole(found, listed, quoted)

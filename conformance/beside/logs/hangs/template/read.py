@@ -81,7 +81,7 @@ def _event(word: str, tables: Tables, template: Template, line: int) -> str:
     found = tables.events.get(word.lower())
     if found is None:
         raise TileproofError(
-            f"line {line}: the event {word!r} is in no table",
+            f"line {line}: the event {word!r} is unknown",
             where=template.text,
             found=word,
             do=f"--event wait={word} (or done, arrive, expect, copy, end, skip)",

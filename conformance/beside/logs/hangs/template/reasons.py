@@ -101,7 +101,7 @@ class Reasoner(Omitted, Counted, Astray):
         who = next((actor for actor, less in told.items() if less), None)
         if who is not None and lack < 0 and told[who] < 0:
             line = self.trace.lines_of[who]
-            what = f"an arrival was left out: {who} copied {-lack} bytes to {copy} and did not announce them"
+            what = f"an arrival is missing: {who} copied {-lack} bytes to {copy} and did not announce them"
             fix = f"{who}: arrive on {copy} with the bytes of its copies"
             lines = [line, wait.step.line]
             return [LoggedReason("skipped-arrive", copy, wait.actor, what, fix, lines, 97, who, True)]

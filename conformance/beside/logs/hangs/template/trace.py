@@ -1,4 +1,4 @@
-"""What the lines of a log say by a user's templates: the steps of each role, and counts of a dump."""
+"""The lines of a log by a user's templates: the steps of each role, and the counts of a dump."""
 
 from __future__ import annotations
 

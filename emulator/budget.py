@@ -1,4 +1,4 @@
-"""Memory of the host: what a process may have, and the error for who asks for more."""
+"""Memory of the host: the limit of a process, and the error for a request above it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why a launch hung: the wait-for graph of its last state, and the root that everything else follows from."""
+"""Why a launch hung: the wait-for graph of its last state, and its root."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The wait-for graph of a hung cluster: nodes, edges, and which of them is the root."""
+"""The wait-for graph of a hung cluster: nodes, edges and the root."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What a phase of an mbarrier still lacks, who should bring it, and whether anyone still can."""
+"""The missing arrivals and bytes of an mbarrier's phase, their producers, and whether any can still
+arrive."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Named and cluster barriers, TMEM allocation, lanes of a warp: who holds them up."""
+"""Named and cluster barriers, TMEM allocation, lanes of a warp: what blocks them."""
 
 from __future__ import annotations
 

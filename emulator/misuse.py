@@ -1,4 +1,4 @@
-"""Arguments of the Python interface: what is of the wrong type or size is a LaunchError that names it."""
+"""Checks the arguments of the Python interface: a wrong type or size is a LaunchError that names it."""
 
 from __future__ import annotations
 

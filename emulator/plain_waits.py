@@ -1,4 +1,4 @@
-"""Waits of which an early "not yet" changes nothing: their threads only wait on (docs/certificate.md).
+"""Waits whose early false result has no effect: their threads only repeat the wait (docs/certificate.md).
 
 `mbarrier.try_wait` may return false at any time (PTX ISA 9.7.13.15.16). A wait is plain when a false result
 leads back to the wait, or to another wait for the same phase with the same continuation, past instructions

@@ -1,4 +1,4 @@
-"""Results of chosen instructions, execution by execution: what a kernel holds in registers only."""
+"""Results of chosen instructions, execution by execution: values that a kernel holds only in registers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the engine returns, as findings; the regions that a launch captures."""
+"""The engine's results as findings; the regions that a launch captures."""
 
 from __future__ import annotations
 

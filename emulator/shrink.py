@@ -1,4 +1,4 @@
-"""Makes a schedule that shows a finding small: the fewest decisions over a deterministic base.
+"""Shrinks a schedule that shows a finding to the fewest decisions over a deterministic base.
 
 Delta debugging (Zeller, Hildebrandt: Simplifying and Isolating Failure-Inducing Input, IEEE TSE 2002) over
 the recorded decisions; each try is one launch.

@@ -1,4 +1,4 @@
-"""The spellings of an instruction: a small grammar of what may follow its base, read both ways.
+"""The spellings of an instruction: a small grammar of the suffixes of its base, for parsing and for listing.
 
 `forms` of a registry row is a list of patterns separated by `;`. A pattern is text with its dots written out,
 `{a,b}` for a choice, `[x]` for an optional part, nested freely; blanks are ignored. Requirements follow after

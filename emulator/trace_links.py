@@ -1,4 +1,4 @@
-"""Who waits for whom in a trace: each wait on an mbarrier with what completed the phase that it waited for.
+"""Links in a trace: each wait on an mbarrier with the event that completed its phase.
 
 Also a shorter trace: the arrivals that the lanes of a warp make by one instruction as one event, and the
 events of chosen warps and barriers only.

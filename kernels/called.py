@@ -1,4 +1,4 @@
-"""Kernels that are Python functions of this process: the image that stands for one, and its launch."""
+"""Kernels that are Python functions of this process: their image and launch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the rest of the project sees of a kernel: its variants, plan, build, launch and planted defects."""
+"""The interface of a kernel: its variants, plan, build, launch and planted defects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels that live elsewhere: installed packages that register by entry point, and paths.
+"""Kernels outside this repository: installed packages that register by entry point, and paths.
 
 A package names in the group `tileproof.kernels` an object that is a `Kernel`, a sequence of them, or a
 function that returns either. A path is a Python file, or a folder with a `kernel.py` or an `__init__.py`,

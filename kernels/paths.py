@@ -1,4 +1,4 @@
-"""Errors about a path that a user gave: what is there instead, what is expected, which name was meant."""
+"""Errors about a path that a user gave: what was found, what is expected, and the likely name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PTX without what only names places or the compiler's run: by it two builds can be told to be the same."""
+"""PTX without source places and names of the compiler's run, to compare two builds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The kernels there are: those here, those of installed packages, and one at a path."""
+"""The registry of kernels: of this repository, of installed packages, and at a path."""
 
 from __future__ import annotations
 

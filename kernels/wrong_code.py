@@ -1,4 +1,4 @@
-"""Where ptxas is known to make wrong code: patterns over the PTX of a kernel and its machine code.
+"""Known miscompilations by ptxas: patterns over a kernel's PTX and machine code.
 
 docs/findings.md has a section for each defect, with a reproducer. A text that cannot show a pattern is not
 assembled.

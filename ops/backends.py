@@ -1,4 +1,4 @@
-"""The backends by name, and which of them a device has."""
+"""The backends by name, and the backends of a device."""
 
 from __future__ import annotations
 

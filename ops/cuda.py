@@ -61,7 +61,7 @@ def backward(call: steps.Call) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor
 
 @dataclass
 class Cuda:
-    """Launches on a stream of a device, which is the current one."""
+    """Launches on a stream of the current device."""
 
     device: torch.device
     stream: int

@@ -1,4 +1,4 @@
-"""`out`: tensors of the caller that results are written to, checked before anything runs."""
+"""`out`: the caller's tensors for results, checked before anything runs."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What must be true: problems and their stages, plans of kernels, the rules of the machine."""
+"""The specification: problems and their stages, plans of kernels, the rules of the machine."""

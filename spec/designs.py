@@ -1,4 +1,4 @@
-"""Designs of kernels of which only resources are known, and what was published of them.
+"""Designs of kernels of which only resources are known, and their published figures.
 
 A design says what each role does in a block of keys; `conformance/beside/timing/design.py` says how long
 that takes.

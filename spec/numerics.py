@@ -1,4 +1,4 @@
-"""The constants of the error analysis, each with its source, and the roundings that it speaks of.
+"""The constants of the error analysis, each with its source, and its roundings.
 
 No constant here is tuned. Products of two bf16 are exact in f32 (8 x 8 bit significands) unless they fall
 below 2^-149; tensor cores and CUDA's default arithmetic (no -ftz) keep subnormals, so underflow costs at most

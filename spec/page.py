@@ -1,4 +1,4 @@
-"""What pages about the spec are made of: tables in Markdown, a module's text, the stages of a graph."""
+"""Parts of pages about the spec: tables in Markdown, a module's text, the stages of a graph."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a kernel plan is: warp roles, barriers, memory maps, MMAs and where each stage can be observed.
+"""A kernel plan: warp roles, barriers, memory maps, MMAs and where each stage can be observed.
 
 A plan is data. The generated header (`spec.header`) turns it into the constants that the C++ kernel takes,
 the conformance suite reads from it where a stage lies and which barrier phase publishes it, and `docs/`

@@ -1,4 +1,4 @@
-"""Published kernels of sparse MLA backward as designs, with the times that were published for them.
+"""Published kernels of sparse MLA backward as designs, with their published times.
 
 Facts are from the sources that each row names, at the given date; what a source does not say is an
 assumption, and `ASSUMED` says so. TFLOPS count 2 s_q H topk (3 d_qk + 2 d_v).

@@ -1,4 +1,4 @@
-"""What a stage is: one function over an arithmetic (`spec.arithmetic`), its tile, where its result lies."""
+"""A stage: a function over an arithmetic (`spec.arithmetic`), its tile, and the place of its result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The timing model beside what an H200 measured: the same programs, for sm_90, run on the emulator."""
+"""Compares the timing model with measurements on an H200: the same programs, for sm_90, run on the
+emulator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Evidence files (docs/evidence): what cards measured. Every reader and writer of them goes through here.
+"""Evidence files (docs/evidence): measurements on cards. Every reader and writer of them goes through here.
 
 A file whose name ends in `.xz` is compressed, any other is plain text. Results of more than 100 lines are
 stored compressed; `xzcat FILE` prints them.

@@ -1,4 +1,4 @@
-"""The verdicts of `emulate()` beside the labels of Triton's own race checker: `python -m
+"""Compares verdicts of `emulate()` with the labels of Triton's own race checker: `python -m
 tileproof.tools.labelled_gluon test_consan.py`.
 
 The user gives `test_consan.py` of Triton's Gluon tests. Each of its tests, with each value

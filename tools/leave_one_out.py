@@ -1,4 +1,4 @@
-"""Figures chosen again without one of their rows, which that row then tests: `python benchmarks/timing.py
+"""Leave-one-out: figures are chosen again without a row, which then tests them: `python benchmarks/timing.py
 --leave-one-out`.
 
 A figure that only one row is behind cannot be tested so; those are named.

@@ -1,4 +1,4 @@
-"""Writes the measured rows of docs/time.md beside the model's: `python -m tileproof.tools.time_page`.
+"""Writes the measured and modelled rows of docs/time.md: `python -m tileproof.tools.time_page`.
 
 Between the page's markers stand a row per measured program, and how far off the rows are. `--check` compares,
 and ends with 1 where the page says something else.

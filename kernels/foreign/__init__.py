@@ -1,1 +1,1 @@
-"""Python of a user, run in a process of its own that returns data."""
+"""Runs Python code of a user in a separate process that returns data."""

@@ -1,4 +1,4 @@
-"""A process without network, without writes outside a folder, without privileges: Landlock and seccomp.
+"""Isolates a process by Landlock and seccomp: no network, no writes outside a folder, no privileges.
 
 Linux x86-64 only, by the system calls themselves; what the system does not provide is an error that names it.
 A process that is isolated stays so, with every process that it starts.

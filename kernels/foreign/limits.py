@@ -1,4 +1,4 @@
-"""What a process that runs foreign code may use: memory, processor time, processes and files."""
+"""Limits of a process that runs foreign code: memory, processor time, processes and files."""
 
 from __future__ import annotations
 

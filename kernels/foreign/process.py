@@ -1,4 +1,4 @@
-"""A process that runs foreign code, as the process that owns the verdict sees it: questions and answers.
+"""The owner's side of a process that runs foreign code: requests and answers.
 
 It is a fresh interpreter, no fork, without memory or open files of the asking process, and what it answers is
 data (`frames`). To end without an answer, or not to answer in time, is an error.
@@ -124,7 +124,7 @@ class ForeignProcess:
             return "it closed its connection"
         if code < 0:
             with contextlib.suppress(ValueError):
-                return f"its process was ended by {signal.Signals(-code).name}"
+                return f"its process was killed by {signal.Signals(-code).name}"
         return f"its process ended with code {code}"
 
 

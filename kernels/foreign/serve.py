@@ -1,4 +1,4 @@
-"""The process of foreign code: takes on its limits, then answers until its connection is closed.
+"""The process of foreign code: applies its limits, then answers requests until its connection is closed.
 
 `python -m tileproof.kernels.foreign.serve MODULE SETTINGS PATHS`, as `process` starts it.
 """

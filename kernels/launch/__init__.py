@@ -1,1 +1,1 @@
-"""A launch as data: the one model of it, its JSON form, and what it is built with."""
+"""A launch as data: its model, its JSON form, and its builder."""

@@ -1,4 +1,4 @@
-"""Builds a launch file in Python: what a kernel's `describe` is written with.
+"""Builds a launch file in Python; used by a kernel's `describe`.
 
 made = LaunchBuilder("scale", built.ptx)
 x, y = made.input("x", array), made.output("y", array.shape, np.float32)

@@ -1,4 +1,4 @@
-"""What a buffer of a launch file holds before the first launch: data, a file's, or a generator's."""
+"""The initial content of a launch file's buffer: values, a file, or a generator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a host does beside launches and copies: events, waits, and reads of device memory, each as a step.
+"""Steps of a host other than launches and copies: events, waits, and reads of device memory.
 
 Streams are numbers. 0 is the legacy default stream: what is issued into it comes after everything that was
 issued into other streams before, and before everything issued into them later, but for those that

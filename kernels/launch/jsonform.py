@@ -1,4 +1,4 @@
-"""A launch file as JSON: what has its default is left out, unions say their `kind`, bytes are base64.
+"""A launch file as JSON: default values are omitted, unions have a `kind`, bytes are base64.
 
 `launch.schema.json` beside this file is the published schema: `python -m
 tileproof.kernels.launch.jsonform` writes it from the classes of the model, and a test holds both

@@ -1,4 +1,4 @@
-"""What a launch of an entry needs, as data: its extents, and where each value lies in its parameters.
+"""The launch of an entry as data: its extents, and the offset of each value in its parameters.
 
 A kernel states it once: its launch on inputs is made from it (`Layout.launch`), and so is the manifest that
 launchers without this package read (`kernels/manifest.py`).

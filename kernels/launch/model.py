@@ -1,4 +1,4 @@
-"""The launch: modules, buffers, launches in order, and what is to be captured, as typed data.
+"""The launch as typed data: modules, buffers, launches in order, and captures.
 
 A kernel describes its launch as a `LaunchFile` (`builder`); a file holds one in Python (`launch()` or
 `LAUNCH`) or as JSON (`launch.schema.json`). Offsets and sizes are in bytes. Nothing here runs anything: a

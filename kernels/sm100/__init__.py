@@ -1,1 +1,1 @@
-"""The CUDA kernels for SM100 (CuTe C++), and what their launches have in common."""
+"""The CUDA kernels for SM100 (CuTe C++), and the shared code of their launches."""

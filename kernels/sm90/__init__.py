@@ -1,1 +1,1 @@
-"""Kernels for sm_90: the same PTX runs on a Hopper card and on SM100, which the emulator is."""
+"""Kernels for sm_90: the same PTX runs on a Hopper card and on the emulator, which models SM100."""

@@ -3,7 +3,7 @@
 A stage is one Python function ``f(m, inputs...)`` over an arithmetic `m`. `exact` gives its float64 value,
 `rounded` what a machine that rounds would hold, `bound` the value and how far a correct kernel may lie from
 it, per element, and `text` the formula. An operation is one entry of `operations`, with all four; `register`
-adds one. None of them knows a stage.
+adds an operation. Operations do not depend on stages.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How values are stored, what a stage leaves behind, and how a kernel finds a softmax in blocks."""
+"""How values are stored, what a stage outputs, and how a kernel computes a softmax in blocks."""
 
 from __future__ import annotations
 

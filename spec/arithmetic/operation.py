@@ -1,4 +1,4 @@
-"""Operations of stages, registered by name, and what the four interpretations have in common.
+"""Operations of stages, registered by name, and the common parts of the four interpretations.
 
 An operation is one object: its name and its four interpretations. `Arithmetic` looks operations up by name,
 so that ``m.exp2(a)`` in a stage's function means whatever the interpretation `m` makes of "exp2".

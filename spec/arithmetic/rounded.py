@@ -1,4 +1,4 @@
-"""What a machine that rounds would hold: one correct kernel among many.
+"""The values of a machine that rounds: one correct kernel among many.
 
 It stays inside every bound of `spec.arithmetic.bound`; the tests show it.
 """

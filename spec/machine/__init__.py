@@ -1,1 +1,1 @@
-"""What an SM100 does, as data and small functions: layouts, descriptors, TMA, MMAs, tensor memory, clocks."""
+"""The machine SM100 as data and small functions: layouts, descriptors, TMA, MMAs, tensor memory, clocks."""

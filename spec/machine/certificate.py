@@ -1,4 +1,4 @@
-"""Whether one run of a launch stands for all its schedules (docs/certificate.md)."""
+"""Whether a single run of a launch covers all its schedules (docs/certificate.md)."""
 
 from __future__ import annotations
 

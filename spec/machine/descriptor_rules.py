@@ -1,5 +1,4 @@
-"""Which bits of the descriptors of tcgen05.mma may hold what: one table, from which `spec.machine` and the
-engine judge.
+"""The legal bits of the descriptors of tcgen05.mma: a table that `spec.machine` and the engine share.
 
 Sources: PTX ISA 9.7.16.4.1 (table 40, matrix descriptor), 9.7.16.4.2 (tables 42 to 44, instruction
 descriptor), 9.7.16.10.1 (transpose and negate by kind, 32-byte swizzle atoms), 9.7.16.2.1 (f16 accumulators

@@ -1,4 +1,4 @@
-"""What makes two findings one cause: the code, what is missing, and the place that lacks it."""
+"""The cause that findings share: the code, what is missing, and the place that lacks it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one launch and one processor of SM100 may have, in bytes, threads and CTAs; counts of a B200.
+"""Limits of a launch and of an SM of SM100, in bytes, threads and CTAs; counts of a B200.
 
 The engine and the recorder's CUDA runtime take the same numbers: the build runs `limits.py HEADER`, which
 writes each as `constexpr int`, `MAX_THREADS` as `kMaxThreads`. This module imports the standard library only.

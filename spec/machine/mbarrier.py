@@ -1,4 +1,4 @@
-"""The mbarrier object as a small state machine, with the misuses that it can see.
+"""The mbarrier object as a small state machine, with the misuses that it detects.
 
 Source: PTX ISA 9.7.13.15 (mbarrier; .2 ranges of the counts, .4 phases, .5 to .8 arrive and expect-tx, .16
 test_wait and try_wait). The 64-bit content is opaque to programs; this is the abstract state: phase, expected

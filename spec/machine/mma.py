@@ -1,4 +1,4 @@
-"""Which tcgen05.mma shapes exist, and who reads and writes what.
+"""The shapes of tcgen05.mma, and what each CTA and thread reads and writes.
 
 Sources: PTX ISA 9.7.16.2.1 (shapes, table 39), 9.7.16.10.9.1 (kind::f16); CUTLASS 4.2 `mma_sm100_umma.hpp`
 and `mma_traits_sm100.hpp` (SM100_MMA_F16BF16_{SS,TS,2x1SM_SS,2x1SM_TS,WS}). With A in shared memory the steps

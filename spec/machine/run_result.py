@@ -1,4 +1,4 @@
-"""The result of a run, whichever driver made it: outputs, captures, findings, counters."""
+"""The result of a run, from any driver: outputs, captures, findings, counters."""
 
 from __future__ import annotations
 

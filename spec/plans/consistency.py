@@ -1,4 +1,4 @@
-"""What every kernel plan must satisfy by itself, whatever kernel it is for."""
+"""The rules that every kernel plan must satisfy, independent of its kernel."""
 
 from __future__ import annotations
 

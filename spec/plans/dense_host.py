@@ -1,4 +1,4 @@
-"""Plans of dense attention kernels that are functions on the host: outputs alone can be seen of them."""
+"""Plans of dense attention kernels that are host functions: only their outputs can be observed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The problem types, one folder each: sizes and inputs, stages, tiling, what counts as valid, its cases.
+"""The problem types, a folder each: sizes and inputs, stages, tiling, validity rules, cases.
 
 A folder's module `problem` lists its types in PROBLEMS; a type defined elsewhere is passed to `register`.
 """

@@ -1,4 +1,4 @@
-"""Stages of an attention backward that every family of it has, each written once (`spec.arithmetic`).
+"""Stages that all attention backwards share, each written once (`spec.arithmetic`).
 
 A family registers them in its own graph, with its own axes and its own form of operands.
 """

@@ -1,4 +1,4 @@
-"""What a problem type is to the rest of the project: its stages, its tiles, where their data come from."""
+"""The interface of a problem type: its stages, its tiles, and the source of their data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What a problem type's generator gives: cases, as small structures that are drawn, shrunk and replayed."""
+"""The interface of a problem type's generator: cases, small structures that are drawn, shrunk and
+replayed."""
 
 from __future__ import annotations
 

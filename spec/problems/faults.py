@@ -1,4 +1,4 @@
-"""What a problem type knows of its own mistakes: fault hypotheses, and words for places and values."""
+"""The known mistakes of a problem type: fault hypotheses, and words for places and values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a metamorphic relation is: a change of the inputs, and what must hold between the outputs of both
+"""A metamorphic relation: a change of the inputs, and the required relation between the outputs of both
 runs.
 """
 

@@ -1,4 +1,4 @@
-"""Small timed loops, each beside the figure of the timing model that it stands for.
+"""Small timed loops, each with the figure of the timing model that it measures.
 
     python -m tileproof.tools.card.clocks NAME cuda|emulator
 

@@ -1,4 +1,4 @@
-"""The card's facts: name, driver, and every attribute that the CUDA driver API gives. Needs libcuda alone."""
+"""The card's facts: name, driver, and every attribute of the CUDA driver API. Needs libcuda alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recorded launches on a driver: every buffer afterwards, bit for bit that of the emulator in exact mode.
+"""Recorded launches on a driver: every buffer must equal the emulator's in exact mode, bit for bit.
 
     python -m tileproof.tools.card.launches FOLDER DRIVER PATTERN...
 

@@ -1,4 +1,4 @@
-"""Tensor maps as this machine's driver writes them, beside the table of an H200's driver.
+"""Compares tensor maps written by this machine's driver with the table of an H200's driver.
 
     python -m tileproof.tools.card.maps
 

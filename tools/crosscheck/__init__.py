@@ -1,1 +1,1 @@
-"""A second opinion: sentryward on one cluster, beside the emulator."""
+"""Compares the emulator with sentryward on a single cluster."""

@@ -1,4 +1,4 @@
-"""A second opinion on a launch: the verdict of sentryward, a static verifier of PTX, beside the emulator's.
+"""The verdict of sentryward, a static verifier of PTX, on a launch, beside the emulator's.
 
 sentryward 0.1.1 (PyPI, Apache-2.0; the extra `crosscheck`) proves over all schedules what the emulator
 tries over some. What it cannot judge is "no opinion", never a pass. Its result categories are those of its

@@ -1,4 +1,4 @@
-"""The emulator's opinion on a launch: its findings under several schedules, races included."""
+"""The emulator's verdict on a launch: its findings under several schedules, races included."""
 
 from __future__ import annotations
 

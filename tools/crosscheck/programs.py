@@ -1,8 +1,8 @@
 # ruff: noqa: E501 - PTX lines and the table of programs are kept whole
-"""Small PTX programs with a known answer: right protocols, and each with one thing wrong.
+"""Small PTX programs with a known answer: right protocols, and each with a single defect.
 
-They measure what a checker can see (docs/crosscheck.md). A wrong program is its base with one edit of the text; what is
-wrong with it follows from the PTX ISA, not from what a tool says.
+They measure what a checker can see (docs/crosscheck.md). A wrong program is its base with one edit of the
+text; what is wrong with it follows from the PTX ISA, not from what a tool says.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Reading sentryward's report (docs/output-json.md of 0.1.1): the verdict, and where its evidence lies."""
+"""Reading sentryward's report (docs/output-json.md of 0.1.1): the verdict, and the place of its evidence."""
 
 from __future__ import annotations
 

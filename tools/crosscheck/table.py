@@ -1,4 +1,5 @@
-"""What the emulator and sentryward each see: ``python -m tileproof.tools.crosscheck.table`` measures it.
+"""The defects that the emulator and sentryward find: ``python -m tileproof.tools.crosscheck.table`` measures
+them.
 
 It runs both tools on the programs of `programs` and on the kernels, and writes the tables between two
 marks of docs/crosscheck.md. With --check they are compared with those on the page, but for their date and

@@ -1,4 +1,4 @@
-"""Which operand combinations are compared with nvcc: families, each of which varies one thing.
+"""The operand combinations compared with nvcc: families that each vary a single property.
 
 Made by enumeration and a seeded choice, so that the same rows are made again.
 """

@@ -1,4 +1,4 @@
-"""nvcc's verdict on operand combinations: many in one translation unit, each refusal attributed to its row.
+"""nvcc's verdict on operand combinations: many per translation unit, each refusal attributed to its row.
 
 Every row is one explicit instantiation on a line of its own, and nvcc names that line in the trail of each
 error. A failing class or function is reported once however many rows use it, so the rows without an error

@@ -1,4 +1,4 @@
-"""Prints what README.md shows of the command: ``python -m tileproof.tools.pages.readme``; --check compares.
+"""Writes the command output in README.md: ``python -m tileproof.tools.pages.readme``; --check compares.
 
 A block stands between ``<!-- NAME -->`` and ``<!-- end -->``. What runs is deterministic but for the seconds,
 which are left out.

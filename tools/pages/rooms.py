@@ -1,4 +1,4 @@
-"""The page at the door of each room: `python -m tileproof.tools.pages.rooms` writes every README.md.
+"""The README.md of each folder: `python -m tileproof.tools.pages.rooms` writes every README.md.
 
 A room is a folder of Python modules. Its page holds the docstring of its `__init__`, and a row for each
 module and each folder in it with the first sentence of their docstrings. Edit those, not the pages.

@@ -1,1 +1,1 @@
-"""Programs that run on a card beside the emulator and compare what both give."""
+"""Programs that run on a card and on the emulator and compare the results."""

@@ -1,4 +1,4 @@
-"""What PyTorch's attention operators on a card do in single calls, beside float64: findings by hand.
+"""Single calls of PyTorch's attention operators on a card, compared with float64.
 
     python -m tileproof.tools.silicon.attention_by_hand [OUTPUT]
 

@@ -1,4 +1,4 @@
-"""Problems of one of PyTorch's attention kernels, judged by the bounds of its plan, and what fails of them.
+"""Problems of a PyTorch attention kernel, judged by the bounds of its plan, and their failures.
 
 Every problem runs; failing ones are put together by stage and by what marks them, and the smallest of each
 kind is made smaller and explained. Needs no engine.

@@ -1,4 +1,4 @@
-"""Bulk copies and multicast in a cluster of two CTAs: which spellings of a shared address a card takes.
+"""Bulk copies and multicast in a cluster of two CTAs: the spellings of a shared address that a card accepts.
 
     python -m tileproof.tools.silicon.cluster_copies          # on the card; needs cuda-bindings
 

@@ -1,4 +1,5 @@
-"""A kernel judged tile by tile on a card, and each of its planted defects: what `check --driver cuda` says.
+"""A kernel judged tile by tile on a card, and each of its planted defects: the verdicts of `check --driver
+cuda`.
 
     python -m tileproof.tools.silicon.judged sm90-gemm evidence.json.xz [--examples N] [--driver emulator]
 

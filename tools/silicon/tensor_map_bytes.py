@@ -1,4 +1,4 @@
-"""What NVIDIA's driver makes of the arguments of cuTensorMapEncode*: 128 bytes a map, in a table.
+"""The 128 bytes that NVIDIA's driver writes for arguments of cuTensorMapEncode*, in a table.
 
     python tools/silicon/tensor_map_bytes.py TABLE.jsonl.xz     # needs libcuda.so.1 alone
 

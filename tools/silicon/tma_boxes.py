@@ -1,4 +1,4 @@
-"""Where a Hopper card puts the rows of a swizzled box, and which innermost coordinates it copies from.
+"""The placement of a swizzled box's rows on a Hopper card, and the innermost coordinates that it copies from.
 
     python -m tileproof.tools.silicon.tma_boxes          # on the card; needs cuda-bindings
 

@@ -1,1 +1,1 @@
-"""Dense attention backward in blocks, in torch: every stage of it can be seen."""
+"""Dense attention backward in blocks, in torch; every stage can be observed."""

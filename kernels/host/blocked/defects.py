@@ -1,4 +1,4 @@
-"""Planted defects of the blocked implementation: at least one of each stage."""
+"""Planted defects of the blocked implementation: at least one per stage."""
 
 from __future__ import annotations
 

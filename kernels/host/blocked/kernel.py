@@ -1,4 +1,4 @@
-"""The blocked backward in torch, every stage stored: what to debug an algorithm with, without any kernel.
+"""The blocked backward in torch with every stage stored, to debug an algorithm without a kernel.
 
 Key blocks outermost, then query heads, then query blocks; only blocks in which some query sees some key are
 computed. The key blocks are cut into `splits` runs; dQ is the sum of the runs' parts, first run first.

@@ -1,4 +1,4 @@
-"""What the operator takes: each feature tried on a small problem."""
+"""The features that the operator supports: each is tried on a small problem."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A process of its own in which operators are called, since some end the process that they run in (SIGSEGV).
+"""A separate process in which operators are called, because some end their process (SIGSEGV).
 
     python -m tileproof.kernels.host.torch_cuda.worker
 

@@ -1,4 +1,5 @@
-"""The planted defects of sm100-gemm-bias: those of values are found in their stage, of order by name."""
+"""The planted defects of sm100-gemm-bias: wrong values are found in their stage, wrong order by its
+finding."""
 
 from __future__ import annotations
 

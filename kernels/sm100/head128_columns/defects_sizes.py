@@ -1,4 +1,4 @@
-"""Planted defects of head128-columns that few tokens do not show: offsets that are too narrow."""
+"""Planted defects of head128-columns that appear only with many tokens: offsets that are too narrow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The planted defects of head128-part0: each one a mistake that real kernels of this kind have had.
+"""The planted defects of head128-part0: each is a mistake that real kernels of this kind have had.
 
 `stage` is where `tileproof check` must see it; `place` says in words which tiles are wrong.
 """

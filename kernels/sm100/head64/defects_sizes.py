@@ -1,4 +1,4 @@
-"""Planted defects of head64 that small problems and small values do not show: narrow offsets and indices,
+"""Planted defects of head64 that appear only with large problems or large values: narrow offsets and indices,
 limits of topk and of rows, lost bits.
 """
 

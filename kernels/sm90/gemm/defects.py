@@ -1,5 +1,5 @@
-"""The planted defects of sm90-gemm: those of values are found on a card and on the emulator alike, those of
-order on the emulator by name.
+"""The planted defects of sm90-gemm: wrong values are found on a card and on the emulator, wrong order on the
+emulator.
 """
 
 from __future__ import annotations

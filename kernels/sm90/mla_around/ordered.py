@@ -1,4 +1,4 @@
-"""A deterministic dKV: what runs before and after an unchanged backward kernel (ordered.cuh).
+"""A deterministic dKV: the kernels before and after an unchanged backward (ordered.cuh).
 
 `expand` gives each slot a row of kv of its own, so that the backward adds to a row of dKV from one slot only;
 `collect` sums the slots of each row in their order. Memory: ``s_q * topk`` rows of bf16 and of f32; `collect`

@@ -1,4 +1,4 @@
-"""What is done to each element or row: products, sums, quotients, larger and smaller, masks, forms, order."""
+"""Operations per element or row: products, sums, quotients, minimum and maximum, masks, forms, order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A softmax found in blocks of columns: its log-sum-exp, and the powers that it normalises."""
+"""A softmax computed in blocks of columns: its log-sum-exp, and the powers that it normalises."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Layout contracts: whether the operands of a tcgen05.mma fit it, and in one sentence why not."""
+"""Layout contracts: whether the operands of a tcgen05.mma fit it, and if not, why."""
 
 from tileproof.spec.machine.contracts.check import check, fits
 from tileproof.spec.machine.contracts.form import MmaForm

@@ -1,4 +1,4 @@
-"""Do these operands fit this MMA? One sentence for each reason why not.
+"""Checks whether operands fit an MMA; each misfit is a sentence.
 
 Two parties refuse: CuTe, by the static assertions that nvcc reports (CUTLASS 4.2: the atoms in
 `mma_sm100_umma.hpp`, MMA_Traits, tmem_frg and make_umma_desc in `mma_traits_sm100.hpp`, make_fragment_A and

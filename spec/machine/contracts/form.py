@@ -1,4 +1,4 @@
-"""The form of a tcgen05.mma: what the instruction, or the CuTe atom that issues it, is told when compiled."""
+"""The form of a tcgen05.mma: the compile-time parameters of the instruction or its CuTe atom."""
 
 from __future__ import annotations
 

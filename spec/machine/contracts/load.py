@@ -1,4 +1,4 @@
-"""Does a tcgen05.ld (or .st) fit the accumulator that four warps read with it?
+"""Checks whether a tcgen05.ld (or .st) by four warps fits an accumulator.
 
 Four warps, each on its own 32 lanes, run the same instruction until the accumulator is covered: that is what
 make_tmem_copy of CUTLASS 4.2 (`copy_traits_sm100.hpp`) builds. It refuses cells that the accumulator does not

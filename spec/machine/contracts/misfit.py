@@ -1,4 +1,4 @@
-"""What does not fit between an MMA and its operands: one sentence with a stable code."""
+"""A misfit between an MMA and its operands: a sentence with a stable code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A test case of dense attention as a small structure: what Hypothesis draws, what a replay command names."""
+"""A test case of dense attention as a small structure, drawn by Hypothesis and named by replay commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known of the mistakes of a dense attention backward: hypotheses by stage, factors, words."""
+"""Known mistakes of a dense attention backward: hypotheses by stage, factors, words."""
 
 from __future__ import annotations
 

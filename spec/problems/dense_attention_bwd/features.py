@@ -1,4 +1,4 @@
-"""Features of dense attention by name: what a problem has of them, and the case without some of them."""
+"""Features of dense attention by name: the features of a problem, and a case without some of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The forward in float64: what the backward is given as o and lse."""
+"""The forward in float64: the backward's inputs o and lse."""
 
 from __future__ import annotations
 

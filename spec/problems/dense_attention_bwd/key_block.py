@@ -1,4 +1,4 @@
-"""The cases of kernels that walk the queries of a key block: what such a kernel's plan is made for.
+"""The cases of kernels that walk the queries of a key block.
 
 The plan says `another_d_v`, whether values have columns of their own, `d_tile`, the most columns of a head,
 and `causal`: 0 none, 1 from the top left, 2 from the bottom right.

@@ -1,4 +1,5 @@
-"""Relations between two runs of a dense attention backward: what must not change when the inputs do, or how.
+"""Relations between two runs of a dense attention backward: how outputs must change, or not, when the inputs
+do.
 
 None needs a reference. Both runs add in the same order, so the bits agree.
 """

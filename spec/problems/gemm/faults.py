@@ -1,5 +1,5 @@
-"""What is known of the mistakes of a product: of its epilogue the scalars, C and the bias taken otherwise, of
-its operands other rows, or other columns of K in a part of each k-block.
+"""Known mistakes of a product: in the epilogue wrong scalars, C or bias; in the operands wrong rows, or
+wrong columns of K in a part of each k-block.
 """
 
 from __future__ import annotations

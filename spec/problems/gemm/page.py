@@ -1,4 +1,4 @@
-"""What docs/stages.md says of these problem types."""
+"""The section of docs/stages.md on these problem types."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A test case as a small structure: what Hypothesis draws and shrinks, what a replay command names.
+"""A test case as a small structure, drawn and shrunk by Hypothesis and named by replay commands.
 
 `SparseCase.inputs` makes the arrays from the structure and its seed, so that examples are cheap to draw and a
 shrunken case is readable in one line.

@@ -1,4 +1,4 @@
-"""Values that carry their own coordinates, so that a misplaced element names where it came from.
+"""Values that carry their own coordinates, so that a misplaced element shows its origin.
 
 kv element (r, d) holds a power-of-two multiple of a 7-bit mantissa that encodes (r, d // 64); q has one
 nonzero element per head, in a column that walks through all column tiles as the head grows. P[h, j] is then

@@ -1,4 +1,4 @@
-"""The cases that every check begins with, before it draws: edges of key counts, indices, sizes."""
+"""The edge cases that every check runs before it draws: key counts, indices, sizes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Wrong gather rows: which kv row a column of P (or dP) was really made from."""
+"""Wrong gather rows: the kv row from which a column of P (or dP) was computed."""
 
 from __future__ import annotations
 

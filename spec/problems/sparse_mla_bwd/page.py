@@ -1,4 +1,4 @@
-"""What docs/stages.md says of this problem type."""
+"""The section of docs/stages.md on this problem type."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Relations between two runs: what must not change, or must change in a known way, when the inputs do.
+"""Relations between two runs: how outputs must change, or not, when the inputs do.
 
 None needs a reference. The two runs must be under the same schedule, since rows of dKV are sums in the order
 of their additions; then the bits agree.

@@ -1,4 +1,5 @@
-"""P and dP as sums of two CTAs' shares, each over its own columns: one alone, subtracted, or beside its key.
+"""P and dP as sums of two CTAs' shares, each over its own columns: a single share, a subtracted share, or a
+share of a neighbouring key.
 
 Where a pair shares out the columns, each CTA finishes half of a k-block's keys. S and dS are made from the
 sums, and a share that was lost, or is that of another key, is seen in them first.

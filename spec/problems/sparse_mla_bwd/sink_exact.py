@@ -1,4 +1,4 @@
-"""The forward with an attention sink, in float64 (`sink` says what that is)."""
+"""The forward with an attention sink, in float64 (defined in `sink`)."""
 
 from __future__ import annotations
 

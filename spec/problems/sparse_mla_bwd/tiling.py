@@ -1,4 +1,4 @@
-"""The tile walk: which tiles a token has, which rows and slots each covers, and where an element lies.
+"""The tile walk: the tiles of a token, the rows and slots of each tile, and the place of an element.
 
 A cluster of `ctas` CTAs works on one token; CTA c has the heads ``[c * h_q/ctas, (c+1) * h_q/ctas)``. Keys go
 in k-blocks of ``b_topk`` slots; a token has ``ceil(clamp(topk_length, 0, topk) / b_topk)`` of them, possibly

@@ -1,4 +1,4 @@
-"""The values of a drawn problem: classes of q, kv, o and dO, and what is put over them."""
+"""The values of a drawn problem: classes of q, kv, o and dO, and special values written over them."""
 
 from __future__ import annotations
 

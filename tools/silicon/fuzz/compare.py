@@ -1,4 +1,4 @@
-"""Random kernels on the emulator, from their PTX and from what ptxas makes of it, and what differs.
+"""Compares random kernels on the emulator: from their PTX, and from ptxas's machine code.
 
     python -m tileproof.tools.silicon.fuzz.compare EVIDENCE.json.xz --kernels 10240 --jobs 2
 

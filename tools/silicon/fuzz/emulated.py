@@ -1,4 +1,4 @@
-"""What random kernels compute on the emulator."""
+"""Results of random kernels on the emulator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random kernels on a card and on the emulator, from one fat binary each batch, and what differs.
+"""Compares random kernels on a card and on the emulator, from a fat binary per batch.
 
     python -m tileproof.tools.silicon.fuzz.on_card EVIDENCE.json.xz --kernels 20480 --jobs 16 [--words W.npz]
 

@@ -1,4 +1,4 @@
-"""Machine code read back as PTX, so that the emulator runs what ptxas made: a referee without a card.
+"""Machine code read back as PTX, so that the emulator runs ptxas's output: a reference without a card.
 
 Every SASS instruction becomes the PTX that says the same, over `.b32` registers of the same names. What an
 instruction does is read from what ptxas -O0 makes of single PTX instructions; NVIDIA publishes no reference.

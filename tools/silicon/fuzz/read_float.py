@@ -1,4 +1,4 @@
-"""What floating-point instructions and conversions of SASS do, as PTX (read_back.py)."""
+"""Floating-point instructions and conversions of SASS as PTX (read_back.py)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What integer instructions of SASS do, as PTX (read_back.py)."""
+"""Integer instructions of SASS as PTX (read_back.py)."""
 
 from __future__ import annotations
 

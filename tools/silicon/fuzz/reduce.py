@@ -1,4 +1,4 @@
-"""A kernel whose results differ, reduced to the few statements that still make them differ.
+"""Reduces a kernel whose results differ to the few statements that cause the difference.
 
 Delta debugging over statements: every candidate of a round (one output, a statement replaced by one of its
 operands or by an input, a loop or branch made plain) is compiled with the others in one module, and the

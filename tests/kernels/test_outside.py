@@ -289,7 +289,7 @@ def test_a_name_that_is_taken_is_named(installed: Path) -> None:
         (("explore", "head64", "--variant", "576"), "sizes such as d_qk=576"),
         (("build", "head64", "--variant", "d_qk=576", "--d-qk", "512"), "two different widths"),
         (("check", "no/such/kernel.py"), "there is no such file"),
-        (("check", "./README.md"), "this file names no kernel"),
+        (("check", "./README.md"), "this file is neither a kernel"),
         (("check", "sm90-gemm", "--plant", "g100-bf16-cut-off"), "belongs to another kernel"),
         (("check", "sm90-gemm-bias", "--plant", "nope"), "s90-bias-halves-exchanged"),
         (("check", "head65"), "there is no such kernel"),

@@ -70,14 +70,14 @@ def periods(trace: Trace, plan: KernelPlan, inputs: ProblemInputs) -> Periods:
     period = ring_period(plan)
     rows = trace.raw[np.isin(trace.raw["kind"], _ORDERED)]
     if not period or trace.dropped or not len(rows):
-        why = "the plan has no ring" if not period else "the trace is not whole"
+        why = "the plan has no ring" if not period else "the trace is incomplete"
         return Periods(0, breaks=(why,))
     label, shift = _by_block(trace, plan, rows, period)
     code = np.unique(_alike(rows), return_inverse=True)[1].reshape(-1)
     blocks = int(label.max()) + 1
     if blocks < blocks_needed(plan):
         return Periods(
-            blocks, breaks=(f"{blocks} k-blocks are too few: {blocks_needed(plan)} show a period",)
+            blocks, breaks=(f"{blocks} k-blocks are too few: a period needs {blocks_needed(plan)}",)
         )
     names, edge = PlanTraceNames(plan, inputs), _edge(plan)
     first, last, breaks = 0, blocks, dict[str, None]()

@@ -38,7 +38,7 @@ CAUSES = {
     "blocked-s-bias": "the bias counts in base 2",
     "blocked-d-kept": "nothing is dropped",
     "blocked-d-rescale": "what is kept is not multiplied by 1 / (1 - p)",
-    "blocked-d-narrow": "not what its f32 value is rounded to",
+    "blocked-d-narrow": "not the rounding of its f32 value",
     "blocked-dp-kept": "nothing is dropped",
     "blocked-ds-delta": "delta is not subtracted",
     "blocked-ds-scale": "sm_scale is missing",

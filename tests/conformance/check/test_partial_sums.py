@@ -70,8 +70,8 @@ def test_a_right_kernel_shows_a_sum_after_each_k_block() -> None:
     [
         ("h64-dq-block-added-twice", "from k-block 1 on: the contribution of k-block 1 is added twice"),
         ("h64-dq-block-left-out", "from k-block 1 on: the contribution of k-block 1 is missing"),
-        ("h64-dq-cleared-once", "from k-block 1 on: k-block 1 cleared the accumulator: what was added"),
-        ("h64-dq-cleared", "from k-block 1 on: only the last k-block counts: each one cleared"),
+        ("h64-dq-cleared-once", "from k-block 1 on: k-block 1 cleared the accumulator: earlier"),
+        ("h64-dq-cleared", "from k-block 1 on: only the last k-block counts: each k-block cleared"),
         ("h64-dq-another-block-twice", "from k-block 1 on: the contribution of k-block 1 is missing"),
     ],
 )
@@ -134,15 +134,15 @@ def test_sums_of_k_blocks_are_the_stage_over_the_first_of_them() -> None:
 
 MISTAKES: dict[str, Callable[[list[np.ndarray]], np.ndarray]] = {
     "the contribution of k-block 2 is subtracted": lambda c: c[0] + c[1] - c[2],
-    "the contribution of k-block 1 is added in the place of k-block 2's (a stale buffer)": lambda c: (
+    "the contribution of k-block 1 is added instead of k-block 2's (a stale buffer)": lambda c: (
         c[0] + 2 * c[1]
     ),
-    "the contribution of k-block 3 is added in the place of k-block 2's": lambda c: c[0] + c[1] + c[3],
+    "the contribution of k-block 3 is added instead of k-block 2's": lambda c: c[0] + c[1] + c[3],
     "the contribution of k-block 0 is added twice, the second time at k-block 2": lambda c: (
         2 * c[0] + c[1] + c[2]
     ),
     "the contribution of k-block 3 is added too early, at k-block 2": lambda c: c[0] + c[1] + c[2] + c[3],
-    "the contribution of k-block 1 is gone since k-block 2": lambda c: c[0] + c[2],
+    "the contribution of k-block 1 is missing since k-block 2": lambda c: c[0] + c[2],
     "the sum counts k-block 0 3 times, k-block 1 not at all": lambda c: 3 * c[0] + c[2],
     "the contribution of k-block 2 is multiplied by 0.5": lambda c: c[0] + c[1] + c[2] / 2,
 }

@@ -81,7 +81,7 @@ def test_a_thread_that_does_something_else_at_k_block_9_is_named(fields: dict[st
 def test_too_few_k_blocks_show_no_period() -> None:
     trace, plan, inputs = traced("sm90-gemm", blocks=4)
     found = periods(trace, plan, inputs)
-    assert not found and f"4 k-blocks are too few: {blocks_needed(plan)} show a period" in str(found)
+    assert not found and f"4 k-blocks are too few: a period needs {blocks_needed(plan)}" in str(found)
     assert ring_period(plan) == 3
 
 

@@ -31,7 +31,7 @@ def run(capfd, *words):
         (["check", "head128-part0", "--d-qk", "wide"], "not a width"),
         (["check", "head128-part0", "--examples", "0"], "--examples"),
         (["check", "head128-part0", "--policy", "soon"], "--policy"),
-        (["check", "head128-part0", "--plant", "no-such"], "there is no such planted defect"),
+        (["check", "head128-part0", "--plant", "no-such"], "unknown planted defect"),
         (["check", "head128-part0", "--case", "{", "--policy", "early"], "not a case that Tileproof wrote"),
         (["check", "head128-part0", "--case", '{"d_qk":576}'], "a replay needs one schedule"),
         (["check", "head128-part0", "--case", '{"d_qk":99}', "--policy", "early"], "has no such variant"),

@@ -122,7 +122,7 @@ def test_a_file_that_is_something_else(folder: Path, command: str, given: str, w
 @pytest.mark.parametrize("command", [name for name in TAKES_KERNEL if name != "inspect"])
 def test_ptx_without_a_launch(folder: Path, command: str) -> None:
     error = refused(command, "scale.ptx")
-    assert "how it is launched" in error["what"] and "judge scale.ptx --init" in error["do"]
+    assert "does not define its launch" in error["what"] and "judge scale.ptx --init" in error["do"]
 
 
 @pytest.mark.parametrize("command", KERNEL)

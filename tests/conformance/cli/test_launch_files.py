@@ -106,7 +106,7 @@ def test_trace_of_several_launches(folder: Path) -> None:
     assert len(named) == len(set(named)) == 4 and len({event["pid"] for event in events}) == 4
     text = run("trace", "twice.json", "--text", "--launch", "1").stdout
     assert text and "launch 0" not in text and text in done.stdout
-    assert "there is no such launch" in run("trace", "twice.json", "--launch", "2").stderr
+    assert "the launch file has no such launch" in run("trace", "twice.json", "--launch", "2").stderr
 
 
 def test_joined_traces_follow_one_another() -> None:
@@ -194,6 +194,6 @@ def test_a_campaign_of_a_launch_file_has_its_schedules_and_mutants(folder: Path)
     assert run("campaign", "broken.json", *few, "--out", "broken").exit_code == 1
     (folder / "off.py").write_text("def reference(x, factor):\n    return {'out': factor * x + 1}\n")
     off = run("campaign", "scale.json", "--expect", "off.py", *few[:-1], "--out", "off")
-    assert off.exit_code == 1 and "output out is not what the reference gives" in off.stdout
+    assert off.exit_code == 1 and "output out differs from the reference" in off.stdout
     replay = next(line.split("replay: ")[1] for line in off.stdout.splitlines() if "replay: " in line)
     assert run(*shlex.split(replay)[1:]).exit_code == 1

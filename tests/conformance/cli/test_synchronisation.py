@@ -55,7 +55,7 @@ def test_a_renamed_command_says_its_new_name(words: list[str], now: str) -> None
 def test_unknown_rows_are_refused() -> None:
     for only in (["nothing"], ["R4", "--only", "nothing"]):
         shown = CliRunner().invoke(main, ["synchronisation", "--only", *only])
-        assert shown.exit_code == 2 and "there is no such row" in shown.stderr
+        assert shown.exit_code == 2 and "unknown row" in shown.stderr
 
 
 def test_page_on_disk_is_the_catalogue(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

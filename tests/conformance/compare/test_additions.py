@@ -72,9 +72,9 @@ def other_values(slot, rows, value):
 @pytest.mark.parametrize(
     ("adds", "says"),
     [
-        (another_row, ("slot 4 to columns 32..63 are missing", "slot 4 were made to the row of slot 9")),
+        (another_row, ("slot 4 to columns 32..63 are missing", "slot 4 went to the row of slot 9")),
         (other_columns, ("slot 4 to columns 64..95 are missing", "they were made 56 columns before")),
-        (rows_of_the_lanes, ("slot 4 to", "are missing", "slot 4 were made to the rows of 14 slots (0..15)")),
+        (rows_of_the_lanes, ("slot 4 to", "are missing", "slot 4 went to the rows of 14 slots (0..15)")),
         (lost, ("additions of slot 4 to columns 32..95 are missing",)),
         (other_values, ()),
         (lambda slot, rows, value: [(int(rows[slot]), 0, value)], ("right",)),
@@ -89,7 +89,7 @@ def test_additions_that_went_elsewhere(adds, says):
     ("operator", "opcode", "words", "says"),
     [
         (address, "red.global.add.f32", "128 past", "they were made 32 columns further"),
-        (immediate, "shfl.sync.idx", "31 is 0: shfl", "were made to the rows of"),
+        (immediate, "shfl.sync.idx", "31 is 0: shfl", "went to the rows of"),
     ],
 )
 def test_an_address_and_a_shuffle_of_head64(operator: Operator, opcode: str, words: str, says: str) -> None:

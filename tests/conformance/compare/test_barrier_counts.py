@@ -51,7 +51,7 @@ def test_each_barrier_of_the_plan_is_held_against_the_kernels(name: str) -> None
         found = machine_findings(other(count=barrier.count + 1), inputs, run_result, "production")
         assert {machine_finding.code for machine_finding in found} == {"plan-barrier-count"}
         assert all(machine_finding.message.startswith(barrier.name) for machine_finding in found)
-        assert f"with {barrier.count} arrivals, and the plan says {barrier.count + 1}" in found[0].message
+        assert f"with {barrier.count} arrivals; the plan has {barrier.count + 1}" in found[0].message
         found = machine_findings(other(tx_bytes=barrier.tx_bytes + 16), inputs, run_result, "production")
         if seen & {barrier.offset_of(stage) for stage in range(barrier.stages)}:
             assert {machine_finding.code for machine_finding in found} == {"plan-barrier-bytes"}
@@ -81,9 +81,8 @@ def test_a_kernel_that_announces_other_bytes_than_its_plan(name: str) -> None:
     barriers = {b.name: b.tx_bytes for b in plan.barriers if b.tx_bytes}
     for machine_finding in found:
         name_of = machine_finding.message.split()[0].split("[")[0]
-        assert (
-            f"expects {barriers[name_of] + 16} bytes in a phase, and the plan says {barriers[name_of]}"
-            in (machine_finding.message)
+        assert f"expects {barriers[name_of] + 16} bytes in a phase; the plan has {barriers[name_of]}" in (
+            machine_finding.message
         )
 
 

@@ -318,7 +318,7 @@ def test_permuted_heads(values):
 
 def test_tile_never_written():
     finding = find("integers", lambda inputs, tile, value: None)
-    assert finding.kind == "missing" and finding.found is None and "nothing was ever written" in finding.cause
+    assert finding.kind == "missing" and finding.found is None and "it was never written" in finding.cause
 
 
 @pytest.mark.parametrize("values", ("integers", "normal", "large", "tiny"))
@@ -361,7 +361,7 @@ def test_another_group_tells_the_cause_where_the_first_one_cannot():
 
     finding = verdict(inputs, part).findings[0]
     assert (finding.problem.stage, finding.problem.group) == ("P", 0)
-    assert finding.cause.startswith("in token 1, k-block 0: columns 64..79 of operand q were not what")
+    assert finding.cause.startswith("in token 1, k-block 0: columns 64..79 of operand q were not read")
     assert finding.cause.endswith("it read columns 144..159")
 
 

@@ -74,7 +74,7 @@ def test_another_operand_of_one_exchange(wrong, says, ctas):
     changed = summed(
         right, exchange=lambda m, own, other: wrong(own, other) if m == 4 else own + other, ctas=ctas
     )
-    assert told(right, changed) == f"where the lanes add what lane l ^ 4 has: {says}"
+    assert told(right, changed) == f"where the lanes add the value of lane l ^ 4: {says}"
 
 
 @pytest.mark.parametrize(

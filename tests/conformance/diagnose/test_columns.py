@@ -64,7 +64,7 @@ def in_shared(off):
         (in_shared(1), "operand dO came from 16 bytes further in shared memory"),
         (in_shared(8), "operand dO came from 128 bytes further in shared memory"),
         (in_shared(-64), "operand dO came from 1024 bytes before in shared memory"),
-        (chunks(lambda r, c: (r, c ^ (r % 8) ^ (r % 7))), "operand dO is read with another swizzle"),
+        (chunks(lambda r, c: (r, c ^ (r % 8) ^ (r % 7))), "operand dO is read with a different swizzle"),
         (
             chunks(lambda r, c: (r, (c // 8 & 4 | c & 3) * 8 + c % 8)),
             "column c lies in tile c / 64, but was read at its bits 0x4 and bits 0x3 of c / 8",

@@ -110,7 +110,7 @@ def test_a_step_that_read_another_operand(stage, axis):
     one = here.terms[0]
     other = one.a[:, 40:56] @ one.b[16:32]
     says = here.told(here.reference.value - here.part(0, slice(16, 32)) + other)
-    assert f"{axis} 16..31 of operand {one.names[0]} were not what the step" in says
+    assert f"{axis} 16..31 of operand {one.names[0]} were not read by the step" in says
     assert f"it read {axis} 40..55" in says
 
 
@@ -123,7 +123,9 @@ def test_a_step_of_each_share_that_read_another_operand(half):
     for first in (32, 32 + half):
         step = slice(first, first + 16)
         value += np.roll(one.a, -8, axis=0)[:, step] @ one.b[step] - here.part(0, step)
-    assert f"columns 32..47, {32 + half}..{47 + half} of operand q were not what the step" in here.told(value)
+    assert f"columns 32..47, {32 + half}..{47 + half} of operand q were not read by the step" in here.told(
+        value
+    )
 
 
 def test_a_tile_of_each_share_of_the_first_columns_that_came_from_elsewhere():
@@ -134,7 +136,7 @@ def test_a_tile_of_each_share_of_the_first_columns_that_came_from_elsewhere():
     for first in (64, 320):
         at = slice(first, first + 64)
         value += q[136:200, at] @ one.b[at] - here.part(0, at)
-    says = "columns 64..127 and 320..383 of operand q came from 8 rows further: another address"
+    says = "columns 64..127 and 320..383 of operand q came from 8 rows further: a wrong address or coordinate"
     assert here.told(value).startswith(says)
 
 
@@ -145,7 +147,10 @@ def test_a_tile_of_each_share_that_came_from_elsewhere():
     for first in (64, 320):
         columns = np.arange(first, first + 64)
         value[:, 0] += (a[:, columns] * (b[:, columns + 64] - b[:, columns])).sum(axis=1)
-    says = "columns 64..127 and 320..383 of operand dO came from 64 columns further: another address"
+    says = (
+        "columns 64..127 and 320..383 of operand dO came from 64 columns further: a wrong address or "
+        "coordinate"
+    )
     assert here.told(value).startswith(says)
 
 
@@ -174,8 +179,8 @@ def test_a_first_step_that_was_lost_leaves_what_the_accumulator_held(times, says
 @pytest.mark.parametrize(
     ("axis", "step", "says"),
     [
-        (1, 1, "slot of the tile holds what belongs 1 slot further"),
-        (0, -8, "head of the tile holds what belongs 8 heads before"),
+        (1, 1, "slot of the tile holds values from 1 slot further"),
+        (0, -8, "head of the tile holds values from 8 heads before"),
     ],
 )
 @pytest.mark.parametrize("whole", [True, False])
@@ -200,7 +205,7 @@ def test_column_tiles_that_are_all_one_other_tile(name):
         at, read = slice(first, first + 64), slice(64, 128)
         a, b = (read, at) if name == "q" else (at, read)
         value += one.a[:, a] @ one.b[b] - here.part(0, at)
-    says = f"columns 192..255, 448..511 of operand {name} are its columns 64..127: another address"
+    says = f"columns 192..255, 448..511 of operand {name} are its columns 64..127: a wrong address"
     assert here.told(value) == says
 
 
@@ -214,7 +219,7 @@ def test_all_steps_that_read_another_operand(half):
         read = q[0, : len(one.a), 64 * cta : 64 * cta + one.a.shape[1]]
         if not (half and cta):
             value[:, columns] = read @ one.b[:, columns]
-    says = "slots 0..127 of operand dS were not what the steps of dS k read: it read elements of q"
+    says = "slots 0..127 of operand dS were not read by the steps of dS k: it read elements of q"
     assert here.told(value).startswith(says)
 
 
@@ -260,7 +265,7 @@ def test_a_step_whose_rows_are_others(down):
     keys[:, np.arange(64)[-down:] if down > 0 else np.arange(-down)] = 0
     value = here.reference.value - here.part(0, slice(32, 48)) + one.a[:, 32:48] @ keys
     told = here.told(value)
-    assert told.startswith("columns 32..47 of operand k were not what the step of q k read: ")
+    assert told.startswith("columns 32..47 of operand k were not read by the step of q k: ")
     way = f"it read the same columns, 8 rows {'further' if down > 0 else 'before'} (or their sum"
     assert (way in told) == (abs(down) == 8)
 
@@ -269,7 +274,7 @@ def test_all_steps_that_read_what_the_first_one_reads():
     here = scene("dQ")
     one = here.terms[0]
     value = np.tile(one.a[:, :16], 8) @ one.b
-    says = "slots 0..127 of operand dS were not what the steps of dS k read: each read slots 0..15"
+    says = "slots 0..127 of operand dS were not read by the steps of dS k: each read slots 0..15"
     assert here.told(value) == says
 
 
@@ -278,7 +283,7 @@ def test_an_operand_whose_rows_are_exchanged_is_told_from_the_other():
     here = scene("dKV")
     one = here.terms[1]
     value = here.reference.value - here.part(1, slice(16, 32)) + one.a[:, 16:32] @ np.roll(one.b[16:32], 3, 0)
-    says = "heads 16..31 of operand dO were not what the step of S dO read: it read other elements of dO"
+    says = "heads 16..31 of operand dO were not read by the step of S dO: it read other elements of dO"
     assert here.told(value).startswith(says)
 
 
@@ -311,7 +316,7 @@ def test_steps_whose_keys_repeat_say_nothing_of_one_step():
     inputs.indices[1] = indices
     here = Scene(Chain(inputs, problem=SPARSE_MLA_BWD, tiling=Tiling(64, 2)), "P", COORDS["P"])
     noise = np.random.default_rng(0).standard_normal((64, 576)) @ here.terms[0].b
-    assert "were not what the step" not in here.told(here.reference.value + noise)
+    assert "were not read by the step" not in here.told(here.reference.value + noise)
 
 
 @pytest.mark.parametrize("share", [0, 256])
@@ -331,7 +336,7 @@ def test_a_step_of_noise_is_located():
     here = scene("P")
     noise = np.random.default_rng(0).standard_normal((64, 16)) @ here.terms[0].b[96:112]
     says = here.told(here.reference.value + noise)
-    assert "columns 96..111 of operand q were not what the step" in says and "it read" not in says
+    assert "columns 96..111 of operand q were not read by the step" in says and "it read" not in says
 
 
 @pytest.mark.parametrize("stage", ["P", "dQ", "dKV"])
@@ -349,7 +354,7 @@ def test_a_column_tile_of_q_from_elsewhere(down, right):
     moved = q[rows][:, 64 + right : 128 + right] @ one.b[64:128]
     says = here.told(here.reference.value - here.part(0, slice(64, 128)) + moved)
     if (down, right) == (0, 64):
-        assert says == "columns 64..127 of operand q are its columns 128..191: another address"
+        assert says == "columns 64..127 of operand q are its columns 128..191: a wrong address"
         return
     assert says.startswith("columns 64..127 of operand q came from")
     assert (f"{abs(down)} row" in says) == (down != 0) and (f"{right} columns" in says) == (right != 0)
@@ -530,7 +535,7 @@ def scattered(change, kind: type[np.floating] = np.float64, bound=1e-9):
         (lambda t, s, r, v: [(r[s], v[(s + 4) % 64])], "slot j's contribution went to the row of slot j - 4"),
         (
             lambda t, s, r, v: [(r[s], np.concatenate([v[s][64:], v[s][64:]]))],
-            "those columns hold what belongs 64 columns behind",
+            "those columns hold contributions from 64 columns behind",
         ),
         (lambda t, s, r, v: [(r[s], v[s] * np.nan)], "NaN or infinity was added there"),
         (lambda t, s, r, v: [(r[s], v[s] + np.sin(np.arange(128) * (s + 2)))], ""),
@@ -543,7 +548,7 @@ def test_what_went_wrong_with_contributions(change, says):
 
 def test_rows_that_were_exact_are_rounded_where_others_are_added_to_them():
     lost = scattered(lambda t, s, r, v: [(r[s - 2 if s == 30 else s], v[s])], np.float32, 0.0)
-    assert "rows that are not theirs" in lost and "some slots is missing" in lost
+    assert "went to wrong rows" in lost and "some slots is missing" in lost
 
 
 @pytest.mark.parametrize(

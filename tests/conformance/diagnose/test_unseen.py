@@ -46,7 +46,7 @@ class Gemm:
         return cause(self.chain, Divergence(tile, reference, wrong))
 
 
-UNSEEN = "product, which this launch does not show: "
+UNSEEN = "product, which was not observed in this launch: "
 
 
 def swapped(operand, rows):
@@ -125,7 +125,7 @@ def test_a_product_that_is_shown_is_not_solved_for():
         here.inputs, {("product", HERE): seen, ("D", HERE): tile}, problem=GEMM_BIAS, tiling=here.chain.tiling
     )
     reference = chain.reference("D", HERE, *region)
-    assert "which this launch does not show" not in cause(
+    assert "which was not observed in this launch" not in cause(
         chain, Divergence(tile, reference, wrong_elements(tile, reference))
     )
 
@@ -134,11 +134,11 @@ def test_elements_beside_their_place():
     here = Gemm()
     value = here.D()
     value[16:24, 1:9:2] = value[16:24, 0:8:2]
-    assert here.told(value).startswith("every wrong element is the right one 1 column before it")
+    assert here.told(value).startswith("every wrong element is the right element 1 column before it")
     value = here.D()
     value[8:16, 33:41:2] = value[12:20, 25:33:2]
     assert here.told(value).startswith(
-        "every wrong element is the right one 4 rows after and 8 columns before it"
+        "every wrong element is the right element 4 rows after and 8 columns before it"
     )
 
 
@@ -178,4 +178,4 @@ def test_the_product_of_the_next_column():
     other[:, 1:31:2] = made[:, 2:32:2]
     other[:, 31] = 0.7
     told = here.told(here.D(product=other))
-    assert told.startswith("product: nearly all wrong elements are the right one 1 column after it"), told
+    assert told.startswith("product: nearly all wrong elements are the right element 1 column after it"), told

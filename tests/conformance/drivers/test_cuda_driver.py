@@ -92,7 +92,7 @@ def test_bytes_outside_a_buffer_are_told(driver: CudaDriver) -> None:
 
 def test_ptx_that_the_card_does_not_take_is_an_error(driver: CudaDriver) -> None:
     with driver:
-        with pytest.raises(TileproofError, match="rejects this launch"):
+        with pytest.raises(TileproofError, match="rejected this launch"):
             driver.observe(launch("refused"))
         assert driver.observe(launch("k")).findings == () and driver.starts == 1
 

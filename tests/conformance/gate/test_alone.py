@@ -36,7 +36,7 @@ def test_evidence_of_a_planted_defect_is_no_baseline(
     made = release(sections={"planted": "scale-in-p"})
     paths = write_all(made, tmp_path)
     assert read(tmp_path).sections["planted"] == "scale-in-p"
-    with pytest.raises(TileproofError, match="no baseline: a defect was planted"):
+    with pytest.raises(TileproofError, match="not a baseline: a defect was planted"):
         baseline(tmp_path, "the baseline")
     print_verdict(made, paths)
     assert "with the planted defect scale-in-p" in capsys.readouterr().out

@@ -117,7 +117,7 @@ def test_the_score_of_rows_is_that_of_their_judgements() -> None:
     rows = [json.loads(json.dumps(one.as_dict())) for one in judged]
     assert as_json(judgements(drawn, rows[::-1])) == as_json(judged)
     for wrong in (rows[:2], [*rows[:2], {**rows[2], "what": "removed another"}]):
-        with pytest.raises(TileproofError, match="not of this draw"):
+        with pytest.raises(TileproofError, match="belong to another draw"):
             judgements(drawn, wrong)
 
 

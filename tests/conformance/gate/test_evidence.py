@@ -60,7 +60,7 @@ def test_the_release_is_as_bad_as_its_worst_part() -> None:
     assert release(record(), record("b", wrong=True)).exit_code == 1
     assert release(record(), record("b", coverage=None)).exit_code == 3
     died = CheckOutcome(
-        "stage conformance", True, "not run", "died", fault="its process was ended by SIGSEGV"
+        "stage conformance", True, "not run", "died", fault="its process was killed by SIGSEGV"
     )
     assert release(record(), record("b", checks=(died,))).exit_code == 2
     assert release(complete=False).verdict == "incomplete"
@@ -172,7 +172,7 @@ def test_figures_that_no_gate_wrote_are_named(tmp_path: Path, section: Any, stag
     checks = [replace(c, details={"stages": stages}) if c.details else c for c in record().checks]
     bad = replace(record(), checks=tuple(checks), sections={"mutation": section})
     for pair in ((bad, record()), (record(), bad)):
-        with pytest.raises(TileproofError, match="figures of an evidence"):
+        with pytest.raises(TileproofError, match="figures of the evidence"):
             changes(*([one] for one in pair))
 
 
@@ -273,7 +273,7 @@ def test_a_kernel_that_cannot_be_built_is_an_error_and_the_others_are_judged(tmp
     assert [one.verdict for one in made.kernels] == ["error", "incomplete"] and made.exit_code == 2
     (passed,) = (check for check in made.kernels[1].checks if check.outcome == "passed")
     assert passed.name == "operand constraints"
-    assert any("determinism was not run: it was left out (--only)" in line for line in made.kernels[1].why)
+    assert any("determinism was not run: not selected (--only)" in line for line in made.kernels[1].why)
 
 
 def test_a_run_that_ends_while_kernels_are_built_is_incomplete(tmp_path: Path) -> None:
@@ -313,7 +313,7 @@ def test_sigterm_and_closed_pipes_lose_nothing(tmp_path: Path) -> None:
     made = read(out)
     assert not made.complete and made.verdict == "incomplete"
     told = {check.name: (check.outcome, check.reason) for check in made.kernels[0].checks}
-    assert told["operand constraints"][0] == "passed" and told["determinism"][1] == "it was left out (--only)"
+    assert told["operand constraints"][0] == "passed" and told["determinism"][1] == "not selected (--only)"
     assert told["stage conformance"] == ("not run", "the run was ended")
     again = tileproof(*WAITS, "--out", str(out), "--resume", env={**os.environ})
     assert again.stderr.count("operand constraints: passed") == 0 and "[2/2]" in again.stderr

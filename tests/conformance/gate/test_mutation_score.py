@@ -50,7 +50,7 @@ def test_the_score_is_in_the_evidence_and_the_seed_in_the_ledger(tmp_path: Path)
     assert part["drawn"] == 2 and part["seed"] == 5 and part["killed"] + part["refused"] <= 2
     # Only schedules were explored: their launches are what covered the kernel.
     assert [check.name for check in one.checks if check.outcome == "passed"] == [ONE]
-    assert {c.reason for c in one.checks if c.outcome != "passed"} == {"it was left out (--only)"}
+    assert {c.reason for c in one.checks if c.outcome != "passed"} == {"not selected (--only)"}
     assert one.coverage is not None and not one.coverage.missing() and one.coverage.instructions_covered > 100
 
     (journal,) = tmp_path.glob("mutants *.jsonl")
@@ -156,7 +156,7 @@ def test_a_kernel_that_fails_its_checks_is_not_mutated(tmp_path: Path, judge: di
 
 def test_a_full_disk_ends_the_night(tmp_path: Path, judge: dict[str, Any]) -> None:
     made, draws = night(tmp_path)
-    judge[VARIANTS[0]] = raising(CannotWrite("the judgements cannot be written"))
+    judge[VARIANTS[0]] = raising(CannotWrite("the results cannot be written"))
     with pytest.raises(CannotWrite):
         draw_mutants(made, draws, None, lambda line: None)
     assert judge["asked"] == [VARIANTS[0]]

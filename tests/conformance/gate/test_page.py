@@ -181,7 +181,7 @@ def test_a_hang_is_one_reason_with_its_root_first() -> None:
     assert shown == f"  - a-kernel: {first}"
     folds = [line.strip() for line in reason_lines(reasons(made)) if not line.startswith("  - ")]
     assert folds[0].startswith("may follow from it: stage conformance: P differs from") and len(folds) == 4
-    assert folds[-1] == "not judged: nothing is known of the instructions that ran"
+    assert folds[-1] == "not judged: the instructions that ran are unknown"
     assert list(reason_lines(reasons(release()))) == []
 
 

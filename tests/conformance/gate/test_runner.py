@@ -79,8 +79,8 @@ def ran(tmp_path: Path, *functions: Any, **how: Any) -> dict[str, StoredResult]:
 @pytest.mark.parametrize(
     ("bad", "fault"),
     [
-        (crashes, "its process was ended by SIGSEGV"),
-        (leaves, "its process ended with code 7 and gave no result"),
+        (crashes, "its process was killed by SIGSEGV"),
+        (leaves, "its process ended with code 7 and no result"),
         (raises, "internal error: ValueError: a bug"),
         (refuses, "it cannot be built"),
     ],
@@ -100,7 +100,7 @@ def test_a_killed_process_is_named(tmp_path: Path) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
         raise AssertionError
 
-    assert ran(tmp_path, killed)["killed"].check.fault == "its process was ended by SIGKILL"
+    assert ran(tmp_path, killed)["killed"].check.fault == "its process was killed by SIGKILL"
 
 
 def test_results_are_written_as_they_come_and_are_not_run_again(tmp_path: Path) -> None:
@@ -119,7 +119,7 @@ def test_a_line_that_was_cut_off_is_named_and_runs_again(tmp_path: Path) -> None
     path.write_bytes(whole[:-20])
     store = stored(tmp_path, resume=True)
     store.close()
-    assert list(store.done) == ["k: passes"] and "line 3 is cut off" in store.notes[0]
+    assert list(store.done) == ["k: passes"] and "line 3 is truncated" in store.notes[0]
     ran(tmp_path, passes, fails, resume=True)
     assert stored(tmp_path, resume=True).done.keys() == {"k: passes", "k: fails"}
 

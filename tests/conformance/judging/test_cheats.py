@@ -190,7 +190,7 @@ def test_what_no_judge_of_one_launch_sees_is_said() -> None:
     chosen = replace(x, content=InlineBytes(values().tobytes()))
     made = judged(launch("stored_answers", buffers=(y, chosen, other)), sums)
     assert made.verdict == "clean" and check(made, "values").details["fixed inputs"] == ["x"]
-    assert "an answer that is stored for x would not be noticed" in "\n".join(lines(made))
+    assert "a stored answer for x would not be noticed" in "\n".join(lines(made))
 
 
 def test_the_default_bound_is_said_where_a_reference_states_none() -> None:

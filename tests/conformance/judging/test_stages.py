@@ -1,5 +1,6 @@
 # ruff: noqa: E501 - PTX lines are kept whole
-"""Stages captured without a plan: tiles in tensor and shared memory, by dtype and swizzle, and their judgement."""
+"""Stages captured without a plan: tiles in tensor and shared memory, by dtype and swizzle, and their
+judgement."""
 
 from __future__ import annotations
 
@@ -82,7 +83,7 @@ def test_a_stage_may_have_one_reference_for_all_captures() -> None:
 
 def test_captures_without_a_reference_or_that_never_come_are_told() -> None:
     made = judged(scale(captures=capture()))
-    assert made.verdict == "clean" and "no reference says what S" in check(made, "stages").reason
+    assert made.verdict == "clean" and "no reference for S" in check(made, "stages").reason
     made = judged(scale(captures=capture(phases=(1,))), reference)
     assert made.verdict == "incomplete" and "completed no such phase" in check(made, "stages").reason
 

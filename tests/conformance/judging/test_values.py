@@ -30,20 +30,20 @@ def matmul(a: Any, b: Any) -> Any:
 
 STORE = "d[row * 64 + first + c]"
 LOAD_B = "tb[i / 16][i % 16] = b[i / 16 * 64 + k + i % 16];"
-EVERYWHERE = "the other inputs 1: wrong in the whole array; by their values those"
+EVERYWHERE = "all other inputs 1: wrong in the whole array; by their values these"
 
 
 @pytest.mark.parametrize(
     ("old", "new", "cause", "probe"),
     [
-        ("k < 64", "k < 48", "as if 48..63 of axis 1 of a were left out", ""),
+        ("k < 64", "k < 48", "as if 48..63 of axis 1 of a were skipped", ""),
         (
             "j < 16",
             "j < 16 - (k == 48)",
-            "as if index 63 (the last) of axis 1 of a were left out: off",
+            "as if index 63 (the last) of axis 1 of a were skipped: off",
             "",
         ),
-        ("int j = 0;", "int j = k == 0;", "as if index 0 of axis 1 of a were left out: off", ""),
+        ("int j = 0;", "int j = k == 0;", "as if index 0 of axis 1 of a were skipped: off", ""),
         (
             "sum[c] += ta[row][j]",
             "sum[c] += (1 + (k + j == 0)) * ta[row][j]",
@@ -53,20 +53,20 @@ EVERYWHERE = "the other inputs 1: wrong in the whole array; by their values thos
         (
             LOAD_B,
             LOAD_B.replace("+ k", "+ (k == 32 ? 16 : k)"),
-            "as if b held its part 16..31 of axis 1 in the place of 32..47 (stale)",
-            "b holding its places along axis 1",
+            "as if b held its part 16..31 of axis 1 instead of 32..47 (stale)",
+            "b holding positions along axis 1",
         ),
         (
             LOAD_B,
             LOAD_B.replace("b[i / 16 *", "b[(i / 16 ^ 8) *"),
             "the columns of the array are permuted: index i holds i XOR 8",
-            f"b holding its places along axis 0, {EVERYWHERE} columns hold others: index i holds i XOR 8",
+            f"b holding positions along axis 0, {EVERYWHERE} columns are permuted: index i holds i XOR 8",
         ),
         (
             STORE,
             STORE.replace("row *", "(row ^ 4) *"),
             "the rows of the array are permuted: index i holds i XOR 4",
-            f"a holding its places along axis 0, {EVERYWHERE} rows hold others: index i holds i XOR 4",
+            f"a holding positions along axis 0, {EVERYWHERE} rows are permuted: index i holds i XOR 4",
         ),
         (STORE, "d[(first + c) * 64 + row]", "the array is transposed", ""),
         ("sum[c];", "sum[c] * (blockIdx.x == 2 ? 2 : 1);", "expected one times 2 (added twice)", ""),
@@ -130,7 +130,7 @@ def test_a_reference_that_fails_is_named(call: Any, words: str) -> None:
 
 def test_a_reference_that_names_no_output_is_named() -> None:
     values = check(judged(scale(), lambda x, factor: {}), "values")
-    assert (values.outcome, values.reason) == ("not run", "the reference says nothing of out")
+    assert (values.outcome, values.reason) == ("not run", "the reference returns nothing for out")
 
 
 def test_a_reference_that_is_no_number_is_no_rounding() -> None:
@@ -180,7 +180,7 @@ def test_an_output_of_which_the_reference_says_nothing_is_told() -> None:
     x, out = scale().buffers
     more = LaunchBuffer("more", "float32", (4,), "inout", IntegerDraw())
     made = judged(scale(buffers=(x, out, more)), lambda x, factor: {"out": factor * x[:100]})
-    assert made.verdict == "incomplete" and "says nothing of more" in check(made, "values").reason
+    assert made.verdict == "incomplete" and "returns nothing for more" in check(made, "values").reason
 
 
 def test_what_a_reference_file_defines(tmp_path: Path) -> None:

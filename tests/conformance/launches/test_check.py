@@ -64,8 +64,8 @@ def test_a_right_launch_runs_and_has_none() -> None:
     launch = scale()
     assert told(launch) == []
     assert unset_bytes(launch, load(launch)) == [
-        "bytes 12..15 of parameter p of scale are set by no item",
-        "bytes 20..23 of parameter p of scale are set by no item",
+        "bytes 12..15 of parameter p of scale are not set by an item",
+        "bytes 20..23 of parameter p of scale are not set by an item",
     ]
     out = ran(launch).buffers["out"]
     assert out.written().all() and (out.numpy() == 2 * (1 + np.arange(SIZE))).all()
@@ -97,8 +97,8 @@ def driver(bit: int | None = None) -> bytes:
         (scale(arguments=(P,)), "the number of arguments differs"),
         (scale(arguments=(replace(P, size=32), MAP)), "does not fit its parameter.*24 bytes"),
         (scale(arguments=(P, ScalarArgument("u33", 0))), "no such element type"),
-        (scale(arguments=(without(1), MAP)), "no item sets.*bytes 8..11"),
-        (scale(arguments=(without(2), MAP)), "no item sets.*bytes 16..19"),
+        (scale(arguments=(without(1), MAP)), "unset bytes of a struct.*bytes 8..11"),
+        (scale(arguments=(without(2), MAP)), "unset bytes of a struct.*bytes 16..19"),
         (scale(arguments=with_map(shape=(64 * CTAS + 4,))), "past its buffer"),
         (scale(arguments=with_map(box=(512,))), r"box\[0\]"),
         (scale(arguments=with_map(dtype="complex64")), "dtype"),
@@ -127,7 +127,7 @@ def driver(bit: int | None = None) -> bytes:
         ),
         (
             scale(captures=captured(SharedStage(SharedPlace(symbol="tile"), (4, 16), "float32", "128B"))),
-            "swizzle does not apply",
+            "the swizzle does not fit",
         ),
         (scale(captures=captured(TmemStage(0, 8), entry="other")), "not launched"),
         (

@@ -41,7 +41,7 @@ def test_no_flag_runs_a_command(
     runs.chmod(0o755)
     Path("options").write_text("-ccbin ./runs")
     Path("kernel.cu").write_text(KERNEL)
-    with pytest.raises(TileproofError, match="this flag of nvcc is not taken from a launch file"):
+    with pytest.raises(TileproofError, match="this flag of nvcc is not allowed in a launch file"):
         compiled(Path("kernel.cu"), flags, "sm_100a")
     assert not Path("ran").exists()
 
@@ -54,7 +54,7 @@ def test_no_name_of_a_source_runs_a_command(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path(name).write_text(KERNEL)
-    with pytest.raises(TileproofError, match="characters that nvcc gives to a shell"):
+    with pytest.raises(TileproofError, match="characters with a meaning in nvcc's shell"):
         compiled(Path(name), (), "sm_100a")
     with pytest.raises(TileproofError, match="this target of nvcc"):
         compiled(Path(name), (), "sm_100a -ccbin ./runs")

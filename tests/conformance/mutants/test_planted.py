@@ -33,7 +33,7 @@ SAYS = {
     "length-not-clamped": "global-out-of-bounds",
     "delta-half-row": "columns 256..511 (second half of the row) is missing",
     "delta-half-warp": "columns 128..255, 384..511 is missing",
-    "delta-not-stored": "nothing was ever written there",
+    "delta-not-stored": "it was never written",
     "delta-without-wait": "NaN",
     "scale-in-p": "the expected one times 1 / sm_scale",
     "tmem-not-freed": "tmem-leak",

@@ -41,7 +41,7 @@ def test_a_missing_input_is_named(name: str) -> None:
 
 
 def test_an_extra_tensor_is_named_and_can_be_ignored() -> None:
-    refused(RIGHT | {"grad_q": RIGHT["dq"]}, "grad_q is no tensor of the problem", "--ignore grad_q")
+    refused(RIGHT | {"grad_q": RIGHT["dq"]}, "grad_q is not a tensor of the problem", "--ignore grad_q")
     named(PROBLEM, RIGHT | {"grad_q": RIGHT["dq"]}, ignore=("grad_q",))
 
 
@@ -52,7 +52,7 @@ def test_a_mapping_gives_the_dump_s_names() -> None:
 
 
 def test_inputs_alone_are_refused() -> None:
-    refused({key: value for key, value in RIGHT.items() if key not in ("dq", "dkv")}, "inputs only")
+    refused({key: value for key, value in RIGHT.items() if key not in ("dq", "dkv")}, "only inputs")
 
 
 def test_transposed_tensors_are_recognised() -> None:
@@ -159,7 +159,7 @@ def test_damaged_and_pickled_files_are_refused(tmp_path: Path) -> None:
         (objects, "pickled objects"),
         (pickled, ""),
         (short, "cannot be read"),
-        (tmp_path / "none.npz", "no such dump"),
+        (tmp_path / "none.npz", "the dump does not exist"),
         (tmp_path, "holds no tensor"),
     ):
         with pytest.raises(TileproofError) as error:

@@ -111,8 +111,8 @@ def test_packed_sequences() -> None:
 MISTAKES: dict[str, tuple[str, Any, str]] = {
     "delta left out": ("delta", lambda v: 0 * v, "delta"),
     "delta negated": ("delta", lambda v: -v, "delta is added"),
-    "S doubled": ("S", lambda v: 2 * v, "S every value is the right one times 2"),
-    "dP negated": ("dP", lambda v: -v, "every value is the right one times -1"),
+    "S doubled": ("S", lambda v: 2 * v, "S every value is the right value times 2"),
+    "dP negated": ("dP", lambda v: -v, "every value is the right value times -1"),
     "dS without scale": ("dS", lambda v: v * 24**0.5, "sm_scale is missing"),
 }
 
@@ -154,7 +154,7 @@ def test_parts_of_dense_stages() -> None:
     ("change", "options", "words"),
     [
         ({}, {"layout": "BHDS"}, "did you mean SBHD or BSHD or BHSD"),
-        ({}, {"scalars": {}}, "causal is not known"),
+        ({}, {"scalars": {}}, "causal is unknown"),
         ({}, {"scalars": {"causal": 1.0, "dropout": 0.1}}, "no such number"),
         ({"k": RIGHT["k"][:, :40], "v": RIGHT["v"][:, :40]}, {}, "another shape"),
         ({"cu_seqlens_q": np.array([0, 50], np.int32)}, {}, "both cu_seqlens_q and cu_seqlens_k"),
@@ -204,7 +204,7 @@ def test_products_that_contradict_themselves() -> None:
         judged({name: tensor for name, tensor in right.items() if name != "C"}, "gemm")
     with pytest.raises(TileproofError, match="the same dtype"):
         judged(right | {"B": right["B"].astype(np.float32).astype(RIGHT["q"].dtype)}, "gemm")
-    with pytest.raises(TileproofError, match="alpha is not known"):
+    with pytest.raises(TileproofError, match="alpha is unknown"):
         judged({name: tensor for name, tensor in right.items() if name != "alpha"}, "gemm")
 
 
@@ -220,7 +220,7 @@ def test_a_rounding_plan_by_name(tmp_path: Any) -> None:
     assert '"verdict": "clean"' in stages() and "torch_cpu" not in stages()
     assert "dense_attention_bwd_torch_cpu" in stages("--rounding", "torch-cpu-flash")
     refused = CliRunner().invoke(command, [*base, "--rounding", "head64"], standalone_mode=False)
-    assert "the kernel computes another problem" in str(refused.exception)
+    assert "the kernel computes a different problem" in str(refused.exception)
 
 
 @pytest.mark.parametrize("form", ["bf16", "f16"])
@@ -228,5 +228,5 @@ def test_the_rounding_of_a_card_kernel_needs_no_card(form: str) -> None:
     tail = "" if form == "bf16" else f"_{form}"
     found = rounded(problem_type(f"dense_attention_bwd{tail}"), f"torch-flash{tail.replace('_', '-')}")
     assert found.name == f"dense_attention_bwd_torch_flash{tail}"
-    with pytest.raises(TileproofError, match="another problem"):
+    with pytest.raises(TileproofError, match="a different problem"):
         rounded(problem_type("dense_attention_bwd_f32"), "torch-flash")

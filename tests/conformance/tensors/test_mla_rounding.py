@@ -115,7 +115,7 @@ def test_the_cause_of_a_scale_that_the_plan_applies_at_the_end() -> None:
     ],
 )
 def test_a_tensor_in_another_form_than_the_plans_is_refused(made: str, by: str) -> None:
-    with pytest.raises(TileproofError, match="dtype that is not judged"):
+    with pytest.raises(TileproofError, match="an unsupported dtype"):
         wrong(by, dump(made))
 
 

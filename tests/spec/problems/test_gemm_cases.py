@@ -84,7 +84,7 @@ def test_tiles_of_a_larger_problem_run_by_themselves_with_a_remark() -> None:
     chooses_no_clusters = replace(under_test, driver=_Card(under_test.driver))
     alone = run_case(chooses_no_clusters, case, Schedule())
     assert alone.findings == [] and alone.remarks == {
-        "output tiles of a larger problem ran by themselves: far offsets are not judged": 2
+        "output tiles of a larger problem ran as a small problem: far offsets are not judged": 2
     }
 
 

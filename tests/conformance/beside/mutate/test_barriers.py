@@ -72,7 +72,7 @@ ROLES = (GUARD, COMMIT, WAIT, AFTER, MMA, COMMIT, LABEL)
     ],
 )
 def test_a_fence_behind_the_first_barrier(lines, nth, cta, right):
-    assert holds(told(lines, AFTER, nth, cta=cta), "a fence on the far side") == right
+    assert holds(told(lines, AFTER, nth, cta=cta), "a fence after a barrier") == right
 
 
 @pytest.mark.parametrize(
@@ -89,12 +89,12 @@ def test_a_fence_behind_the_first_barrier(lines, nth, cta, right):
     ],
 )
 def test_a_fence_in_front_of_the_last_barrier(lines, cta, right):
-    assert holds(told(lines, BEFORE, cta=cta), "a fence on the far side") == right
+    assert holds(told(lines, BEFORE, cta=cta), "a fence after a barrier") == right
 
 
 def test_such_a_fence_on_the_other_side_of_its_barrier():
     lines = (ALL, *ROLES, LOAD, LOADED, BEFORE, ALL, FREE)
-    assert holds(told(lines, BEFORE, operator="move"), "a fence on the far side")
+    assert holds(told(lines, BEFORE, operator="move"), "a fence after a barrier")
     assert not any(told((*lines, LOAD), BEFORE, operator="move"))
 
 

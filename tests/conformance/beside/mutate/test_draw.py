@@ -137,7 +137,7 @@ def test_a_statement_that_does_nothing_is_not_left_out(statement, some):
 
 
 def test_an_unknown_operator_names_those_there_are():
-    with pytest.raises(TileproofError, match="no such operator"):
+    with pytest.raises(TileproofError, match="unknown operator"):
         wanted("remove-sync,none")
 
 

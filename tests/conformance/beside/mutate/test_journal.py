@@ -58,7 +58,7 @@ def test_a_line_that_was_cut_off_is_judged_again(tmp_path: Path, cut: int) -> No
     list(Journal(path, DRAW, DRAWN).judged(DRAWN, fresh(0, 1, 2, 3)))
     path.write_bytes(path.read_bytes()[:-cut])
     again = Journal(path, DRAW, DRAWN)
-    assert sorted(again.done) == [0, 1, 2] and "line 5 is cut off" in again.notes[0]
+    assert sorted(again.done) == [0, 1, 2] and "line 5 is truncated" in again.notes[0]
     assert list(again.judged(DRAWN, fresh(3))) == JUDGED
     assert len(Journal(path, DRAW, DRAWN).done) == 4
 
@@ -66,14 +66,14 @@ def test_a_line_that_was_cut_off_is_judged_again(tmp_path: Path, cut: int) -> No
 def test_what_is_of_another_draw_is_refused_by_name(tmp_path: Path) -> None:
     path = tmp_path / "draw.jsonl"
     list(Journal(path, DRAW, DRAWN).judged(DRAWN, fresh(0, 1, 2, 3)))
-    with pytest.raises(TileproofError, match="of another draw") as raised:
+    with pytest.raises(TileproofError, match="belong to another draw") as raised:
         Journal(path, {**DRAW, "seed": 4, "ptx": "cd"}, DRAWN)
     assert raised.value.expected == "seed 4, ptx cd" and raised.value.found == "seed 3, ptx ab"
     changed = [Drawn(0, "count", "another change", (("k.cuh", 0),)), *DRAWN[1:]]
     assert sorted(Journal(path, DRAW, changed).done) == [1, 2, 3]
     for text in ("not JSON\n", '{"schema": "tileproof-gate-run"}\n'):
         path.write_text(text)
-        with pytest.raises(TileproofError, match="not a journal of a draw"):
+        with pytest.raises(TileproofError, match="not a file of saved results of a draw"):
             Journal(path, DRAW, DRAWN)
         assert path.read_text() == text
 

@@ -68,7 +68,7 @@ def test_an_endless_loop_is_killed_by_the_limit_of_instructions(folder: Path) ->
 
 
 def test_a_launch_with_a_finding_has_no_mutants(folder: Path) -> None:
-    with pytest.raises(TileproofError, match="the launch itself is not clean"):
+    with pytest.raises(TileproofError, match="the launch is not clean"):
         original(jsonform.read(Path("broken.json")), None, None, "quick")
 
 

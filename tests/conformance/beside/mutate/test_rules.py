@@ -298,9 +298,9 @@ def fence(lines: tuple[str, ...], which: str, operator: str = "remove-sync", wor
     ],
 )
 def test_a_fence_that_nothing_comes_behind(lines, holds):
-    assert fence(lines, AFTER).startswith("rule a fence with nothing to order") == holds
+    assert fence(lines, AFTER).startswith("rule a fence without accesses to order") == holds
     words = "after_thread_sync is before_thread_sync"
-    assert fence(lines, AFTER, "scope", words).startswith("rule a fence with nothing") == holds
+    assert fence(lines, AFTER, "scope", words).startswith("rule a fence without accesses") == holds
 
 
 @pytest.mark.parametrize(
@@ -317,7 +317,7 @@ def test_a_fence_that_nothing_comes_behind(lines, holds):
     ],
 )
 def test_a_fence_with_nothing_before_it(lines, holds):
-    assert fence(lines, BEFORE).startswith("rule a fence with nothing to order") == holds
+    assert fence(lines, BEFORE).startswith("rule a fence without accesses to order") == holds
 
 
 WARP = "bar.warp.sync -1;"

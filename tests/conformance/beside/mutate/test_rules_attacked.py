@@ -150,7 +150,7 @@ def test_an_exchange_of_another_value(lines: tuple[str, ...], right: bool) -> No
 )
 def test_what_others_do_behind_the_same_barrier(lines: tuple[str, ...], right: bool) -> None:
     """A thread that has left is waited for by no barrier."""
-    assert holds(told(lines, BEFORE), "a fence on the far side") == right
+    assert holds(told(lines, BEFORE), "a fence after a barrier") == right
 
 
 @pytest.mark.parametrize(
@@ -215,5 +215,5 @@ def test_a_product_of_which_it_is_not_certain_that_it_clears(compares: str, more
     ["multimem.st.relaxed.sys.global.u32 [%rd1], %r1;", "st.mmio.relaxed.sys.global.u32 [%rd1], %r1;"],
 )
 def test_what_else_tells(tells: str) -> None:
-    assert holds(told((LOAD, LOADED, BEFORE, BEFORE, ALL), BEFORE), "a fence beside the same fence")
+    assert holds(told((LOAD, LOADED, BEFORE, BEFORE, ALL), BEFORE), "a fence next to the same fence")
     assert not any(told((LOAD, LOADED, BEFORE, tells, BEFORE, ALL), BEFORE))

@@ -57,7 +57,7 @@ def test_targets_in_order() -> None:
 @pytest.mark.parametrize(
     ("image", "why"),
     [
-        (fatbin(), "empty"), (fatbin(entry(2, b"sass")), "SASS and no PTX"), (b"\x7fELF", "SASS and no PTX"),
+        (fatbin(), "empty"), (fatbin(entry(2, b"sass")), "SASS but no PTX"), (b"\x7fELF", "SASS but no PTX"),
         (fatbin(entry(1, text("sm_120").encode()), entry(1, text("sm_90a").encode())), "for sm_120 sm_90a"),
         (text("sm_120").encode(), "another architecture"), (b"hello", "neither PTX"), (b"", "neither PTX"),
     ],

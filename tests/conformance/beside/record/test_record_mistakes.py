@@ -139,7 +139,7 @@ def test_sass_alone_is_named(tmp_path: Path) -> None:
     _link(tmp_path / "sass.o", CUDA / "lib/libcudart.so.13", tmp_path / "sass")
     done = recorder.record([str(tmp_path / "sass")], quiet=True)
     assert done.problem is not None
-    assert "SASS and no PTX" in done.problem.found and "code=compute_100a" in done.problem.found
+    assert "SASS but no PTX" in done.problem.found and "code=compute_100a" in done.problem.found
 
 
 def _link(compiled: Path, library: Path, program: Path) -> None:

@@ -56,7 +56,7 @@ def test_the_report_has_the_noise_in_its_interval(timed: TimedKernel) -> None:
     assert any("noise of the likely value" in line and "±" in line for line in timed.report.lines())
 
 
-@pytest.mark.parametrize(("errors", "says"), [(0.4, "inside of the noise"), (3.0, "is outside of ±")])
+@pytest.mark.parametrize(("errors", "says"), [(0.4, "within the noise"), (3.0, "is outside of ±")])
 def test_a_difference_inside_of_the_noise_is_told_as_none(
     timed: TimedKernel, errors: float, says: str
 ) -> None:

@@ -127,7 +127,7 @@ def test_a_kernel_that_is_wrong_is_not_timed() -> None:
         (["no-such-kernel"], "no-such-kernel"),
         ([NAME, "--blocks", "4", "2"], "not longer"),
         ([NAME, "--d-qk", "77"], "77"),
-        ([NAME, "--set", "wake"], "not a valid setting of a figure"),
+        ([NAME, "--set", "wake"], "invalid setting of a figure"),
         ([NAME, "--set", "speed_of_light=1"], "no such figure"),
         ([], "no kernel is given"),
     ],

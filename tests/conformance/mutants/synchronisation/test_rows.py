@@ -121,18 +121,18 @@ def expecting(row: PlantedDefect, **changed: Any) -> str:
         (GOOD, {"code": "race-unordered"}, "race-proxy-fence"),
         (GOOD, {"severity": "warning"}, "error race-proxy-fence"),
         (GOOD, {"second": "ld.shared"}, "the finding is at cp.async.bulk"),
-        (GOOD, {"first": "ld.shared"}, "the access before it is st.shared"),
+        (GOOD, {"first": "ld.shared"}, "the earlier access is st.shared"),
         (GOOD, {"missing": "wait_group"}, "missing is 'fence.proxy.async"),
         (GOOD, {"first_at": "bar.sync 0;"}, "occurrence"),
-        (GOOD, {"first_at": "xor.b32 %r2, %t, 33;"}, "the access before it stands at PTX line"),
-        (GOOD, {"says": ("TMEM",)}, "'TMEM' is not said"),
-        (HANG, {"says": ("lacks 2 of 3",)}, "is not said"),
+        (GOOD, {"first_at": "xor.b32 %r2, %t, 33;"}, "the earlier access is at PTX line"),
+        (GOOD, {"says": ("TMEM",)}, "'TMEM' is missing in"),
+        (HANG, {"says": ("lacks 2 of 3",)}, "is missing in"),
         (HANG, {"code": "livelock"}, "error hang"),
-        (HANG, {"missing": "a barrier"}, "does not say which access came before"),
+        (HANG, {"missing": "a barrier"}, "does not name the earlier access"),
         (
             KERNEL,
             {"second_at": "sm100/head128_part0/kernel.cuh: ptx::wait_tmem_loads();"},
-            "it stands at PTX line",
+            "it is at PTX line",
         ),
     ],
 )
@@ -152,7 +152,7 @@ def test_a_defect_that_is_no_defect_is_missed() -> None:
 
 
 def test_a_defect_under_another_schedule_is_a_failure() -> None:
-    assert "early first" in run(replace(GOOD, policy="random")).wrong
+    assert "under early" in run(replace(GOOD, policy="random")).wrong
 
 
 @pytest.mark.parametrize(

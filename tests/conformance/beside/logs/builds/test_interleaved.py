@@ -50,7 +50,7 @@ def test_diagnostics_joined_line_by_line_are_unclear(
     torn = next(row for row in result["findings"] if row["code"] == "interleaved")
     assert not torn["understood"] and not torn["operands"] and "output-sync" in torn["fits"]
     assert said <= apart
-    assert any("wrote into each other" in remark for remark in result["remarks"])
+    assert any("several compiles is mixed" in remark for remark in result["remarks"])
 
 
 def test_a_log_of_one_compile_is_never_called_mixed(compiled: Callable[[str], Compiled]) -> None:

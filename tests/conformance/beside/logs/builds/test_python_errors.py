@@ -69,13 +69,13 @@ COMPOSED = """error: unknown: unable to compute the following composition: \
         (DOTS, "extent-k", ("tl.dot differ in K", "line 4 of dots", "tl.dot(x,y)"), "[K, N]"),
         (BROADCAST, "layout", ("threads_per_warp=[1, 32]", "threads_per_warp=[32, 1]"), "convert_layout"),
         (EXPAND, "layout", ("slice of axis 1", "along axis 0"), "SliceLayout(0"),
-        (LOOP, "layout", ("a and b", "loop: thread _j, register (_i,)", "fragment: thread _i"), "one layout"),
+        (LOOP, "layout", ("a and b", "loop: thread _j, register (_i,)", "fragment: thread _i"), "same"),
         (TWICE, "layout", ("fragment c", "current: thread _i % 64", "previous: thread _i, "), "annotation"),
         (GEMM, "extent-k", ("K of A is 32, K of B is 64",), "transpose_B"),
         (COPY, "space", ("global memory", "generic", "(8,2):(65536,32)", "smem (8,2)"), "global"),
         (OPERANDS, "layout", ("'cute.gemm'", "D:((2,2),1)"), "make_fragment_A"),
         (DESCRIPTOR, "canonical", ("matrix descriptor",), "swizzle"),
-        (COMPOSED, "divide", ("(4096,8192):(1,4096)", "(32,?):(1,8)"), "divides"),
+        (COMPOSED, "divide", ("(4096,8192):(1,4096)", "(32,?):(1,8)"), "divide each other"),
     ],
 )  # fmt: skip
 def test_what_the_text_carries(log: str, code: str, words: tuple[str, ...], fits: str) -> None:

@@ -111,7 +111,7 @@ def test_what_is_not_understood_is_never_called_well(wording: str) -> None:
             continue
         if wording == "numbers":
             assert found["outcome"] == "unclear"
-            assert "What it should say: print a line before each wait" in text(found, full=False)
+            assert "The log needs: print a line before each wait" in text(found, full=False)
 
 
 def test_without_a_cta_it_says_that_roles_are_merged_and_what_is_open() -> None:
@@ -239,10 +239,10 @@ def test_standard_input_the_short_answer_and_the_picture(tmp_path: Path) -> None
     log = "\n".join(printed(hung("one-cta"))) + "\n"
     short = CliRunner().invoke(explain, ["-", "--as", "hang"], input=log, standalone_mode=False)
     assert short.return_value == 0
-    assert "Fix: " in short.output and "Who waits for whom" not in short.output
+    assert "Fix: " in short.output and "Wait-for graph" not in short.output
     assert len(short.output.splitlines()) <= 14
     long = CliRunner().invoke(explain, ["-", "--waits"], input=log, standalone_mode=False)
-    assert "Who waits for whom" in long.output
+    assert "Wait-for graph" in long.output
     words = tmp_path / "words.txt"
     words.write_text("wait: wartet\n")
     with pytest.raises(TileproofError, match="cannot be read"):

@@ -104,7 +104,7 @@ def test_wrong_tables_and_a_log_that_no_template_matches_are_errors() -> None:
         user_lines(roles=("a=b",))
     with pytest.raises(TileproofError, match="no line matches"):
         explained("hello\n", "x", lines("wait: {role} at {barrier}"))
-    with pytest.raises(TileproofError, match="in no table"):
+    with pytest.raises(TileproofError, match="is unknown"):
         explained("7 mma full\n", "x", lines("{event} {role} {barrier}", events=("wait=1",)))
 
 

@@ -8,6 +8,7 @@
 # make nightly  the gate's nightly profile against that of the night before (hours); SEED, NIGHT, RESUME=1
 # make fuzz     the engine under sanitizers on drawn maps, descriptors and operands; SECONDS, SEED
 # make soak     launches with races checked in one process for an hour; SECONDS, SEED
+# make images   machine code of the backward kernels, which `make package` takes into the wheel
 # make package  a wheel and an sdist, each started in an empty environment (.ci/package)
 # PYTHON (3.11 or newer), CXX, PIP_ARGS, EXAMPLES, BACKWARD_EXAMPLES, SEED, PYTEST_ARGS can be given on the
 # command line.
@@ -29,7 +30,7 @@ STAMP    := $(VENV)/tileproof-$(shell cat $(INPUTS) | sha256sum | cut -c1-16)
 CXX_FILES = $(shell find benchmarks emulator kernels conformance \
               -name '*.cpp' -o -name '*.hpp' -o -name '*.cu' -o -name '*.cuh')
 
-.PHONY: browser setup outside engine verify mutants nightly fuzz soak test test-all lint format package clean
+.PHONY: browser setup outside engine verify mutants nightly fuzz soak test test-all lint format images package clean
 
 setup: $(STAMP) engine
 
@@ -127,7 +128,13 @@ format: setup
 	$(PY) -m ruff format .
 	@test -z "$(CXX_FILES)" || $(VENV)/bin/clang-format -i $(CXX_FILES)
 
-package: setup
+# Machine code of the backward kernels, for a package that needs no nvcc on a card.
+images: setup
+	@for one in head64 head128-columns; do \
+	  $(VENV)/bin/tileproof build $$one --cubins kernels/images || exit 1; \
+	done
+
+package: images
 	.ci/package
 
 clean:

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from tileproof.kernels import c_header, toolchain
-from tileproof.kernels.compile import TIMEOUT_S, Built, compile_error
+from tileproof.kernels.compile import ROOT, TIMEOUT_S, Built, compile_error
 from tileproof.kernels.cubin import Cubin, cubins, target_of
 from tileproof.kernels.kernel import Kernel
 from tileproof.kernels.launch.layout import Layout
@@ -27,6 +27,7 @@ from tileproof.spec.machine.types import UncheckedObject
 
 SCHEMA, SCHEMA_VERSION = "tileproof-kernels", 1
 FILE = "manifest.json"
+IMAGES = ROOT / "images"  # `make images`; in the package, where it was there when the package was built
 Row = UncheckedObject
 
 
@@ -122,6 +123,12 @@ def _row(
         "toolchain": toolchain.find().version,
         "launch": None if layout is None else layout.as_dict(),
     }
+
+
+def packaged_images() -> Path | None:
+    """The folder of images of an installed package; None in a checkout, whose sources may have changed."""
+    installed = not (ROOT.parent / "setup.py").exists()
+    return IMAGES if installed and (IMAGES / FILE).is_file() else None
 
 
 def image_in(folder: Path, entry: str, layout: Layout) -> bytes:

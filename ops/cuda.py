@@ -2,7 +2,8 @@
 
 The driver's calls go through `cuda-bindings`. Nothing waits for the device, and no memory is allocated but by
 torch. An entry is loaded at its first launch, so a call has to come before the capture of a CUDA graph.
-Images: of the folder that TILEPROOF_KERNELS names, else compiled by nvcc at the first launch.
+Images: of the folder that TILEPROOF_KERNELS names, or of the installed package where it was built with them,
+else compiled by nvcc at the first launch.
 """
 
 from __future__ import annotations
@@ -213,8 +214,10 @@ def load(entry: steps.Entry) -> Loaded:
 
 def _image(entry: steps.Entry) -> bytes:
     """The fat binary of the entry's module."""
-    if chosen := os.environ.get(FOLDER):
-        return manifest.image_in(Path(chosen), entry.name, entry.layout)
+    chosen = os.environ.get(FOLDER)
+    folder = Path(chosen) if chosen else manifest.packaged_images()
+    if folder is not None:
+        return manifest.image_in(folder, entry.name, entry.layout)
     built = entry.built()
     return manifest.fat_binary(built, cubins(built))
 

@@ -58,7 +58,7 @@ class Ahead:
         jobs: int,
     ) -> None:
         self._under_tests, self._plan, self._jobs = under_tests, plan, jobs
-        self._pool: Any = None
+        self._pool: ProcessPoolExecutor | None = None
         self._results: list[Iterator[JudgedRun]] = []
         self._over: Any = ()
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import datetime
 from pathlib import Path
-from typing import Any
 
 import click
 import numpy as np
@@ -79,11 +78,11 @@ def main(kernel: str, output: Path, examples: int, name: str) -> None:
         result: UncheckedObject = {"date": datetime.date.today().isoformat(), "driver": driver.name}
         result |= judged(found, driver, examples) | {"same bits as the exact emulator": bits}
     evidence.write_json(output, result)
-    report: Any = result["kernel"]
+    report: UncheckedObject = result["kernel"]
     click.echo(f"{kernel} on {driver.name}: {report['verdict']}, {report['examples']} examples")
     for words in report["not_judged"]:
         click.echo(f"  not judged: {words}")
-    mutants: Any = result["mutants"]
+    mutants: UncheckedObject = result["mutants"]
     for one, row in mutants.items():
         click.echo(f"  {one}: {row['verdict']} {row.get('finding', [''])[0]}")
     click.echo(f"  the exact emulator's bits: {bits}")

@@ -68,7 +68,7 @@ def wide(bits: U64) -> npt.NDArray[np.float32]:
 def outputs(ptx: str = "") -> Iterator[tuple[str, bytes]]:
     """The emulator's bytes of each output, by the name of its file."""
     for name, output, launch in launch_files(ptx):
-        result: Any = run(launch)
+        result = run(launch)
         assert not result.findings, result.findings
         yield name, result.outputs[output].values.tobytes()
 

@@ -15,12 +15,14 @@ import json
 import os
 import re
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from tileproof.emulator import Buffer, Memory, Module, TensorMap
+from tileproof.emulator.arguments import Argument
 from tileproof.spec.machine.types import UncheckedObject
 
 ONLY_SM100 = re.compile(r"tcgen05|gather4|scatter4|cta_group|f32x2|\.target (?!sm_100a)")
@@ -49,7 +51,7 @@ def portable(text: str) -> str:
     return text.replace("mov.u32 %t, %tid.x;\n", f"mov.u32 %t, %tid.x;\n{moves}", 1)
 
 
-def _argument(argument: Any, memory: Memory) -> UncheckedObject | None:
+def _argument(argument: Argument, memory: Memory) -> UncheckedObject | None:
     if isinstance(argument, Buffer):
         return {"buffer": memory.buffers.index(argument)}
     if isinstance(argument, TensorMap):
@@ -66,7 +68,7 @@ def _argument(argument: Any, memory: Memory) -> UncheckedObject | None:
 
 
 @pytest.fixture(autouse=True, scope="session")
-def _record(request: pytest.FixtureRequest) -> Any:
+def _record(request: pytest.FixtureRequest) -> Iterator[None]:
     original, from_ptx = Module.launch, Module.from_ptx
     sm100 = request.config.getoption("--silicon-sm100")
     each: int = request.config.getoption("--silicon-each")

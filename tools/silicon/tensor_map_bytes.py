@@ -19,14 +19,16 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from tileproof.spec.machine.types import Json, UncheckedObject
+
 ELEMENT_BYTES = (1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4)  # of CUtensorMapDataType up to TFLOAT32_FTZ
 SPANS = (0, 32, 64, 128, 128, 128, 128)  # of CUtensorMapSwizzle; 0: any
 ADDRESS = 0x7F1234560000
 
-Call = dict[str, Any]
+Call = UncheckedObject
 
 
-def tiled(**changed: Any) -> Call:
+def tiled(**changed: Json) -> Call:
     """The arguments of cuTensorMapEncodeTiled: three dimensions of 16-bit floats, or as changed."""
     return {
         "kind": "tiled", "type": 6, "address": ADDRESS, "dims": [512, 300, 77], "strides": [1024, 1024 * 300],
@@ -34,7 +36,7 @@ def tiled(**changed: Any) -> Call:
     } | changed  # fmt: skip
 
 
-def im2col(**changed: Any) -> Call:
+def im2col(**changed: Json) -> Call:
     """The arguments of cuTensorMapEncodeIm2col: images of two dimensions, or as changed."""
     return {
         "kind": "im2col", "type": 6, "address": ADDRESS, "dims": [64, 32, 28, 6],
@@ -43,7 +45,7 @@ def im2col(**changed: Any) -> Call:
     } | changed  # fmt: skip
 
 
-def of_rank(rank: int, **changed: Any) -> Call:
+def of_rank(rank: int, **changed: Json) -> Call:
     """A tiled call of that rank with extents that differ in each dimension."""
     dims = [512, 300, 77, 19, 5][:rank]
     strides, at = [], 1024
@@ -53,7 +55,7 @@ def of_rank(rank: int, **changed: Any) -> Call:
     return tiled(dims=dims, strides=strides, box=[64, 8, 4, 2, 1][:rank], steps=[1] * rank) | changed
 
 
-def image_of_rank(rank: int, **changed: Any) -> Call:
+def image_of_rank(rank: int, **changed: Json) -> Call:
     """An im2col call of that rank."""
     dims = [*[64, 32, 28, 12, 6][: rank - 1], 6]
     strides, at = [], 128

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
 import numpy as np
 from tileproof.conformance.beside.frontends.host_launch import (
@@ -122,7 +122,7 @@ def _buffer(buffer: CapturedBuffer, name: str, judged: bool, beside: bool) -> La
     if buffer.before is not None:
         plain = "".join(c if c.isalnum() else "-" for c in name)
         content = FileBytes(f"{plain}.bin") if beside else InlineBytes(buffer.before.tobytes())
-    role: Any = "inout" if judged else "scratch"
+    role: Literal["inout", "scratch"] = "inout" if judged else "scratch"
     return LaunchBuffer(
         name, buffer.elements.dtype, buffer.elements.shape, role, content, address=buffer.address
     )

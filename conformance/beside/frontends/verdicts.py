@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tileproof.conformance.judging.machine import finding_of
 from tileproof.conformance.verdict import contract
@@ -22,6 +22,7 @@ from tileproof.emulator.causes import by_cause
 from tileproof.spec.machine.finding import Finding
 from tileproof.spec.machine.run_result import LIMITS
 from tileproof.spec.machine.schedule import SEEDED
+from tileproof.spec.machine.types import JsonValue
 
 if TYPE_CHECKING:
     from tileproof.conformance.beside.frontends.run import EmulatedLaunch
@@ -93,7 +94,7 @@ def _covered(launches: Sequence[EmulatedLaunch]) -> tuple[ProgramCoverage | None
 
 def _section(
     launches: Sequence[EmulatedLaunch], schedule: Schedule, notes: Sequence[str]
-) -> Mapping[str, Any]:
+) -> Mapping[str, JsonValue]:
     return {
         "schedule": str(schedule),
         "launches": [

@@ -38,9 +38,9 @@ WRONG = (
     "77-latent-cp-async",
     "91-vector-past",
 )
-# All but the first compile for minutes.
+# They compile for minutes.
 CASES = [
-    pytest.param(example, id=example.name, marks=[] if example.name == "70-fp16" else [pytest.mark.slow])
+    pytest.param(example, id=example.name, marks=pytest.mark.slow)
     for example in EXAMPLES
     if example.name not in WRONG
 ]

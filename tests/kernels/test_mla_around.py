@@ -102,8 +102,8 @@ def d_sink_is_wrong(ptx: str = "", tokens: int = 37, heads: int = 40) -> bool:
     return bool(result.findings) or not output.written.all() or not bool(right)
 
 
-@pytest.mark.parametrize("heads", [1, 32, 33, 128])
-@pytest.mark.parametrize("tokens", [1, 8, 9, 300])
+@pytest.mark.parametrize("heads", [1, 8, 9, 128])
+@pytest.mark.parametrize("tokens", [1, 128, 129, 300])
 def test_d_sink_is_within_its_bound(tokens: int, heads: int) -> None:
     assert not d_sink_is_wrong(tokens=tokens, heads=heads)
 

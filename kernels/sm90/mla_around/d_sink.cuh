@@ -1,13 +1,13 @@
-// d_sink = -sum over tokens of the sink's share of the softmax times delta: a CTA has 32 heads, each thread
-// every eighth token of a head; then the eight sums of a head in order. The same bits in every run.
+// d_sink = -sum over tokens of the sink's share of the softmax times delta: a CTA has 8 heads, a sector of a
+// row, each thread every 128th token of a head; then the sums of a head in order. The same bits in every run.
 #pragma once
 
 #include <cstdint>
 
 namespace tileproof {
 
-constexpr int kSinkHeads = 32;
-constexpr int kSinkTokens = 8;
+constexpr int kSinkHeads = 8;
+constexpr int kSinkTokens = 128;
 constexpr float kLog2E = 1.44269504088896340736f;
 
 struct SinkParams {
@@ -35,6 +35,7 @@ __device__ __forceinline__ void sink_gradient(const SinkParams& params) {
   float sum = 0.0f;
   if (head < params.heads) {
     const float x = params.sink[head] * kLog2E;
+#pragma unroll 4
     for (int token = part; token < params.tokens; token += kSinkTokens) {
       const int64_t at = int64_t(token) * params.heads + head;
       sum = fmaf(share_of(x, params.lse[at]), params.delta[at], sum);
@@ -43,7 +44,7 @@ __device__ __forceinline__ void sink_gradient(const SinkParams& params) {
   sums[part][lane] = sum;
   __syncthreads();
   if (part != 0 || head >= params.heads) return;
-#pragma unroll
+#pragma unroll 8
   for (int other = 1; other < kSinkTokens; ++other) sum += sums[other][lane];
   params.d_sink[head] = -sum;
 }

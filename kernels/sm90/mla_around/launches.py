@@ -32,7 +32,7 @@ EXPAND, COLLECT = "tileproof_mla_expand", "tileproof_mla_collect"
 CONVERT = {"bfloat16": "tileproof_mla_bf16", "float16": "tileproof_mla_f16"}
 DELTA_THREADS, DKV_THREADS = 128, 256  # of delta.cuh, dkv.cuh
 EXPAND_THREADS, COLLECT_THREADS = 96, 256  # of ordered.cuh
-SINK_HEADS, SINK_TOKENS = 32, 8  # of d_sink.cuh: heads of a CTA, threads of a head
+SINK_HEADS, SINK_TOKENS = 8, 128  # of d_sink.cuh: heads of a CTA, threads of a head
 DKV_ELEMENTS = 4 * DKV_THREADS  # of a CTA, where the grid is as large as the buffer
 COUNT = LaunchParameter.lone(Number("count", "s64"))
 

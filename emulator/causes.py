@@ -48,7 +48,7 @@ class Allow:
         return cls(code, place)
 
     def covers(self, finding: Finding) -> bool:
-        """Whether the finding is the accepted one."""
+        """Whether the finding is accepted."""
         if finding.code != self.code:
             return False
         at, race = finding.machine, finding.machine.race
@@ -62,7 +62,7 @@ class Allow:
 
 
 def accepted(allow: Sequence[Allow | str]) -> list[Allow]:
-    """What `launch(allow=...)` was given; LaunchError for what is no list of it."""
+    """The entries of `launch(allow=...)`; LaunchError if it is not a list of them."""
     if isinstance(allow, str) or not isinstance(allow, Sequence):
         raise LaunchError("allow is not a list", expected='["CODE", "CODE:PLACE"]', found=repr(allow))
     for one in allow:

@@ -91,8 +91,12 @@ def _by_code(executed: bytes, decoded: Decoded, body: str) -> Iterator[Doubt]:
             ):
                 yield doubt(at, "unsupported", "cp.async.mbarrier.arrive without .noinc")
     if found := _PLACES.search(body):
-        yield Doubt("order-decides", f"{found[0]} is read: where a thread runs is not fixed")
+        yield Doubt("order-decides", f"{found[0]} is read: the place of a thread is not fixed")
     waits, wait = Waits(code, decoded.vec, decoded.constants), _engine.handlers()["mbarrier.wait"]
     for at in ran:
         if handlers[at] == wait and not code[at]["m"][_UNUSED] and not waits.plain(at):
-            yield doubt(at, "order-decides", "a wait that is not over yet decides more than to wait on")
+            yield doubt(
+                at,
+                "order-decides",
+                "a false result of a wait has another effect than to repeat it",
+            )

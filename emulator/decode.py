@@ -125,7 +125,7 @@ class Decoder(Operands):
             raise PtxError(
                 "the module is for another target",
                 where=f".target {self.module.target}",
-                expected="a target that loads on SM100 (of its family, or generic up to sm_103), or SM120's",
+                expected="a target that runs on SM100 (its family, or generic up to sm_103), or SM120",
                 found=f"a module for {self.target}",
             )
         code = np.zeros(len(self.rows), dtype=PACKED)
@@ -200,9 +200,11 @@ class Decoder(Operands):
         if name in self.inlined:
             raise registry.Unknown(f"a recursive call of {name[:60]} is not executed")
         if len(self.inlined) >= MAX_CALLS:
-            raise registry.Unknown(f"more than {MAX_CALLS} calls inside each other are not executed")
+            raise registry.Unknown(f"more than {MAX_CALLS} nested calls are not executed")
         if len(arguments) != len(parameters) or len(results) != len(function.results):
-            raise ValueError(f"{name[:60]} takes {len(parameters)} and returns {len(function.results)}")
+            raise ValueError(
+                f"{name[:60]} has {len(parameters)} parameters and returns {len(function.results)}"
+            )
         statements = parse_body(self.module, function.body)
         if any(isinstance(s, Declaration) and s.space == "shared" for s in statements):
             raise registry.Unknown(f"{name[:60]} declares shared memory")

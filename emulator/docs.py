@@ -17,7 +17,7 @@ from tileproof.spec.machine.pages import write_or_check
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "instructions.md"
 GRADES = {
     "modelled": "values, and completion where it is asynchronous, follow the PTX ISA",
-    "order only": "accepted; has no effect on values: operations happen in the required order anyway",
+    "order only": "accepted; has no effect on values, because operations happen in the required order anyway",
     "refused": "known, but not executed: a kernel that contains it is rejected with an error that names it",
 }
 

@@ -1,6 +1,6 @@
 """Runs a launch under many schedules: what they find, and whether its outputs depend on the schedule.
 
-Nothing here knows what the launch computes: it is a function that takes a schedule.
+The launch is a function of a schedule; its computation does not matter here.
 """
 
 from __future__ import annotations
@@ -75,8 +75,8 @@ class Defect:
 
 @dataclass(frozen=True)
 class Reversal:
-    """A reason why a launch is not certified, the schedule in which its two events come the other way, and
-    the first signatures that this schedule shows and `early` does not: empty where the outcome is the same.
+    """A reason why a launch is not certified, the schedule that reverses its two events, and the first
+    signatures of this schedule that `early` lacks: empty if the outcome is the same.
     """
 
     reason: str
@@ -160,7 +160,7 @@ def collect(outcomes: Iterable[Outcome]) -> list[Defect]:
 
 
 def _merged(alike: Sequence[Defect]) -> Defect:
-    """Findings of one cause as one: the first, with the schedules and places of all."""
+    """Merge findings with the same cause: the first finding, with the schedules and places of all."""
     if len(alike) == 1:
         return alike[0]
     schedules = dict.fromkeys(schedule for defect in alike for schedule in defect.schedules)
@@ -170,14 +170,14 @@ def _merged(alike: Sequence[Defect]) -> Defect:
 
 
 def _new(outcome: Outcome, before: frozenset[Signature]) -> tuple[Signature, ...]:
-    """What a run shows beside `before`; remarks are nothing new."""
+    """The findings of a run that are not in `before`, without remarks."""
     seen = (found.signature for found in outcome.seen if found.severity in ("error", "warning"))
     return tuple(signature for signature in seen if signature not in before)
 
 
 def first_outputs(launch: Launch, **how: Unpack[LaunchKeywords]) -> tuple[Outputs, int]:
-    """Outputs of the first schedule that has no error (early, late, late-newest; none when each has one), and
-    the scheduling points of a late run.
+    """Outputs of the first schedule that has no error (early, late, late-newest; none if each has an error),
+    and the scheduling points of a late run.
     """
     outputs: Outputs = {}
     points = 0
@@ -212,11 +212,11 @@ def explore(
     two events come the other way, this schedule runs before the others and is compared with `early`.
 
     `launch(schedule=..., **how)` makes fresh buffers, runs `Module.launch` with what it is given and returns
-    the result and the arrays that must not depend on the schedule; `compare` says which elements differ too
-    much. Runs are spread over `processes` forked ones. `shrink_seconds`:
+    the result and the arrays that must not depend on the schedule; `compare` returns the elements that
+    differ too much. Runs are spread over `processes` forked ones. `shrink_seconds`:
     CPU time a finding, 0 for none. The same arguments give the same findings, except where shrinking ran out
-    of time. A TileproofError of the launch passes through. `skip`: so many of the planned
-    schedules are left out. An exception of `interrupts` ends it with what is known.
+    of time. A TileproofError of the launch is raised. `skip`: the number of planned schedules to skip. An
+    exception of `interrupts` ends it with the results so far.
     """
     began = time.monotonic()
     certificate, reversing = None, dict[Schedule, str]()

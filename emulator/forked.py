@@ -27,7 +27,7 @@ def _worker(item: object) -> tuple[bool, Any]:
 
 
 def _ignore_interrupts() -> None:
-    """Ctrl-C goes to every process of the terminal: the parent ends the workers."""
+    """Ctrl-C reaches every process of the terminal: the parent ends the workers."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
@@ -64,8 +64,7 @@ def in_order(
 ) -> Iterator[R]:
     """The results of `work`, which begins now, in the order of the items, `size` items at a time.
 
-    The pool's `map` would cancel what nobody waits for, which its own thread does not expect of a pool that
-    was ended.
+    The pool's `map` would cancel unawaited work, which its thread does not expect of an ended pool.
     """
     pieces = [items[first : first + size] for first in range(0, len(items), size)]
     waiting = deque(pool.submit(_piece, work, piece) for piece in pieces)

@@ -57,7 +57,7 @@ class Group:
 
 @dataclass
 class Verdict:
-    """Whether what a node waits for can still come: edges to those who could bring it, and the evidence."""
+    """Whether a node's wait can still be satisfied: edges to possible producers, and the evidence."""
 
     dead: bool
     message: str

@@ -191,7 +191,8 @@ class MbarrierVerdict:
     # --- whether they still can
 
     def _judge(self, c: Candidate, deed: int) -> int:
-        """How much the candidate can still bring; says why not, or adds the edge to what holds it up."""
+        """The number that the candidate can still contribute; records why not, or adds the edge to its
+        blocker."""
         skipped = self._passed_over(c)
         if skipped:
             self._say(f"{c.why}, and {skipped}")

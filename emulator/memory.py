@@ -27,7 +27,7 @@ _WINDOWS = SHARED_WINDOW, PARAM_WINDOW + (1 << 40)
 
 
 def _check_kind(kind: DType) -> None:
-    """Raise LaunchError for elements that are no plain bytes: a kernel could write addresses of the host."""
+    """Raise LaunchError for elements that are not plain bytes: a kernel could write addresses of the host."""
     if kind.hasobject:
         raise LaunchError("a buffer holds numbers, not Python objects", found=f"dtype {kind}")
 
@@ -141,7 +141,7 @@ class Memory:
             at = whole(at, "address", maximum=MAX_ADDRESS - size)
             if at < _WINDOWS[1] and at + size > _WINDOWS[0]:
                 raise LaunchError(
-                    "a buffer lies where generic addresses name shared or local memory or parameters",
+                    "a buffer lies in the generic window of shared memory, local memory or parameters",
                     where=f"address {at:#x}, {size} bytes",
                     expected=f"an address outside {_WINDOWS[0]:#x}..{_WINDOWS[1]:#x}",
                 )
@@ -210,7 +210,7 @@ class Memory:
         try:
             array = lazy_filled(shape, kind, _POISON)
         except (TypeError, ValueError, TooLarge, MemoryError) as error:
-            raise LaunchError("numpy does not make the array of a buffer", found=str(error)[:200]) from None
+            raise LaunchError("numpy cannot allocate the array of a buffer", found=str(error)[:200]) from None
         name = instance(name, str, "name") or f"buffer {len(self.buffers)}"
         written = lazy_zeros(array.nbytes, np.uint8)
         out = Buffer(array, self._place(array.nbytes, address), name, written, True)
@@ -225,7 +225,7 @@ class Memory:
         """
         if instance(buffer, Buffer, "buffer") not in self.buffers:
             raise LaunchError(
-                "this memory does not hold the buffer", found=repr(buffer), do="free each buffer once"
+                "the buffer does not belong to this memory", found=repr(buffer), do="free each buffer once"
             )
         own = os.getpid()  # a launch of the parent process does not run here
         if any(pid == own and buffer in table for pid, table in self._launches.values()):

@@ -130,7 +130,7 @@ class Module:
         """Return a `.global` or `.const` variable as a buffer that the host can read and write; launches use
         it.
 
-        LaunchError when the module has no such variable.
+        LaunchError if the module has no such variable.
         """
         if instance(name, str, "name") not in self._globals:
             known = ", ".join(sorted(self._globals)[:20]) or "none"
@@ -344,7 +344,9 @@ def _ended(entry: str) -> Iterator[None]:
         yield
     except _engine.Ending:
         raise LaunchError(
-            "the launch was stopped: the interpreter ends", where=entry[:80], do="join the thread first"
+            "the launch was stopped: the interpreter ends",
+            where=entry[:80],
+            do="join the thread first",
         ) from None
 
 

@@ -128,9 +128,9 @@ class LaunchOptions:
         if self.record is not None and schedule.policy == "early":
             raise LaunchError(
                 'an "early" launch has no decisions', where=entry[:80], expected="another policy",
-                found="record", do="replay it by its name",
+                found="record", do="replay it by its policy name",
             )  # fmt: skip
         if instance(self.clc, str, "clc", entry) not in ("refuse", "grant"):
-            raise LaunchError("unknown answer to claims", expected="refuse or grant", found=repr(self.clc))
+            raise LaunchError("unknown value of clc", expected="refuse or grant", found=repr(self.clc))
         if instance(self.mma, str, "mma", entry) not in ("fast", "exact"):
             raise LaunchError("unknown MMA mode", expected="fast or exact", found=repr(self.mma))

@@ -69,11 +69,12 @@ class Waits:
         return (*row["o"][1:3].tolist(), int(row["imm"]), *row["m"][:3].tolist())
 
     def _leads_to(self, at: int, wait: int) -> bool:
-        """Return whether every run of `wait` comes right after a run of `at`."""
+        """Return whether every run of `wait` directly follows a run of `at`."""
         return not any(at < target <= wait for target in self._targets)
 
     def _walk(self, wait: int, values: dict[int, int]) -> _End | None:
-        """Go on from a wait with a known result, up to an instruction that depends on nothing known."""
+        """Continue from a wait with a known result, up to an instruction that does not depend on known
+        values."""
         at, computed = wait + 1, dict[int, None]()
         read_first, written = set[int](), set[int]()
         for _ in range(_LONGEST):

@@ -155,7 +155,7 @@ def _edits(opcode: str, base: str) -> int:
 
 
 class Unknown(Exception):
-    """A modifier or operand form that the decoder of an instruction does not know."""
+    """A modifier or operand form that the decoder of an instruction does not support."""
 
 
 class Modifiers:

@@ -39,13 +39,13 @@ def check_clusters(
     count = math.prod(grid) // math.prod(cluster)
     if not isinstance(chosen, Iterable) or isinstance(chosen, (str, bytes)):
         raise LaunchError(
-            "the chosen clusters are no list", where=entry[:80], expected="numbers of clusters",
+            "the chosen clusters are not a list", where=entry[:80], expected="numbers of clusters",
             found=type(chosen).__name__,
         )  # fmt: skip
     numbers = sorted({whole(one, "clusters", maximum=count - 1, where=entry) for one in chosen})
     if not numbers or cooperative:
         raise LaunchError(
-            "a cooperative grid runs whole" if cooperative else "no cluster of the grid is to run",
+            "a cooperative grid runs whole" if cooperative else "no cluster of the grid is selected",
             where=entry[:80], found=f"clusters {numbers}",
         )  # fmt: skip
     return numbers

@@ -66,7 +66,7 @@ HUNG = ("hang", "livelock")
 
 
 def _place(raw: dict[str, Any]) -> dict[str, Any]:
-    """Where an instruction stands and who executed it."""
+    """The place of an instruction, and the lanes that executed it."""
     return {
         "ptx_line": raw["line"],
         "source": raw["source"],
@@ -99,15 +99,15 @@ def _race(raw: dict[str, Any] | None) -> Race | None:
 
 
 def reversing(actor: int, step: int) -> Schedule:
-    """The schedule that is `early` but for one event, which comes as late as it may: that of this actor."""
+    """The schedule `early` with one event, of this actor, as late as possible."""
     return Schedule("replay", base="early", decisions=(Hold(actor, step),))
 
 
 def finding(
     kernel: str, raw: dict[str, Any], hang: Hang | None = None, names: SharedNames | None = None
 ) -> Finding:
-    """A Finding from the engine's dictionary; `hang` is the state in which the launch stopped, `names` say
-    how shared memory is called.
+    """A Finding from the engine's dictionary; `hang` is the state in which the launch stopped, `names` has
+    the names in shared memory.
     """
     names = names or SharedNames({}, {})
     place, race = _place(raw), _race(raw.get("race"))

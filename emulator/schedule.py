@@ -36,7 +36,8 @@ def for_engine(schedule: Schedule, record: BaseOrder | None = None) -> dict[str,
 
 @dataclass(frozen=True)
 class HeldBack:
-    """A decision that a replay came to: who was held back before what, and from when to when.
+    """A decision that a replay reached: the actor that was held back, before which operation, and its
+    interval.
 
     `start` and `end` count scheduling points; `end` None: it never moved again. `waited` names what a group
     of lanes had waited for where it was held back after that wait was over; `barrier` is the mbarrier's byte

@@ -87,7 +87,7 @@ class _Search:
         return None if result is None else tuple(held.hold for held in result.held_back)
 
     def minimise(self, start: Schedule) -> tuple[Schedule, bool]:
-        """The replay with fewer decisions; true when none of them can be left out."""
+        """The replay with fewer decisions; true if none can be removed."""
         like, holds = start, start.decisions
         plain = replace(like, environment=0)
         if plain != like and self.kept(plain, holds) is not None:
@@ -124,7 +124,8 @@ class _Search:
         return holds
 
     def _least(self, like: Schedule, holds: tuple[Hold, ...]) -> tuple[Hold, ...]:
-        """The smallest subset that shows the finding; those with all but one are known not to."""
+        """The smallest subset that shows the finding; subsets with a single decision removed are known not
+        to."""
         for size in range(len(holds) - 1):
             for some in combinations(holds, size):
                 if self.over:
@@ -160,7 +161,7 @@ def shrink(
 ) -> Shrunk:
     """The smallest schedule found that shows `signature`, starting from `schedules`, which do.
 
-    Ends after `seconds` of CPU time with what it has by then.
+    Ends after `seconds` of CPU time with the best result so far.
     """
     search = _Search(judge, signature, seconds, how)
     for policy in _FIXED:
@@ -194,7 +195,7 @@ def _recorded(search: _Search, schedules: Sequence[Schedule]) -> list[Schedule]:
 
 
 def _others(search: _Search) -> list[Schedule]:
-    """A replay of a "pct" schedule that shows the finding too, when a few seeds find one."""
+    """A replay of a "pct" schedule that also shows the finding, if a few seeds find it."""
     points = search.judge.launch(schedule=Schedule("late"), **search.how)[0].counters.schedule_points
     for seed in range(_OTHERS):
         schedule = Schedule("pct", seed, 2 + seed % 3, max(points, 1))

@@ -7,8 +7,8 @@ A family's file in `emulator/isa/` declares the slots of its handlers at module 
 
 The decoder then emits by name, `d.emit("tma.load", dst=..., gather=1)`. The build (CMakeLists.txt) runs this
 module, which reads the same lines without importing anything and generates `slots/<family>.hpp`: there
-`slot::tma_load::dst` and `slot::tma_load::gather` index the engine's `Instr::o` and `Instr::m`. So a slot
-stands once, and this module imports the standard library only.
+`slot::tma_load::dst` and `slot::tma_load::gather` index the engine's `Instr::o` and `Instr::m`. So each slot
+is declared once, and this module imports only the standard library.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _RESERVED = {"imm", "vec", "label"}
 
 @dataclass(frozen=True)
 class Slots:
-    """`visible`: other threads or engines can tell that it ran, so the scheduler may choose before it.
+    """`visible`: other threads or engines can observe that it ran, so the scheduler may choose before it.
 
     `writes`: the operands that are destination registers; the others are read. `fills`: the registers in
-    vec are destinations too. Where some of them are, the decoder says which (`emit(written=)`).
+    vec are destinations too. If only some are, the decoder names them (`emit(written=)`).
     """
 
     handler: str
@@ -67,7 +67,7 @@ def slots(
         handler, tuple(operands.split()), tuple(modifiers.split()), visible, tuple(writes.split()), fills
     )
     if not set(made.writes) <= set(made.operands):
-        raise ValueError(f"{handler} writes what is no operand of it")
+        raise ValueError(f"{handler} writes a slot that is not its operand")
     names = made.operands + made.modifiers
     if len(set(names)) != len(names) or _RESERVED & set(names):
         raise ValueError(f"the slots of {handler} are not distinct, or use one of {sorted(_RESERVED)}")
@@ -111,7 +111,7 @@ def declared(family: Path) -> list[Slots]:
 
 
 def generate(folder: Path, into: Path) -> None:
-    """Writes one header per family, and `declared.hpp`; one that would not change keeps its time stamp."""
+    """Write a header per family, and `declared.hpp`; an unchanged header keeps its time stamp."""
     into.mkdir(parents=True, exist_ok=True)
     every: list[Slots] = []
     kept = {"declared.hpp"}
@@ -123,7 +123,10 @@ def generate(folder: Path, into: Path) -> None:
             _write(into / f"{family.stem}.hpp", "\n".join(_header(family.stem, found)))
     lines = [
         "// Generated from emulator/isa/ by emulator/slots.py: handlers with slots of their own, whether",
-        "// others can tell that they ran, which operands they write (bit k: slot k), and if they fill vec.",
+        (
+            "// other threads can observe that they ran, which operands they write (bit k: slot k), and if "
+            "they fill vec."
+        ),
         "#pragma once",
         "",
         "#include <cstdint>",

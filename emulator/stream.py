@@ -22,14 +22,14 @@ GridRecord = _engine.GridRecord
 
 
 class Stream:
-    """Launches run to their end one after another, and values are those of that order.
+    """Launches run to their end one after another, and their values are those of this order.
 
     A programmatic launch (CUDA's programmatic stream serialization) may start while the launch before it is
-    in flight, when the earlier launch executed `griddepcontrol.launch_dependents`. What conflicts with a grid
-    in flight without `griddepcontrol.wait` before it is a finding, `race-grids`, and what such a read gives
-    is poison. So is, as `race-launches`, what conflicts with a grid of another stream, or a copy of the host,
-    that nothing orders. Recording each byte costs time and, of buffers that are touched, up to 8 bytes of
-    memory a byte.
+    in flight, when the earlier launch executed `griddepcontrol.launch_dependents`. An access that conflicts
+    with a grid in flight without a preceding `griddepcontrol.wait` is the finding `race-grids`, and such a
+    read returns poison. An access that conflicts with an unordered grid of another stream, or copy of the
+    host, is `race-launches`. Recording each byte costs time and, of buffers that are touched, up to 8 bytes
+    of memory a byte.
     """
 
     def __init__(self, memory: Memory) -> None:
@@ -54,7 +54,7 @@ class Stream:
         where: str = "",
         **how: Unpack[GridKeywords],
     ) -> RunResult:
-        """`Module.launch` over the stream's memory; raises what that raises.
+        """`Module.launch` over the stream's memory, with the same errors.
 
         `unordered`: what ran before it here, and that no event or synchronisation puts before it; `where`
         names this launch in findings about such.
@@ -73,7 +73,7 @@ class Stream:
     def _unfinished(self) -> list[tuple[GridRecord, int]]:
         """Grids that may be in flight beside a programmatic launch, and whether its wait waits for them.
 
-        Its wait is for the grid before it. That one's end is after those before it only when it waited too.
+        Its wait is for the grid before it. That grid ends after earlier grids only if it waited too.
         """
         last = self._last
         if last is None:

@@ -25,8 +25,8 @@ def short(symbol: str) -> str:
 
 
 def given_names(symbols: Mapping[int, str] | None, dynamic: int) -> dict[int, str]:
-    """The caller's names by absolute offset; `dynamic` is where the dynamic part begins. LaunchError for what
-    is no mapping of offsets to names.
+    """The caller's names by absolute offset; `dynamic` is where the dynamic part begins. LaunchError if it
+    is not a mapping of offsets to names.
     """
     pairs = symbols.items() if isinstance(symbols, Mapping) else () if symbols is None else [(symbols, "")]
     for at, name in pairs:
@@ -64,7 +64,7 @@ class SharedNames(Names):
         return name + (f"+{inside:#x}" if inside else "")
 
     def annotate(self, text: str) -> str:
-        """The text with the name behind each shared offset that has one."""
+        """The text with the name after each shared offset that has a name."""
 
         def named(match: re.Match[str]) -> str:
             name = self.name(int(match.group(1), 16))

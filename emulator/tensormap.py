@@ -149,7 +149,7 @@ class TensorMap:
         ):
             if code not in known:
                 raise LaunchError(
-                    "a tensor map has an argument that is not known here",
+                    "a tensor map has an unsupported argument",
                     where=name,
                     expected=f"one of {', '.join(map(str, known))}",
                     found=str(code),
@@ -273,7 +273,7 @@ class TensorMap:
         if len(data) != BYTES or not cls.holds(data):
             raise LaunchError("these bytes are not a tensor map of the emulator", found=data[:8].hex(" "))
         if wrong := _engine.wrong_tensor_map(data):
-            raise LaunchError("a tensor map has a field that the driver refuses", found=wrong)
+            raise LaunchError("a tensor map has a field that the driver rejects", found=wrong)
         _magic, address, rank, _, code, swizzle, fill, atoms, im2col, *rest = _FORMAT.unpack(data[:120])
         shape, rest = [n + 1 for n in rest[:5]][:rank], rest[5:]
         strides, rest = rest[:4][: rank - 1], rest[4:]
@@ -301,7 +301,7 @@ class TensorMap:
         made = driver_map(data)
         if made.interleave:
             raise LaunchError(
-                "a tensor map has an argument that is not known here",
+                "a tensor map has an unsupported argument",
                 where="interleave",
                 expected="NONE",
                 found=f"{16 * made.interleave} bytes",

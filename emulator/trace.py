@@ -61,7 +61,7 @@ _PREFIX = ("async", "tma", "tma-store", "bulk", "mma", "commit", "tmem-st", "cp"
 
 @dataclass(frozen=True)
 class Event:
-    """One event. `time` counts warp instructions executed in the launch: an order, no duration.
+    """One event. `time` counts warp instructions executed in the launch: an order, not a duration.
 
     `kind`: wait and pass (a wait begins, is over), arrive, expect (of bytes), deliver (of bytes), phase (an
     mbarrier completes phase `phase`), exit, tmem-ld, and an issue and a complete for each engine: tma-,
@@ -184,14 +184,14 @@ class Trace:
         return chrome(self, names or self.names(), findings)
 
     def names(self) -> TraceNames:
-        """The launch's own names: those of the PTX, and those that the caller gave."""
+        """The launch's own names: from the PTX and from the caller."""
         names, shared = TraceNames(), self._shared
         if shared is not None:
             names.symbol = lambda offset: shared.name(offset + self.dynamic)
         return names
 
     def to_text(self, names: TraceNames | None = None) -> str:
-        """A timeline, one event per line; a warp's arrivals by one instruction are one."""
+        """A timeline, an event per line; a warp's arrivals by an instruction are merged."""
         from tileproof.emulator.trace_links import merged_arrivals
 
         names = names or self.names()
@@ -235,7 +235,7 @@ class TraceNames:
         return f"{self.cta(event)}, {self.warp(event.rank, event.warp)}{lane}"
 
     def target(self, event: Event) -> str:
-        """The barrier of an event, its CTA where that is another one, and what its phase is about."""
+        """The barrier of an event, its CTA if it is another CTA, and the purpose of its phase."""
         if event.object == "mbarrier" and event.barrier is not None:
             where = f" of rank {event.to_rank}" if event.to_rank != event.rank else ""
             about = self.about(event.barrier, event.phase)

@@ -24,8 +24,8 @@ def chrome(trace: Trace, names: TraceNames, findings: Sequence[Finding] = ()) ->
     """{"traceEvents": [...]}: waits, arrivals and asynchronous operations as slices, the rest as instants;
     each of `findings` is an instant at the last event of its warp, at its instruction where the trace has it.
 
-    An arrow (flow events `s` and `f`) goes from what completed a phase to each wait for it. Slices of one
-    track are nested or apart; what overlaps otherwise lies on a track of the same name below.
+    An arrow (flow events `s` and `f`) leads from the event that completed a phase to each wait for it. Slices
+    of a track are nested or disjoint; other overlapping slices are on a second track of the same name.
     """
     writer = _Writer(trace, names)
     for finding in findings:
@@ -64,7 +64,7 @@ class _Writer:
         for cta, pid in self._ctas.items():
             self._events.append(_meta("process_name", pid, 0, name=f"CTA {','.join(map(str, cta))}"))
             self._events.append(_meta("process_sort_index", pid, 0, sort_index=pid))
-        other = {"time": "warp instructions executed, an order and no duration"}
+        other = {"time": "warp instructions executed (an order, not a duration)"}
         if self._trace.note:
             other["note"] = self._trace.note
         return {"traceEvents": self._events, "displayTimeUnit": "ms", "otherData": other}

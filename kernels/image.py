@@ -100,7 +100,7 @@ class Sources:
         for path, text in overrides.items():
             if path not in files:
                 raise TileproofError(
-                    "there is no such source to override",
+                    "unknown source to override",
                     where=path,
                     expected=", ".join(files),
                     do="name the source relative to the kernel's root",

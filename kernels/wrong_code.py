@@ -211,7 +211,7 @@ PATTERNS = (
     KnownDefect(
         "absolute-negative-zero",
         "13.0.88 and 13.5.37",
-        "abs of a selection of -0.0 or a positive constant is left out",
+        "abs of a selection of -0.0 or a positive constant is dropped",
         lambda ptx: _absolutes(ptx) > 0,
         lambda ptx, sass: min(_absolutes(ptx), len(_NEGATIVE_SELECTION.findall(sass))),
     ),

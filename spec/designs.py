@@ -1,7 +1,7 @@
 """Designs of kernels of which only resources are known, and their published figures.
 
-A design says what each role does in a block of keys; `conformance/beside/timing/design.py` says how long
-that takes.
+A design lists the work of each role in a block of keys; `conformance/beside/timing/design.py` computes its
+time.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class MmaRow:
 
 @dataclass(frozen=True)
 class Part:
-    """What a role does in a block, one part after the other; a role that only issues goes on at once.
+    """The work of a role in a block, one part after the other; a role that only issues continues at once.
 
     Bytes of one CTA: `gathered` by cp.async of 16 bytes, `loaded` by TMA, `added` to f32 in L2, `stored` in
     bulk, `exchanged` with the other CTA; `tmem` and `shared` are what the warps read and write there.
@@ -54,7 +54,7 @@ class Part:
 
     @property
     def issues(self) -> bool:
-        """Whether the role goes on while the part is under way."""
+        """Whether the role continues while the part is in progress."""
         return bool(self.mmas or self.gathered or self.loaded or self.exchanged)
 
 
@@ -87,4 +87,4 @@ class Peer:
     source: str
     flop: float
     fitted: str = ""
-    """The figure that was chosen so that this row fits, which then is no test of it."""
+    """The figure that was chosen to fit this row, so that the row does not test it."""

@@ -1,8 +1,8 @@
 """Prints the spec as a page: ``python -m tileproof.spec.docs`` writes docs/stages.md, ``--check`` compares
 it.
 
-Everything on the page comes from `spec`: the bounds, what each folder of problem types says of itself (its
-module `page`), and the plans of every module in `spec.plans` (its function `plans`).
+Everything on the page comes from `spec`: the bounds, the section of each folder of problem types (its module
+`page`), and the plans of every module in `spec.plans` (its function `plans`).
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def page(kernel_plans: Iterable[KernelPlan]) -> str:
 
 
 def _problems() -> list[str]:
-    """What each folder of problem types says of itself; a folder that says nothing is not on the page."""
+    """The section of each folder of problem types; a folder without a section is not on the page."""
     parts = []
     for folder in sorted(pkgutil.iter_modules(problems.__path__), key=lambda m: m.name):
         name = f"{problems.__name__}.{folder.name}"
@@ -171,7 +171,7 @@ def _plan(p: KernelPlan) -> list[str]:
             ],
         ),
         *_ordered(p),
-        "### Where the stages can be seen",
+        "### Where the stages can be observed",
     ]
     seen = []
     for o in p.observations:
@@ -203,7 +203,7 @@ def _plan(p: KernelPlan) -> list[str]:
             for o in p.partials
         ]
         parts += [
-            "### Where partial sums can be seen, after each k-block",
+            "### Where partial sums can be observed, after each k-block",
             table(("stage", "place", "when barrier completes"), shown),
         ]
     return parts

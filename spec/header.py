@@ -52,7 +52,7 @@ def render(plan: KernelPlan) -> str:
 
 
 def lanes(tile: TmemTile) -> tuple[str, ...]:
-    """The field that says the first lane, of a tile that does not begin at lane 0."""
+    """The field for the first lane of a tile that does not begin at lane 0."""
     return ("lane",) if tile.lane else ()
 
 

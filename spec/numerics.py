@@ -2,7 +2,7 @@
 
 No constant here is tuned. Products of two bf16 are exact in f32 (8 x 8 bit significands) unless they fall
 below 2^-149; tensor cores and CUDA's default arithmetic (no -ftz) keep subnormals, so underflow costs at most
-2^-149 per term. What errors these make of a stage, `spec.arithmetic.operations` says.
+2^-149 per term. The resulting errors of a stage are in `spec.arithmetic.operations`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ LN_2 = math.log(2.0)
 
 @dataclass(frozen=True)
 class Constant:
-    """One constant of the error analysis, what it stands for, and who says so."""
+    """A constant of the error analysis, its meaning and its source."""
 
     name: str
     value: str
@@ -85,7 +85,7 @@ CONSTANTS = (
     Constant(
         "EX2_RELATIVE",
         power_of_two(EX2_RELATIVE),
-        "ex2.approx.ftz.f32, 2 ulp over the full range (2^-22.75 was seen on an H200)",
+        "ex2.approx.ftz.f32, 2 ulp over the full range (2^-22.75 was observed on an H200)",
         "PTX ISA 9.7.3.21",
     ),
     Constant(

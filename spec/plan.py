@@ -191,7 +191,7 @@ class OutputObservation:
 
 @dataclass(frozen=True)
 class FinishedObservation:
-    """What a later launch makes of accumulated rows: output `parameter`, indexed as `indexed` says, is output
+    """A later launch's output from accumulated rows: output `parameter`, indexed as `indexed` says, is output
     `source`, to which tiles of `stage` are added, times the ground datum `factor` ("": none), rounded to its
     own dtype.
     """
@@ -239,7 +239,7 @@ class LaneOrder:
 
 @dataclass(frozen=True)
 class KernelPlan:
-    """Everything a kernel and its checks must agree on, for one variant.
+    """Everything that a kernel and its checks must agree on, for a variant.
 
     `problem` is the problem type, `sizes` those of its sizes that the kernel is made for, `block` is how
     many elements of the problem's walked axis a k-block has.

@@ -26,7 +26,7 @@ def _clock(best: float, likely: float, worst: float, source: str, sms: int = PRO
     return replace(BLACKWELL, clock=Figure(best, likely, worst, "GHz", source), sms=sms)
 
 
-_B200 = _clock(1.83, 1.83, 1.79, f"{_CUDNN} pull 817: 1830 MHz asked for, 1792 to 1830 seen")
+_B200 = _clock(1.83, 1.83, 1.79, f"{_CUDNN} pull 817: 1830 MHz requested, 1792 to 1830 observed")
 # One look at the clock per row (benchmark/dsa, sample_sm_clock_mhz), which falls while a heavy kernel runs:
 # 1.52 GHz in the row of this kernel with half the tokens, 1.81 here, 1.49 with twice as many. The median.
 _B200_CSV = _clock(

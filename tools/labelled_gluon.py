@@ -249,7 +249,7 @@ def table(rows: list[LabelledVerdict]) -> str:
     lines.append(f"faulty programs, found: {sum(row.right for row in faulty)} of {len(faulty)}")
     lines.append(f"correct programs, without an error of order or synchronisation: {quiet} of {len(correct)}")
     values = sum(row.right and bool(row.errors) for row in correct)
-    lines.append(f"  of these, with an error about values that nobody wrote: {values}")
+    lines.append(f"  of these, with an error about unwritten values: {values}")
     wrong = [row for row in rows if not row.right]
     for row in wrong:
         lines.append(

@@ -146,7 +146,7 @@ def run_case(
             run.remark(text, len(part.groups))
         return run
 
-    if "schedules" not in can:  # the same launch again, in whatever order comes this time
+    if "schedules" not in can:  # the same launch again, in any order
         return under(schedule, lambda: launch(under_test.production, False, schedule, False))
     other = Schedule("early" if schedule.policy == "late" else "late", schedule.seed)
     run = under(schedule, (lambda: launch(under_test.production, False, other, False)) if again else None)

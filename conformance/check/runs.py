@@ -111,9 +111,9 @@ class Ahead:
 
 @contextmanager
 def settled() -> Iterator[Callable[[], None]]:
-    """From the call of what it gives to its end the garbage collector leaves alone what was there by then:
-    modules and decoded kernels, many small objects that no example drops. Where it was told so before, by
-    whoever runs this, it stays as it is: thawing has no parts.
+    """From the call of the yielded function to the end, the garbage collector ignores the objects that exist
+    then: modules and decoded kernels, many small objects that no example drops. If the caller has frozen
+    objects before, nothing changes, because thawing is all or nothing.
     """
     if gc.get_freeze_count():
         yield lambda: None

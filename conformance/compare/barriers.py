@@ -10,10 +10,10 @@ from tileproof.spec.plan import KernelPlan
 
 def barrier_findings(plan: KernelPlan, run_result: RunResult, build: str) -> list[Finding]:
     """Barriers with another arrival count than the plan's, with phases of another number of announced bytes,
-    and barriers that no CTA of a rank initialises; of the last nothing is said when the machine found an
-    error, which may have stopped the launch before, and of a driver that lists no mbarrier.
+    and barriers that no CTA of a rank initialises; the latter are not reported if the machine found an
+    error, which may have stopped the launch early, or if the driver lists no mbarriers.
 
-    An mbarrier that the plan does not have is the kernel's own affair.
+    An mbarrier that is not in the plan is ignored.
     """
 
     def finding(code: str, rank: int, offset: int, what: str) -> Finding:

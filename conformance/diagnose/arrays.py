@@ -126,7 +126,7 @@ def imprecise(found: F64, value: F64, bound: F64, wrong: npt.NDArray[np.bool_]) 
     with np.errstate(invalid="ignore"):
         error = found - value
         off = np.abs(error[wrong]) / bound[wrong]
-    if not off.max() <= NEAR:  # NaN too: a reference that is no number says nothing of rounding
+    if not off.max() <= NEAR:  # NaN too: rounding cannot be judged against a NaN reference
         return ""
     low, toward = (error[wrong] < 0).mean(), (error[wrong] * value[wrong] < 0).mean()
     if wrong.sum() < SIDED:

@@ -122,7 +122,7 @@ void load_d(const MmaRequest& r, const uint32_t* cells, int columns, bool half, 
     for (int j = 0; j < columns; ++j) c[j] = std::ldexp(c[j], -r.scale_d);
 }
 
-// An f16 fills the lower half of its cell; the ISA says nothing of the upper one, which is left poison.
+// An f16 fills the lower half of its cell; the ISA does not define the upper half, which stays poison.
 void store_half(uint32_t* cells, int columns, const float* c) {
   for (int j = 0; j < columns; ++j) {
     const _Float16 h = static_cast<_Float16>(c[j]);

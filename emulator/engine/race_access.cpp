@@ -16,7 +16,7 @@ uint64_t shared_flag(const Cta& cta) {
 }
 const size_t kMostSlots = 256;  // of one granule
 // Of those, reductions that commute with the last and are in no order; sums of floats, whose read is a doubt
-// whoever added.
+// in any case.
 const size_t kMostAdders = 64, kMostSums = 4;
 
 // Calls f(address, bytes of the granule) for each granule of 16 bytes that a range touches.

@@ -317,8 +317,8 @@ void Races::mbarrier_pass(const Exec& x, Cta& cta, uint32_t offset, uint32_t lan
   t.phase = static_cast<int32_t>(b->phases) - 1;
 }
 
-// The bytes of a copy are visible to whoever sees the phase that they count in; nothing else that its thread
-// did is (PTX ISA 8.9.1.1).
+// The bytes of a copy are visible to threads that observe their phase; other accesses of its thread are not
+// (PTX ISA 8.9.1.1).
 void Races::mbarrier_deliver(Cta& cta, const Mbarrier& bar, int64_t, const Origin&) {
   Barrier* b = barrier(cta, bar.offset);
   if (!b || !op_) return;
@@ -350,8 +350,7 @@ void Races::mbarrier_commit(Cta& cta, uint32_t offset) {
     b->needed = b->phases + 1;
     return;
   }
-  // The arrival itself is over for who has seen the phase that it counts in; a later commit says nothing of
-  // it.
+  // The arrival itself is over for threads that observe its phase; a later commit does not imply it.
   accesses_.push_back(accesses_[v.reads]);
   const uint32_t arrival = static_cast<uint32_t>(accesses_.size() - 1);
   finish(arrival, b->agent, b->phases + 1, 0);

@@ -78,7 +78,7 @@ void Races::publish_sc(const Warp& w, Group& g, uint8_t scope, const Knowledge& 
   join_sets(mutable_knowledge(g).mutable_sc().fenced, mine);
 }
 
-// A strong write hands on the fences before it, to whoever observes it or a later one: coherence order may
+// A strong write passes the fences before it to each observer of it or of a later write: coherence order may
 // not contradict causality either (8.10.1).
 void Races::flag_sc(const Exec& x, uint64_t key, int lane, bool reads, bool write) {
   Thread& t = thread(x.w);

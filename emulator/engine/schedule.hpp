@@ -38,7 +38,7 @@ struct Candidate {
 };
 
 // All that can move, as one list: groups, unordered operations in order of issue, queues. Unordered
-// operations are many: whoever chooses asks for the best one, and goes over `groups` and `heads` only.
+// operations are many: policies request the best one, and iterate over `groups` and `heads` only.
 class Candidates {
  public:
   explicit Candidates(const Unordered<AsyncOp>& ops) : unordered(ops) {}

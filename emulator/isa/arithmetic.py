@@ -82,7 +82,7 @@ def _float(
     if needs_rounding and not rounding:
         raise Unknown("needs one of .rn, .rz, .rm, .rp")
     if oob:
-        raise Unknown("does not support .oob: which NaN stands for out of bounds is not published")
+        raise Unknown("does not support .oob: the NaN for out of bounds is not published")
     if len(types) == 2 and types[0] == "f32" and types[1] in ("f16", "bf16") and base != "mul":
         _refuse(given, "rounding", "sat")
         _mixed(d, base, types[1], operands, rounding, limit)

@@ -73,9 +73,9 @@ def _offsets(d: Decoder, rest: list[Operand], dimensions: int, mode: str) -> lis
     group="asynchronous copies",
     forms=_FORMS,
     section="9.7.9.27.1",
-    note="completes when the schedule policy says; until then its bytes read as poison; executed by several "
-    "lanes it is issued once per lane, as on silicon; cache hints have no effect; the im2col::w modes are "
-    "refused",
+    note="the schedule policy determines its completion; until then its bytes read as poison; if several "
+    "lanes execute it, it is issued once per lane, as on silicon; cache hints have no effect; the "
+    "im2col::w modes are rejected",
 )
 def tensor(d: Decoder, i: Instruction, m: Modifiers) -> None:
     dimensions = int(m.need(*_DIMENSIONS)[0])

@@ -62,7 +62,7 @@ _ATOM_FORMS = (
 
 
 def elements_of(m: Modifiers, operation: str, type_: str, scalars: tuple[str, ...]) -> int:
-    """Elements of a reduction, 1 without a vector modifier; raises Unknown where the ISA has no such form."""
+    """Elements of a reduction, 1 without a vector modifier; raises Unknown if the ISA has no such form."""
     vector = m.take("v2", "v4", "v8")
     noftz = bool(m.take("noftz"))
     if noftz != (type_ in HALVES):

@@ -33,7 +33,7 @@ _DONE = "mbarrier::complete_tx::bytes"
     ".global.shared::cta.bulk_group[.L2::cache_hint] @sm_90 @ptx8.0; "
     ".global.shared::cta.bulk_group[.L2::cache_hint].cp_mask @sm_100 @ptx8.6",
     section="9.7.9.25.4.1",
-    note="executed by several lanes it is issued once per lane, as on silicon",
+    note="if several lanes execute it, it is issued once per lane, as on silicon",
 )
 def copy(d: Decoder, i: Instruction, m: Modifiers) -> None:
     hint = m.take("L2::cache_hint")
@@ -79,7 +79,7 @@ def copy(d: Decoder, i: Instruction, m: Modifiers) -> None:
     f".shared::cluster.shared::cta.{_DONE}{{.add.{{u32,s32,u64}},.{{min,max}}.{{u32,s32}},"
     ".{inc,dec}.u32,.{and,or,xor}.b32} @sm_90 @ptx8.0",
     section="9.7.9.25.4.2",
-    note="subnormals are kept, as seen on silicon (the manual says that f32 additions flush them)",
+    note="subnormals are kept, as observed on silicon (according to the manual, f32 additions flush them)",
 )
 def reduce(d: Decoder, i: Instruction, m: Modifiers) -> None:
     hint = m.take("L2::cache_hint")

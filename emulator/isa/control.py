@@ -84,7 +84,7 @@ def trap(d: Decoder, i: Instruction, m: Modifiers) -> None:
     section="9.7.12.5",
     note="vprintf, __assertfail and the functions of the module, decoded in place of each call; through a "
     "register, the functions whose address the module takes and whose arguments fit, any other address is a "
-    "trap; recursion and structures by value are refused by name",
+    "trap; recursion and structures by value are rejected by name",
 )
 def call(d: Decoder, i: Instruction, m: Modifiers) -> None:
     m.drop("uni")
@@ -129,7 +129,7 @@ slots("griddepcontrol", modifiers="wait")
     forms=".{wait,launch_dependents} @sm_90 @ptx7.8",
     section="9.7.12.12",
     grade="order only",
-    note="what it orders between the grids of a `Stream` is judged; alone, no effect",
+    note="its ordering between the grids of a `Stream` is checked; otherwise no effect",
 )
 def griddepcontrol(d: Decoder, i: Instruction, m: Modifiers) -> None:
     d.emit("griddepcontrol", wait=int(m.need("wait", "launch_dependents") == "wait"))

@@ -26,7 +26,7 @@ def _is_predicate(d: Decoder, operand: Operand) -> bool:
     group="asynchronous copies",
     forms=".{ca,cg}.{shared,shared::cta}.global[.L2::cache_hint][.{L2::64B,L2::128B,L2::256B}] @sm_80",
     section="9.7.9.25.3.1",
-    note="an operation of the generic proxy that completes when the schedule policy says; until then its "
+    note="an operation of the generic proxy; the schedule policy determines its completion; until then its "
     "bytes read as poison; bytes beyond src-size are zero, and all are when ignore-src holds",
 )
 def copy(d: Decoder, i: Instruction, m: Modifiers) -> None:
@@ -73,7 +73,7 @@ def commit(d: Decoder, i: Instruction, m: Modifiers) -> None:
     group="asynchronous copies",
     forms="@sm_80",
     section="9.7.9.25.3.3",
-    note="the executing thread sees its copies; others need a barrier",
+    note="its copies are visible to the executing thread; other threads need a barrier",
 )
 @instruction("cp.async.wait_all", group="asynchronous copies", forms="@sm_80", section="9.7.9.25.3.3")
 def wait(d: Decoder, i: Instruction, m: Modifiers) -> None:
@@ -91,7 +91,7 @@ def wait(d: Decoder, i: Instruction, m: Modifiers) -> None:
     group="asynchronous copies",
     forms="[.noinc][.{shared,shared::cta}].b64 @sm_80",
     section="9.7.13.15.15",
-    note="the arrival comes when this thread's earlier cp.async are complete; without .noinc the pending "
+    note="it arrives when this thread's earlier cp.async are complete; without .noinc the pending "
     "count is raised by one at once",
 )
 def arrive(d: Decoder, i: Instruction, m: Modifiers) -> None:

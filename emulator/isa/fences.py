@@ -35,7 +35,7 @@ _FENCES = (
     section="9.7.13.4",
     grade="order only",
     note="changes no value: generic accesses take effect at once in program order; the race checker "
-    "misses it where it is needed",
+    "reports a missing fence",
 )
 @instruction(
     "membar",

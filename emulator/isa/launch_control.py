@@ -21,8 +21,8 @@ slots("clc.first_ctaid", operands="x y z w response", writes="x y z w")
     forms=".async[.shared::cta].mbarrier::complete_tx::bytes.b128 @sm_100; "
     ".async[.shared::cta].mbarrier::complete_tx::bytes.multicast::cluster::all.b128 @sm_100a|sm_120a",
     section="9.7.13.16.1",
-    note="every request is refused, which is a legal answer, unless the launch says clc='grant'; the "
-    "16 bytes arrive when the schedule policy says",
+    note="every request is refused, which is a legal answer, unless the launch has clc='grant'; the "
+    "schedule policy determines when the 16 bytes arrive",
 )
 def try_cancel(d: Decoder, i: Instruction, m: Modifiers) -> None:
     for word in ("async", "mbarrier::complete_tx::bytes", "b128"):

@@ -33,7 +33,7 @@ def _registers(d: Decoder, parts: tuple[object, ...], count: int) -> list[int]:
 
 
 def _check_modifiers(m: Modifiers) -> None:
-    """The words that say that all lanes of the warp execute it."""
+    """The modifiers by which all lanes of the warp execute it."""
     m.need("sync")
     m.need("aligned")
 

@@ -110,7 +110,7 @@ def mbarrier_inval(d: Decoder, i: Instruction, m: Modifiers) -> None:
     group="mbarrier",
     forms=_ARRIVE,
     section="9.7.13.15.14",
-    note="as arrive; the phases after this one expect that many arrivals fewer",
+    note="as arrive; later phases expect so many fewer arrivals",
 )
 @instruction(
     "mbarrier.expect_tx",
@@ -173,7 +173,7 @@ def _is_address(operand: Operand) -> bool:
     group="mbarrier",
     forms=_TRY_WAIT,
     section="9.7.13.15.16",
-    note="a failed try suspends the warp; it returns false when nothing else in the cluster can move",
+    note="a failed try suspends the warp; it returns false if nothing else in the cluster can proceed",
 )
 @instruction(
     "mbarrier.test_wait",

@@ -308,14 +308,14 @@ _TESTED = ("global", "local", "shared::cta", "shared::cluster", "param")
     forms=".{global,local,shared}; .shared::cta @ptx7.8; .shared::cluster @sm_90 @ptx7.8; "
     ".{param,param::entry} @sm_70 @ptx7.7",
     section="9.7.9.19",
-    note="parameters lie in the global window; .global is refused in a module with .const variables, "
-    "which have no window of their own here",
+    note="parameters lie in the global window; .global is rejected in a module with .const variables, "
+    "which have no separate window here",
 )
 def isspacep(d: Decoder, i: Instruction, m: Modifiers) -> None:
     (space,) = m.types()
     space = {"shared": "shared::cta", "param::entry": "param"}.get(space, space)
     if space == "global" and any(v.space == "const" for v in d.module.variables.values()):
-        raise Unknown("is not known of .global beside .const variables")
+        raise Unknown("is not supported for .global in a module with .const variables")
     dst, a = i.operands
     d.emit("space.test", dst=d.dst(dst, "pred"), a=d.src(a, "u64"), space=_TESTED.index(space))
 

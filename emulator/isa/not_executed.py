@@ -1,7 +1,7 @@
 """Spellings that PTX has and the emulator does not execute, of families that it otherwise does.
 
-A form that an executed row has too is executed; what is left over here tells a spelling that ptxas takes from
-one that it refuses.
+A form that is also in an executed row is executed; the remaining forms distinguish spellings that ptxas
+accepts from spellings that it rejects.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ for _base, _group, _forms, _section, _note in (
         "arithmetic",
         ".rn.oob[.relu].{f16,f16x2,bf16,bf16x2} @sm_90 @ptx8.1",
         "9.7.4.4",
-        "which NaN stands for out of bounds is not published",
+        "the NaN for out of bounds is not published",
     ),
     ("rcp", "arithmetic", ".{rn,rz,rm,rp}.ftz.f64", "9.7.3.13", "f64 with .ftz, which the ISA does not list"),
-    ("testp", "arithmetic", ".{f32,f64}", "9.7.3.1", "without the property, which the ISA asks for"),
+    ("testp", "arithmetic", ".{f32,f64}", "9.7.3.1", "without the property, which the ISA requires"),
     (
         "mapa",
         "memory",
@@ -38,16 +38,16 @@ for _base, _group, _forms, _section, _note in (
         f"{{[.weak],.{{gpu,sys}}}}.{_STORED} @sm_90 @ptx8.1; "
         f"{{[.weak],.{{gpu,sys}}}}.global.{_STORED} @sm_100 @ptx8.7",
         "9.7.9.12",
-        "to global memory without .release, which the ISA asks for",
+        "to global memory without .release, which the ISA requires",
     ),
     (
         "red.async",
         "asynchronous copies",
         f".relaxed.{{gpu,sys}}{_ADDED} @sm_90 @ptx8.1; .relaxed.{{gpu,sys}}.global{_ADDED} @sm_100 @ptx8.7",
         "9.7.13.7",
-        "to global memory without .release, which the ISA asks for",
+        "to global memory without .release, which the ISA requires",
     ),
-    ("isspacep", "memory", ".const", "9.7.9.19", "constant memory has no window of its own here"),
+    ("isspacep", "memory", ".const", "9.7.9.19", "constant memory has no separate window here"),
     (
         "cvt",
         "moves and conversions",
@@ -61,14 +61,14 @@ for _base, _group, _forms, _section, _note in (
         "tcgen05",
         f".sync{MOVED}[.pack::16b].b32 @sm_100a @ptx8.6",
         "9.7.16.8.1",
-        "without .aligned, which the ISA asks for",
+        "without .aligned, which the ISA requires",
     ),
     (
         "tcgen05.st",
         "tcgen05",
         f".sync{MOVED}[.unpack::16b].b32 @sm_100a @ptx8.6",
         "9.7.16.8.2",
-        "without .aligned, which the ISA asks for",
+        "without .aligned, which the ISA requires",
     ),
     (
         "tcgen05.mma",
@@ -78,7 +78,7 @@ for _base, _group, _forms, _section, _note in (
         f"{{.sp.cta_group::{{1,2}}.kind::i8{_A},.ws.sp.cta_group::1.kind::i8{_B}}} "
         f"@=sm_100a|=sm_101a|=sm_110a @ptx8.6",
         "9.7.16.10.9",
-        "sparse MMA: where its metadata lies in tensor memory is published in pictures only",
+        "sparse MMA: the layout of its metadata in tensor memory is published only in pictures",
     ),
     (
         "tcgen05.mma",
@@ -88,7 +88,7 @@ for _base, _group, _forms, _section, _note in (
         ".cta_group::{1,2}.kind::i8.ashift[.collector::a::{lastuse,discard}] "
         "@=sm_100a|=sm_101a|=sm_110a @ptx8.6",
         "9.7.16.10.9",
-        ".ashift: no text says which way the rows move",
+        ".ashift: the direction of the rows is not documented",
     ),
     *(
         (

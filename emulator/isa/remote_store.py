@@ -27,7 +27,8 @@ _RELEASES = "[.mmio].release.{gpu,sys}[.global]"
     ".v2.{b32,b64,u32,u64,s32,s64,f32,f64},.v4.{b32,u32,s32,f32}} @sm_90 @ptx8.1; "
     f"{_RELEASES}.{{b8,b16,b32,b64,u8,u16,u32,u64,s8,s16,s32,s64,f32,f64}} @sm_100 @ptx8.7",
     section="9.7.9.12",
-    note="lands when the schedule policy says; its bytes count on the mbarrier, which lies in the same CTA; "
+    note="the schedule policy determines its completion; its bytes count on the mbarrier, which lies in "
+    "the same CTA; "
     "a .release store to global memory is seen by an acquire that reads it",
 )
 def store(d: Decoder, i: Instruction, m: Modifiers) -> None:

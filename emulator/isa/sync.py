@@ -110,7 +110,7 @@ def warp_sync(d: Decoder, i: Instruction, m: Modifiers) -> None:
     ".red{.popc[.aligned].u32,.{and,or}[.aligned].pred}; "
     ".cta.red{.popc[.aligned].u32,.{and,or}[.aligned].pred} @ptx7.8",
     section="9.7.13.1",
-    note="without .aligned each lane arrives where it stands, and its warp counts with the last of them",
+    note="without .aligned each lane arrives separately, and its warp counts when its last lane arrives",
 )
 def bar(d: Decoder, i: Instruction, m: Modifiers) -> None:
     aligned = bool(m.take("aligned")) or i.opcode.startswith("bar.")

@@ -58,7 +58,7 @@ def _collective(m: Modifiers) -> None:
     group="tcgen05",
     forms=".cta_group::{1,2}.sync.aligned[.shared::cta].b32 @sm_100a @ptx8.6",
     section="9.7.16.7.1",
-    note="blocks while columns are missing; a random schedule returns non-zero bases too",
+    note="blocks while columns are missing; random schedules also return non-zero bases",
 )
 def alloc(d: Decoder, i: Instruction, m: Modifiers) -> None:
     group = group_of(d, m)
@@ -295,7 +295,10 @@ def cp(d: Decoder, i: Instruction, m: Modifiers) -> None:
     forms="@sm_100a @ptx8.6",
     section="9.7.16.12",
     grade="order only",
-    note="changes no value: asynchronous operations complete whole; the race checker misses it where needed",
+    note=(
+        "changes no value: asynchronous operations complete as a whole; the race checker reports a "
+        "missing fence"
+    ),
 )
 @instruction(
     "tcgen05.fence::after_thread_sync",
@@ -315,13 +318,13 @@ refused(
     group="tcgen05",
     forms=".cta_group::{1,2}.down @=sm_100a|=sm_101a|=sm_103a|=sm_110a @ptx8.6",
     section="9.7.16.9.3",
-    note="no text says whether row r goes to lane r + 1 or r - 1, nor whether rows cross from one quarter of "
-    "the lanes to the next",
+    note="it is not documented whether row r goes to lane r + 1 or r - 1, or whether rows cross the "
+    "quarters of the lanes",
 )
 refused(
     "tcgen05.ld.red",
     group="tcgen05",
     forms="." + _REDUCE.replace("SHAPE", "16x32bx2"),
     section="9.7.16.8.1",
-    note="whether one value covers both halves of the columns or each thread's own is not said",
+    note="it is not documented whether a value covers both halves of the columns or only the thread's half",
 )

@@ -65,7 +65,7 @@ slots(
     section="9.7.16.10.9",
     note="all dense kinds, A in shared or tensor memory, lane mask, scale-input-d, zero-column mask; fast "
     "mode: f32 products and sums; exact mode: the published block arithmetic (arXiv 2512.07004). Sparse A "
-    "and .ashift are refused",
+    "and .ashift are rejected",
 )
 def mma(d: Decoder, i: Instruction, m: Modifiers) -> None:
     ws = bool(m.take("ws"))

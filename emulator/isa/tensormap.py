@@ -68,7 +68,9 @@ def replace(d: Decoder, i: Instruction, m: Modifiers) -> None:
     group="tensor maps",
     forms=".global.shared::cta.tensormap::generic.release.{cta,cluster,gpu,sys}.sync.aligned @sm_90 @ptx8.3",
     section="9.7.13.17",
-    note="copies the 128 bytes; the race checker misses its proxy fence's other half, the .acquire",
+    note=(
+        "copies the 128 bytes; the race checker reports a missing .acquire, the other half of its proxy fence"
+    ),
 )
 def copy(d: Decoder, i: Instruction, m: Modifiers) -> None:
     m.types()

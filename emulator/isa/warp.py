@@ -25,7 +25,7 @@ _TYPES = enumeration("WarpType", "b32 u32 s32 f32")
     forms=".sync.{and,or,xor}.b32 @sm_80 @ptx7.0; .sync.{add,min,max}.{u32,s32} @sm_80 @ptx7.0; "
     ".sync.{min,max}[.abs][.NaN].f32 @sm_100a @ptx8.6",
     section="9.7.13.12",
-    note="f32: +0 is above -0; without .NaN a NaN counts only when all are",
+    note="f32: +0 is above -0; without .NaN a NaN is the result only if all values are NaN",
 )
 def redux(d: Decoder, i: Instruction, m: Modifiers) -> None:
     m.need("sync")
@@ -76,7 +76,7 @@ def match(d: Decoder, i: Instruction, m: Modifiers) -> None:
     forms=".u32 @sm_70",
     section="9.7.19.2",
     grade="order only",
-    note="no time passes; the lanes give way to whatever else can move",
+    note="no time passes; the lanes yield to all other actors that can proceed",
 )
 def nanosleep(d: Decoder, i: Instruction, m: Modifiers) -> None:
     m.types()

@@ -50,7 +50,9 @@ _PRODUCTS = (
     ".sync.aligned.{row,col}.{row,col}.m8n8k4[.{rn,rz,rm,rp}].f64.f64.f64.f64; "
     ".sync.aligned.row.col.m8n8k32.s32.{s4.s4,u4.u4}.s32[.satfinite]"
 )
-_NOTE = "as loads, stores and mma.sync; the fragments' layout, which the ISA leaves open, is that of mma.sync"
+_NOTE = (
+    "as loads, stores and mma.sync; the fragments' layout, which the ISA does not define, is that of mma.sync"
+)
 
 
 @dataclass(frozen=True)

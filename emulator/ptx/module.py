@@ -51,7 +51,7 @@ _EXPECTED = {".version": "MAJOR.MINOR", ".target": "sm_NUMBER, as in sm_100a", "
 
 
 def _check_target(module: PtxModule, at: int) -> None:
-    """A target that PTX has, in a version that knows it."""
+    """A target of PTX, in a version that supports it."""
     try:
         target = Target.of(module.target, module.version)
     except ValueError:

@@ -74,12 +74,12 @@ def receive(source: socket.socket, deadline: float | None = None) -> Message:
         whole = json.loads(_exactly(source, json_bytes, deadline))
         body, forms = whole["body"], whole["arrays"]
         if not isinstance(body, dict):
-            raise TypeError(f"{type(body).__name__} in the place of an object")
+            raise TypeError(f"{type(body).__name__} instead of an object")
         sizes = [_form(*form) for form in forms]
         if sum(sizes) != array_bytes:
             raise ValueError(f"{array_bytes} bytes for arrays of {sum(sizes)}")
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise NoMessage(f"its answer was no message: {error}") from None
+        raise NoMessage(f"its answer was not a message: {error}") from None
     raw, arrays, at = memoryview(_exactly(source, array_bytes, deadline)), {}, 0
     for (name, dtype, shape), size in zip(forms, sizes, strict=True):
         arrays[name] = np.frombuffer(raw[at : at + size], dtype).reshape(shape)

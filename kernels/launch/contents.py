@@ -23,7 +23,7 @@ def dtype_of(name: str, where: str = "dtype") -> DType:
     made = _dtype(name)
     if made.hasobject or made.itemsize == 0 or made.names is not None:
         raise TileproofError(
-            "there is no such element type",
+            "unknown element type",
             where=where,
             expected='a numpy or ml_dtypes name ("float32", "bfloat16", "float8_e4m3fn")',
             found=repr(name),

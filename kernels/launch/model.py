@@ -86,9 +86,9 @@ class LaunchBuffer:
     """Device memory. An "input" may not be written; an "output" begins unwritten and is judged; "inout" has a
     content and is judged; "scratch" is neither.
 
-    `known`: byte ranges [start, stop) of the content that somebody wrote, where not all of it is: the rest is
-    unwritten. `address`: where it lies, for a launch that was recorded with its addresses. `whole`: whether
-    an output must be written whole. `items`: pointers and tensor maps in it, at their offsets.
+    `known`: byte ranges [start, stop) of the written content, if partly written: the rest is unwritten.
+    `address`: its address, for a launch that was recorded with addresses. `whole`: whether an output must be
+    written completely. `items`: pointers and tensor maps in it, at their offsets.
     """
 
     name: str
@@ -114,7 +114,7 @@ class LaunchBuffer:
                 f"an {self.role} buffer holds nothing",
                 where=f"buffer {self.name}",
                 expected="a content: data, a file or a generator",
-                do='give it one, or the role "output" or "scratch"',
+                do='give it a content, or the role "output" or "scratch"',
             )
 
     @staticmethod
@@ -395,7 +395,7 @@ class LaunchFile:
         code = self.module_of(self.main).code
         if isinstance(code, PtxText):
             return code.text
-        raise TileproofError("the module is no PTX text", where=f"launch file {self.name}", found=code.kind)
+        raise TileproofError("the module is not PTX text", where=f"launch file {self.name}", found=code.kind)
 
     def with_ptx(self, text: str) -> LaunchFile:
         """The same launches of another PTX text in the main launch's module."""

@@ -40,7 +40,8 @@ def side_by_side(a: Formula, b: Formula) -> Formula:
 
 
 def shared_axes(*terms: Formula) -> Axes:
-    """The axes of an elementwise operation: those of the term that has most, which the others must fit."""
+    """The axes of an elementwise operation: those of the term with the most axes, which the others must
+    fit."""
     axes = max((term.axes for term in terms), key=len)
     for term in terms:
         if any(mine not in ("", other) for mine, other in zip(term.axes[::-1], axes[::-1], strict=False)):

@@ -75,7 +75,7 @@ _INTERPRETATIONS: tuple[Interpretation, ...] = ("exact", "rounded", "bound", "te
 def register(operation: Operation) -> Operation:
     """Make `operation` available to every stage under its name, and return it.
 
-    TileproofError where the name is taken, is no identifier, is an attribute of an arithmetic, or where an
+    TileproofError if the name is taken, is not an identifier, is an attribute of an arithmetic, or if an
     interpretation is missing.
     """
     name = getattr(operation, "name", "")
@@ -179,7 +179,7 @@ class WithOperands:
         return partial(self._do, own) if callable(own) else own
 
     def _do(self, own: Callable[..., T], *operands: OwnTerm, **options: Any) -> T:
-        """The operation, with the form of operands in the place of OPERAND."""
+        """The operation, with the form of operands instead of OPERAND."""
         if options:
             options = {name: self._form if x is OPERAND else x for name, x in options.items()}
         return own(*(self._form if x is OPERAND else x for x in operands), **options)

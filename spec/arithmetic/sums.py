@@ -28,10 +28,10 @@ def stored(form: Form, value: F64, bound: F64) -> tuple[F64, F64]:
 class RowSums:
     """Rows of an output as sums of contributions, and what f32 additions in any order may give.
 
-    Only the rows that something is added to are kept: arrays are ``[len(rows), cols]``.
+    Only rows with contributions are kept: arrays are ``[len(rows), cols]``.
 
-    `unit`: what every contribution is a multiple of, 0 where one of them is not exactly known. Contributions
-    are collected, and added up when something is asked.
+    `unit`: every contribution is a multiple of it; 0 if a contribution is not exactly known. Contributions
+    are collected, and added up on request.
     """
 
     rows: I64  # the numbers of the rows, increasing
@@ -109,8 +109,8 @@ class RowSums:
         return self._magnitude
 
     def moved(self, source: npt.NDArray[np.int64], to: npt.NDArray[np.int64]) -> RowSums:
-        """The sums if what was added to columns `source` had been added to columns `to` instead, beside what
-        was added to those.
+        """The sums if the contributions to columns `source` had been added to columns `to`, in addition to
+        the contributions to `to`.
         """
         self.settle()
         made = RowSums.of(self.rows, self._value.shape[1])

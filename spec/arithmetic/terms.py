@@ -1,6 +1,6 @@
 """Terms of the bounds: a float64 value with an error per element, as arrays, views, sums and rounded copies.
 
-Errors are found when they are asked for: what a term is made of is kept.
+Errors are computed on request: a term keeps its operands.
 """
 
 from __future__ import annotations
@@ -96,17 +96,17 @@ class Bounded:
 
     @property
     def grain_ranks(self) -> npt.NDArray[np.uint16] | None:
-        """Where the grain of each element stands among those of bf16 numbers; None: of other data."""
+        """The grain of each element among the grains of bf16 numbers; None for other data."""
         return None
 
     @property
     def held(self) -> Bounded:
-        """What the kernel may hold, as an interval of its own: the term, but for rounded copies."""
+        """The kernel's value as an interval: the term itself, except for rounded copies."""
         return self
 
     @cached_property
     def infinite(self) -> Mask | None:
-        """Where the kernel may hold an infinity or NaN that the value does not say; None: nowhere."""
+        """Where the kernel may hold an infinity or NaN that the value does not have; None: nowhere."""
         there: Mask = np.isinf(self.value)
         if not self.exact:
             there = there | np.isinf(self.errors)
@@ -116,7 +116,7 @@ class Bounded:
 
 
 class TermView(Bounded):
-    """A part or another order of a term: what that one knows of its elements is not found again."""
+    """A part or another order of a term; known properties of its elements are reused."""
 
     def __init__(self, base: Bounded, look: Callable[[Any], Any]) -> None:
         self._base, self._look = base, look
@@ -245,7 +245,7 @@ class Sum(Bounded):
 
     @cached_property
     def partial(self) -> Partial | None:
-        """Of what size its partial sums are; None where it is not known of what it is made."""
+        """The size of its partial sums; None if its terms are unknown."""
         return over(Partial.joined, [one() for one in self.sources]) if self.sources else None
 
     def joined(self, more: Sum) -> Sum:
@@ -330,7 +330,7 @@ def _rounded_f32(form: Form, x: npt.NDArray[np.float32]) -> F64:
 
 
 class RoundedTerm(Bounded):
-    """Another term in a narrower form; the error is found when it is asked for."""
+    """Another term in a narrower form; the error is computed on request."""
 
     def __init__(self, form: Form, base: Bounded) -> None:
         super().__init__(base.value, 0.0, base.may_be_nan)

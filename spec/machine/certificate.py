@@ -64,10 +64,10 @@ class Obligations:
 
 @dataclass(frozen=True)
 class Certificate:
-    """What one run with race checking says about the other schedules of its launch.
+    """The conclusion from a run with race checking about the other schedules of its launch.
 
     Without doubts every legal schedule has the same events and the same values, and ends. `sums`: it adds
-    floats in global memory in an order that nothing fixes; these sums are equal up to rounding.
+    floats in global memory in no fixed order; these sums are equal up to rounding.
     `additions`: hashes of what reductions without a result add to global memory, as a multiset of addresses
     and operands. `part`: only chosen clusters of the grid ran. The certificate then assumes that the others
     write nothing that these access, but for reductions that commute, and that these write nothing they read.
@@ -99,8 +99,8 @@ class Certificate:
 def merged_certificate(
     certificates: Iterable[Certificate | None], found: Iterable[Finding] = ()
 ) -> Certificate | None:
-    """The certificate of launches that run in sequence; None when a launch has none, or there is no
-    launch. `found`: findings of no single launch, such as accesses of launches that overlap.
+    """The certificate of launches that run in sequence; None if a launch has none, or without launches.
+    `found`: findings of no single launch, such as accesses of launches that overlap.
     """
     each = tuple(certificates)
     known = [run for run in each if run is not None]
@@ -128,7 +128,7 @@ def _digest(additions: list[tuple[int, int]]) -> tuple[int, int]:
 
 
 class CertificateSummary(TypedDict):
-    """What the certificates of several runs say, for reports: `certified` of `launches` runs with race
+    """The certificates of several runs, for reports: `certified` of `launches` runs with race
     checking, and the reasons of the others with the number of runs that give each. `part`: so many of the
     certified launches ran only chosen clusters.
     """

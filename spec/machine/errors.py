@@ -1,7 +1,7 @@
 """The one error type that every part of Tileproof raises for bad input.
 
-A user should never need a traceback to know what to do: each error says what is wrong, where, what was
-expected, what was found, and what to do about it. The command line prints it and exits with code 2.
+A user should never need a traceback: each error states what is wrong, where, what was expected, what was
+found, and what to do. The command line prints it and exits with code 2.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from difflib import get_close_matches
 
 
 class TileproofError(Exception):
-    """Something that could not be checked, said in five parts.
+    """An input that could not be checked, described in five parts.
 
     Parameters
     ----------
     what: one sentence that names the fault.
     where: the file and line, argument, instruction or kernel it concerns.
     expected, found: the two sides, when the fault is a mismatch.
-    do: what the user can do next.
+    do: the user's next step.
     """
 
     # Characters of a part: what was found may be a stranger's megabytes.

@@ -68,7 +68,7 @@ class Waiting:
 
 @dataclass(frozen=True)
 class Race:
-    """The other side of a race: the access that came before in this run, and what should stand between.
+    """The other side of a race: the earlier access in this run, and the missing edge between the two.
 
     `execution` counts the executions of its instruction by its warp from 1, `then_execution` those of the
     finding's own instruction; `lanes` is the mask of the lanes that executed it. `after` is the mbarrier
@@ -133,7 +133,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Edge:
-    """`waiter` cannot go on before `needs` does; `why` gives the evidence."""
+    """`waiter` cannot continue before `needs` does; `why` gives the evidence."""
 
     waiter: str
     needs: str
@@ -241,11 +241,11 @@ class Finding:
     """A defect, or a remark. `severity`: "error", "warning" or "note".
 
     `code` names the class: of the machine's table of codes, or of `VALUE_CODES` and `OTHER_CODES`. `check`:
-    who found it. `expected`, `found` and `bound` are the first wrong element's; `wrong` of `elements` are
-    wrong; `pattern` says how they are arranged, `names` what a value that encodes coordinates says of itself.
-    `cause`: what explains the finding, with its `evidence`, a fact each. `count`: how often the same
-    instruction of the same CTA rank did it; `others`: further findings with the same cause, or further
-    wrong tiles of the stage. `replay`: a command that shows the finding again.
+    the check that found it. `expected`, `found` and `bound` are the first wrong element's; `wrong` of
+    `elements` are wrong; `pattern` says how they are arranged, `names` what a value that encodes coordinates
+    says of itself. `cause`: what explains the finding, with its `evidence`, a fact each. `count`: how often
+    the same instruction of the same CTA rank did it; `others`: further findings with the same cause, or
+    further wrong tiles of the stage. `replay`: a command that shows the finding again.
     """
 
     code: str

@@ -18,8 +18,8 @@ def inline_chain(source: str) -> tuple[str, str]:
 
 
 def call_site(source: str) -> str:
-    """The callers of an inline chain, else the line itself: a wrapper of an instruction says little, and
-    variants of it called from the same place have the same cause.
+    """The callers of an inline chain, else the line itself: the line of a wrapper of an instruction has
+    little information, and variants of it called from the same place have the same cause.
     """
     own, callers = inline_chain(source)
     return callers or own

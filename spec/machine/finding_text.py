@@ -14,7 +14,8 @@ WAITS = "waits: "  # begins the evidence of who waits for what
 
 
 def printable(text: str) -> str:
-    """The text with its control characters as escapes, but for ends of lines: no terminal obeys it."""
+    """The text with control characters escaped, except ends of lines, so that terminals do not interpret
+    it."""
     return "".join(c if c.isprintable() or c in "\n\t" else repr(c)[1:-1] for c in text)
 
 
@@ -110,7 +111,7 @@ def _thread(at: MachinePlace) -> tuple[tuple[str, int | None], ...]:
 
 
 def code_line(at: MachinePlace) -> str:
-    """The source line, the PTX line and the instruction, those that are known."""
+    """The known parts of source line, PTX line and instruction."""
     parts = [at.source] if at.source else []
     parts += [f"PTX line {at.ptx_line}"] if at.ptx_line else []
     return ", ".join(parts) + (f": {at.instruction}" if parts and at.instruction else "")

@@ -32,7 +32,7 @@ PROCESSORS = 148  # of a B200
 
 
 def header() -> str:
-    """The numbers as a C++ header; what is not one number is left out."""
+    """The numbers as a C++ header; values that are not a single number are omitted."""
     numbers = {name: value for name, value in globals().items() if name.isupper() and isinstance(value, int)}
     lines = [f"constexpr int k{name.title().replace('_', '')} = {value};" for name, value in numbers.items()]
     return "\n".join(

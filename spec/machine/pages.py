@@ -1,4 +1,4 @@
-"""Pages of docs/: their prose wrapped, and the command line of those that are generated."""
+"""Pages of docs/: their prose wrapped, and the command line of generated pages."""
 
 from __future__ import annotations
 

@@ -153,7 +153,7 @@ class MbarrierBytes(NamedTuple):
 
 @dataclass(frozen=True)
 class Output:
-    """A buffer after a run: its values and, element by element, whether somebody wrote it.
+    """A buffer after a run: its values and, element by element, whether it was written.
 
     `stored`: the pages, from the begin of the buffer, that the launches stored to; None: a driver that does
     not show it.
@@ -203,7 +203,7 @@ class RunResult:
     `schedule` is the emulator's, `seconds` wall time. `limited`: what was cut from the output (printf,
     findings, lists of mbarriers), as text with a count; a limit that ended the run is `ended_by`.
 
-    `decisions`: with `record`, the decisions from which a replay does the same. `held_back`: the decisions of
+    `decisions`: with `record`, the decisions that replay the run. `held_back`: the decisions of
     a replay that the launch reached. `allowed`: findings that the caller accepts; the others are `findings`.
     `stored`: the addresses of the buffers that the launch wrote to. `hang`: the state in which it hung.
     `certificate`: of a run with race checking, whether it stands for all schedules; of a launch file, of all

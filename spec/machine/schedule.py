@@ -50,7 +50,7 @@ class Hold(NamedTuple):
 
     @property
     def warp(self) -> int:
-        """The warp, of an operation the one that issued it."""
+        """The warp, or the warp that issued the operation."""
         return self.actor >> 33 & 31
 
     @property
@@ -103,7 +103,7 @@ class Hold(NamedTuple):
 
 @dataclass(frozen=True)
 class Schedule:
-    """When asynchronous operations complete and which warp runs next, among what is legal.
+    """A legal choice of when asynchronous operations complete and which warp runs next.
 
     A launch is a function of its inputs and its schedule.
 
@@ -191,7 +191,7 @@ class Schedule:
                 "alone of a schedule is out of range", expected="True or False", found=repr(self.alone)
             )
         if not isinstance(self.seed, int):
-            raise LaunchError("the seed of a schedule is no integer", found=repr(self.seed))
+            raise LaunchError("the seed of a schedule is not an integer", found=repr(self.seed))
         if not isinstance(self.decisions, tuple) or not all(isinstance(d, Hold) for d in self.decisions):
             raise LaunchError("the decisions of a schedule are a tuple of Hold", found=repr(self.decisions))
         if self.decisions and self.policy != "replay":

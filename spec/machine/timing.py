@@ -44,7 +44,7 @@ def _of(best: float, likely: float, worst: float, unit: str, source: str) -> Fig
 
 @dataclass(frozen=True)
 class Timing:
-    """The figures of one architecture. A `rate` is per SM unless it says otherwise."""
+    """The figures of one architecture. A `rate` is per SM unless stated otherwise."""
 
     arch: str
     clock: Figure
@@ -117,7 +117,7 @@ class Timing:
         known = self.figures()
         if unknown := sorted(set(values) - set(known)):
             raise TileproofError(
-                "there is no such figure",
+                "unknown figure",
                 found=", ".join(unknown),
                 expected="one of " + ", ".join(sorted(known)),
             )

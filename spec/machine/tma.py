@@ -7,9 +7,9 @@ innermost first; `strides` are bytes of dimensions 1 and up. The bit pattern of 
 an H200 and an H100 wrote 0x7ff7, of float32 twice; other types are refused. A load to TFLOAT32 rounds to the
 nearest of 10 bits of mantissa; an _FTZ type keeps subnormals in a load (an H100; the driver API gives only
 the names). Of packed types an mbarrier counts the bytes in global memory, without the
-padding (CUTLASS's collectives expect that many; PTX ISA 5.5.1.1 does not say). Seen on that card too
+padding (CUTLASS's collectives expect that many; PTX ISA 5.5.1.1 does not say). Also observed on that card
 (docs/evidence): with a swizzle each row of a box starts a row of the swizzle atom, however short it is; a
-copy whose innermost coordinate is no multiple of 16 bytes ends in an illegal instruction, and so does a
+copy whose innermost coordinate is not a multiple of 16 bytes ends in an illegal instruction, and so does a
 store with a coordinate below 0; a store clips the innermost dimension in units of 16 bytes.
 """
 
@@ -217,7 +217,7 @@ def gather4_image(
 ) -> Bytes:
     """The bytes that ``tile::gather4`` puts at `dst`: row j of the gather as row j of a {box[0], 4} tile.
 
-    A row outside the tensor is filled and its bytes are counted all the same.
+    A row outside the tensor is filled, and its bytes are still counted.
     """
     check_tensor_map(fields)
     _require(len(fields.shape) == 2, "rank", "2 for gather4", len(fields.shape))
@@ -359,7 +359,7 @@ def _check_corners(fields: TensorMapFields, rank: int) -> None:
 
 
 def _check_packed(fields: TensorMapFields) -> None:
-    """What types of 4 and 6 bits ask for beside the rest."""
+    """Additional requirements of 4- and 6-bit types."""
     if fields.padded:  # PTX ISA 9.7.9.27.1.1
         _require(
             fields.address % 32 == 0, "address", "a multiple of 32 for padded types", hex(fields.address)

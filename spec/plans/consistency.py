@@ -147,7 +147,7 @@ def _mmas(plan: KernelPlan) -> Iterable[str]:
 
 
 def _of_the_cluster(plan: KernelPlan) -> Iterable[str]:
-    """What CTAs show of a tile of the whole cluster, or of one that each of them holds."""
+    """The parts that CTAs show of a tile of the whole cluster, or of each CTA's own tile."""
     for stage in plan.cluster_wide:
         if stage not in plan.stages:
             yield f"{stage} is a tile of the whole cluster but no stage of the plan"
@@ -174,7 +174,7 @@ def _partials(plan: KernelPlan) -> Iterable[str]:
         if at.stage not in plan.stages or at.tile not in tmem or at.barrier not in barriers:
             yield f"a partial sum of {at.stage} names a stage, a tile or a barrier that is not in the plan"
         elif not sums_over_walk(plan.problem, at.stage):
-            yield f"{at.stage} is no sum over the k-blocks, and a partial sum of it is observed"
+            yield f"{at.stage} is not a sum over the k-blocks, but a partial sum of it is observed"
         elif not barriers[at.barrier].per_k_block or barriers[at.barrier].parts != at.parts:
             yield f"a partial sum of {at.stage} is published by {at.barrier}, which does not in each k-block"
         elif at.buffer is None or not 0 <= at.buffer < tmem[at.tile].stages:
@@ -187,7 +187,7 @@ def _observations(plan: KernelPlan) -> Iterable[str]:
     barriers = {barrier.name: barrier.stages for barrier in plan.barriers}
     for observation in (*plan.observations, *plan.probes):
         if observation.stage not in plan.stages:
-            yield f"{observation.stage} is observed but is no stage of the plan"
+            yield f"{observation.stage} is observed but is not a stage of the plan"
         if isinstance(observation, OutputObservation | FinishedObservation):
             continue
         tiles = smem if isinstance(observation, SmemObservation) else tmem

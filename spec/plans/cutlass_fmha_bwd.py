@@ -239,7 +239,7 @@ def _tiles(d_tile: int, d_v: int, queries: int, build: Build) -> tuple[tuple[Sme
 
 
 def _barriers(smem: tuple[SmemTile, ...], start: int) -> tuple[tuple[Barrier, ...], int]:
-    """`PipelineStorage`: of each pipeline first the barriers that say full, then those that say free."""
+    """`PipelineStorage`: for each pipeline first the full barriers, then the free barriers."""
     found: list[Barrier] = []
     end = start
     bytes_of = {tile.name: tile.bytes for tile in smem}

@@ -169,7 +169,7 @@ def _role(name: str, first_warp: int, warps: int, does: str) -> WarpRole:
 _ROLES = (
     _role("load", 0, LOAD_WARPS, "warp 0 loads Q and dO by TMA; each warp gathers 32 of the 64 keys"),
     _role("mma", LOAD_WARPS, 1, "allocates and frees TMEM; one thread issues every MMA of its CTA"),
-    _role("signal", LOAD_WARPS + 1, 1, "tells the peer that the finishing warps have read its shares"),
+    _role("signal", LOAD_WARPS + 1, 1, "signals the peer that the finishing warps have read its shares"),
     _role(
         "softmax",
         FIRST_SOFTMAX,
@@ -241,11 +241,11 @@ def _shared_memory(rope: int) -> tuple[tuple[SmemTile, ...], int]:
 
     add_tile("Q", H_Q, V_CTA, "the rank's NoPE columns of q")
     add_tile("dO", H_Q, V_CTA, "the rank's columns of dO")
-    holds = "S of all heads, rounded to bf16; the peer's keys come from the peer"
+    holds = "S of all heads, rounded to bf16; the peer sends its keys"
     add_tile("S", H_Q, B_TOPK, holds, swizzle="none")
     s = tiles[-1]
     tiles.append(
-        replace(s, name="dS", holds="dS of all heads, likewise, when the MMAs have read S", within="S")
+        replace(s, name="dS", holds="dS of all heads in the same way, after the MMAs have read S", within="S")
     )
     add_tile("KV", B_TOPK, V_CTA, "the rank's columns of the k-block's keys, zero where no key", KV_STAGES)
     kv = tiles[-1]

@@ -50,6 +50,6 @@ def problem_type(name: str) -> ProblemType:
     own = _own().get(name) or _registered.get(name)
     if own is None:
         raise TileproofError(
-            "there is no such problem type", where="problem", expected=", ".join(problem_types()), found=name
+            "unknown problem type", where="problem", expected=", ".join(problem_types()), found=name
         )
     return own

@@ -34,7 +34,7 @@ class TileCoord:
 class Tiling:
     """How a kernel cuts a problem: `block` elements of the walked axis per k-block, `ctas` per cluster.
 
-    `shape`, where a CTA's part of the shared axes is not the problem's own affair: (axis, elements per CTA,
+    `shape`, if the kernel, not the problem, defines a CTA's part of the shared axes: (axis, elements per CTA,
     CTAs of a cluster along it). `cluster_wide`: stages of which the whole cluster has one tile.
     """
 

@@ -163,7 +163,7 @@ def narrowed(name: str, tensor: Array, dtype: DType) -> Array:
     if not same.all():
         short = {"bfloat16": "bf16", "float16": "f16"}.get(dtype.name, dtype.name)
         raise TileproofError(
-            f"{name} has f32 values that are no {short} values",
+            f"{name} has f32 values that are not {short} values",
             where=name,
             expected=f"the {short} tensor that the kernel read, as {short} or as f32 of the same values",
             found=f"{int((~same).sum())} of {same.size} elements would be rounded",

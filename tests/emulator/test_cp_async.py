@@ -39,15 +39,16 @@ def launch(body: str, data: np.ndarray, out: np.ndarray, schedule: Schedule, **h
 @pytest.mark.parametrize(("form", "size"), [("ca", 4), ("ca", 8), ("ca", 16), ("cg", 16)])
 @pytest.mark.parametrize("fill", ["", "size", "predicate", "negated"])
 def test_copies_and_zero_fill(schedule: Schedule, form: str, size: int, fill: str) -> None:
-    """src-size cuts each thread's copy after thread % (size + 1) bytes; ignore-src drops those of odd threads."""
+    """src-size cuts each thread's copy after thread % (size + 1) bytes; ignore-src drops those of odd
+    threads."""
     rng = np.random.default_rng(size)
     data = rng.integers(1, 256, (64, size), dtype=np.uint8)
     out = np.zeros((64, size), np.uint8)
     extra = {"": "", "size": ", %r5", "predicate": ", %p1", "negated": ", !%p2"}[fill]
     body = f"""
-    {at(size)} rem.u32 %r5, %t, {size + 1}; and.b32 %r6, %t, 1; setp.eq.u32 %p1, %r6, 1; setp.ne.u32 %p2, %r6, 1;
-    cp.async.{form}.shared::cta.global.L2::128B [%r1], [%rd1], {size}{extra};
-    cp.async.commit_group; cp.async.wait_group 0; {dump(size)}"""
+    {at(size)} rem.u32 %r5, %t, {size + 1}; and.b32 %r6, %t, 1; setp.eq.u32 %p1, %r6, 1; setp.ne.u32 %p2, %r6,
+    1; cp.async.{form}.shared::cta.global.L2::128B [%r1], [%rd1], {size}{extra}; cp.async.commit_group;
+    cp.async.wait_group 0; {dump(size)}"""
     result = clean(launch(body, data, out, schedule))
     want = data.copy()
     if fill == "size":
@@ -92,7 +93,8 @@ def test_a_pipeline_of_groups(schedule: Schedule) -> None:
 @pytest.mark.parametrize("schedule", [*POLICIES, Schedule("starve", 2)])
 @pytest.mark.parametrize("noinc", [".noinc", ""])
 def test_an_mbarrier_tracks_the_copies(schedule: Schedule, noinc: str) -> None:
-    """Warp 0 copies; warp 1 waits on the mbarrier. Without .noinc the arrivals are net zero, so one more is needed."""
+    """Warp 0 copies; warp 1 waits on the mbarrier. Without .noinc the arrivals are net zero, so one more is
+    needed."""
     data = np.arange(64 * 4, dtype=np.uint32).reshape(64, 4)
     out = np.zeros_like(data)
     copies = (
@@ -158,7 +160,7 @@ def test_what_is_not_waited_for_is_found(schedule: Schedule) -> None:
         found = codes(launch(text.replace("BARRIER", ""), data, out, schedule))
         assert "race-unordered" in found or (other == 32 and "race-copy-unwaited" in found)
         clean(launch(text.replace("BARRIER", barrier), data, out, schedule))
-    # A barrier alone says nothing of copies in flight.
+    # A barrier alone does not cover copies in flight.
     assert "race-copy-unwaited" in codes(
         launch(
             f"{UNWAITED} bar.sync 0; xor.b32 %r7, %t, 32; {dump(4, '%r7')} cp.async.wait_all;",
@@ -186,9 +188,9 @@ def test_the_source_and_the_destination_are_the_copy_s_until_then(schedule: Sche
 def test_the_async_proxy_needs_a_fence_after_the_wait(schedule: Schedule) -> None:
     """cp.async belongs to the generic proxy: a bulk store of what it brought needs fence.proxy.async."""
     data, out = np.arange(64, dtype=np.uint32), np.zeros(64, np.uint32)
-    body = f"""{UNWAITED} cp.async.wait_group 0; fence.proxy.async; bar.sync 0; setp.eq.u32 %p0, %t, 0; @!%p0 bra END;
-    cp.async.bulk.global.shared::cta.bulk_group [%a0], [{TILE}], 256; cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;
-    END:"""
+    body = f"""{UNWAITED} cp.async.wait_group 0; fence.proxy.async; bar.sync 0; setp.eq.u32 %p0, %t, 0; @!%p0
+    bra END; cp.async.bulk.global.shared::cta.bulk_group [%a0], [{TILE}], 256; cp.async.bulk.commit_group;
+    cp.async.bulk.wait_group 0; END:"""
     clean(launch(body, data, out, schedule))
     assert (out == data).all()
     assert codes(launch(body.replace("fence.proxy.async;", ""), data, out, schedule)) == {"race-proxy-fence"}

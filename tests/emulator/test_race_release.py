@@ -90,7 +90,7 @@ def test_an_arrival_elsewhere_before_wait_ld_releases_nothing(schedule: Schedule
 
 
 def test_the_warp_itself_stores_over_what_it_loads() -> None:
-    # An anti-dependence in one warp: the use says nothing of the read (PTX ISA 9.7.16.6.4.5). CUTLASS scales
+    # An anti-dependence in one warp: the use does not order the read (PTX ISA 9.7.16.6.4.5). CUTLASS scales
     # accumulators in place without the wait: a warning. Without the use it is an error.
     def at(use: str, edge: str, strict: bool = False) -> dict[str, str]:
         body = f"{CLEAR}\n{ST} {WAIT_ST}\n{LD}\n{use}\n{edge}\n{ST} {WAIT_ST}\n{WAIT_LD}"

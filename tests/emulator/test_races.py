@@ -261,7 +261,7 @@ def test_an_overwrite_of_what_threads_read_is_a_note() -> None:
 
 
 def test_one_lane_publishes_before_its_warp_has_joined() -> None:
-    # R12: the elected lane's arrival says nothing about the stores of the other lanes.
+    # R12: the elected lane's arrival does not order the stores of the other lanes.
     body = "{WRITE}\n@\n@%p1 mbarrier.arrive.shared::cta.b64 _, [{BAR}];\nsetp.ge.u32 %p2, %t, 32;\n@!%p2 bra END;\n{WAIT}\nld.shared.u32 %r8, [4160];\nEND:"
     text = body.format(WRITE=f"setp.eq.u32 %p1, %t, 0; setp.lt.u32 %p3, %t, 32; {MINE} @%p3 st.shared.v4.b32 [%r1], {{0, 0, 0, 0}};", BAR=BAR, WAIT=wait(BAR))  # fmt: skip
     assert severe(copies(text.replace("\n@\n", "\nbar.warp.sync -1;\n"), Schedule())) == set()
@@ -433,7 +433,7 @@ def test_without_races_nothing_of_this_is_said() -> None:
 
 
 def test_a_lane_that_arrives_after_the_phase_is_complete() -> None:
-    # A count of 31 for 32 lanes: the phase says nothing about the last lane's store.
+    # A count of 31 for 32 lanes: the phase does not order the last lane's store.
     def at(count: int) -> set[str]:
         body = f"""@%p0 mbarrier.init.shared::cta.b64 [{BAR}], {count};\nbar.sync 0;\nsetp.ge.u32 %p2, %t, 32;
 mad.lo.u32 %r1, %t, 4, 1088;\n@%p2 bra READER;\nst.shared.u32 [%r1], %t;\nmbarrier.arrive.shared::cta.b64 _, [{BAR}];\nbra END;

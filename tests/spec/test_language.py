@@ -65,7 +65,6 @@ def test_a_type_that_is_gone_is_seen() -> None:
 # Each with what to write instead. Applied to strings, comments, docstrings and pages.
 PHRASES = {
     r"tells? nobody|told nobody": "has no observable effect; publishes nothing",
-    r"is no JSON": "is not valid JSON",
     r"is no extent": "has an invalid extent",
     r"\b(?:has|have) not(?:[,;:\"']|\.(?:\W|$))": "lacks; has none",
     r"\b(?:is|are) dear\b|\bdearer\b|\bdear to\b": "expensive",
@@ -76,10 +75,15 @@ PHRASES = {
     r"which the kernel has not": "the kernel has none",
     r"\bbefore its time\b": "early",
     r"\bfor want of\b": "for lack of; without",
+    r"\b[Ww]hoever\b": "the author; a process that; anyone who",
+    r"\bone's own\b": "your own; name the owner",
+    r"\bown affair\b": "who decides it; is ignored",
+    r"\bin whatever order\b": "in any order",
+    r"\bsays nothing (?:of|about)\b": "does not define; does not order",
+    r"\b(?:is|are) no (?:JSON|PTX|integer|text|tensor|dict|list)\b": "is not a",
 }
 # The same, applied to pages only.
 PAGE_PHRASES = {
-    r"\b[Ww]hoever\b": "the author; a process that; anyone who",
     r"\b[Ss]omebody\b": "name the role",
     r"\b[Ss]trangers?\b": "untrusted; others",
     r"\b[Bb]elieves?\b": "validates; assumes",
@@ -164,6 +168,8 @@ def test_no_name_is_one_of_the_old() -> None:
         "the launch file is no JSON", "the grid is no extent", "a wait that tells nobody\n    # anything",
         "the probe build, which the kernel has not", "what is known is dear to find", "ends before its time",
         "tokens that it has not.", "goes on to `Module.launch`",
+        "Whoever writes the file chooses.", "a kernel of one's own", "that is the kernel's own affair",
+        "in whatever order they come", "the use says nothing of the read", "the module is no PTX text",
     ],
 )  # fmt: skip
 def test_a_bad_sentence_is_seen(said: str) -> None:
@@ -174,7 +180,7 @@ def test_a_bad_sentence_is_seen(said: str) -> None:
 @pytest.mark.parametrize(
     "said",
     [
-        "Whoever writes the file chooses.", "the emulator knows the order",
+        "the emulator knows the order",
         "## What it knows", "the certificate says `sums`", "nothing of it is compiled",
         "the exit code is that of the worst verdict",
     ],
@@ -198,15 +204,15 @@ PRONOUN = re.compile(
 PROSE = {
     "": 1,
     "benchmarks": 6,
-    "conformance": 215,
-    "docs": 60,
-    "emulator": 106,
-    "kernels": 65,
+    "conformance": 141,
+    "docs": 48,
+    "emulator": 93,
+    "kernels": 54,
     "package": 0,
     "reference": 5,
-    "spec": 26,
-    "tests": 290,
-    "tools": 30,
+    "spec": 19,
+    "tests": 289,
+    "tools": 27,
 }
 CALLED = {
     "": 0,

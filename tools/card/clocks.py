@@ -134,7 +134,7 @@ LOOPS = {
 # Guessed figures without a loop here.
 WITHOUT = {
     "kernel_gap": "two kernels of a stream: the driver of launch files waits between launches",
-    "cta_start": "a CTA's start behind another one's end: needs a full card",
+    "cta_start": "a CTA's start after another CTA's end: needs a full card",
     "memory_rate": "a copy of gigabytes: launch files hold their buffers in host memory",
     "read_queue": "fitted to a whole kernel",
     "addition_queue": "fitted to a whole kernel",

@@ -32,7 +32,7 @@ def _module(name: str, *arguments: object) -> tuple[str, ...]:
 def rows(folder: Path, driver: str, examples: int) -> Iterator[Row]:
     """The rows for `driver` ("cuda", "emulator" or "dry-run"), with the recorded launches of `folder`."""
     card = driver in ON_A_CARD
-    no_card = "" if card else "asks a card; this run is on the emulator"
+    no_card = "" if card else "needs a card; this run is on the emulator"
     yield Row("card", "facts", _module("facts") if card else (), 60, no_card)
     yield Row("card", "tensor maps by the driver", _module("maps") if card else (), 120, no_card)
     for reading in all_readings():

@@ -42,7 +42,7 @@ PROGRAMS: tuple[KnownProgram, ...] = (
     ),
     KnownProgram(
         "count-too-high", "barriers", "pipeline", "the same, the barrier is initialised for 33 arrivals",
-        "deadlock: nobody makes the 33rd arrival",
+        "deadlock: the 33rd arrival is missing",
         (("[full], 32;", "[full], 33;"),),
     ),
     KnownProgram(
@@ -56,7 +56,7 @@ PROGRAMS: tuple[KnownProgram, ...] = (
         (("@%first mbarrier.init.shared::cta.b64 [empty], 32;", ""),),
     ),
     KnownProgram(
-        "unwaited-phase", "barriers", "unwaited", "a phase that nobody waits for, complete by bar.sync, then one that is"
+        "unwaited-phase", "barriers", "unwaited", "a phase without a wait, complete by bar.sync, then a phase with a wait"
     ),
     KnownProgram(
         "named-barrier", "barriers", "named", "two warps pass a tile in shared memory by bar.sync"
@@ -95,7 +95,7 @@ PROGRAMS: tuple[KnownProgram, ...] = (
     ),
     KnownProgram(
         "tma-bytes-too-many", "copies", "tma_load", "the same, the barrier expects 4 bytes more",
-        "deadlock: the bytes never come",
+        "deadlock: the bytes never arrive",
         (("[full], 256;", "[full], 260;"),),
     ),
     KnownProgram(
@@ -128,7 +128,7 @@ PROGRAMS: tuple[KnownProgram, ...] = (
     ),
     KnownProgram(
         "mma-no-commit", "tensor memory", "mma", "the same, the second MMA is not committed",
-        "deadlock: nobody signals the barrier",
+        "deadlock: the barrier is never signalled",
         (("tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [done]; // second", ""),),
     ),
     KnownProgram(
@@ -143,7 +143,7 @@ PROGRAMS: tuple[KnownProgram, ...] = (
     ),
     KnownProgram(
         "mma-use-before-wait-ld", "fences", "mma", "the same, the loaded register is stored before its wait::ld",
-        "the register is used before wait::ld (the PTX ISA asks for the wait; hardware waits by scoreboard)",
+        "the register is used before wait::ld (the PTX ISA requires the wait; hardware waits by scoreboard)",
         (("tcgen05.wait::ld.sync.aligned; // first", "st.global.b32 [%rd0], %v1; tcgen05.wait::ld.sync.aligned;"),),
     ),
     KnownProgram(
@@ -175,7 +175,7 @@ PROGRAMS: tuple[KnownProgram, ...] = (
     KnownProgram("cluster", "clusters", "cluster", "a CTA arrives at its peer's barrier, both leave together"),
     KnownProgram(
         "cluster-no-init-sync", "clusters", "cluster", "the same without the cluster barrier after mbarrier.init",
-        "the remote arrive may come before the init",
+        "the remote arrival may precede the init",
         (("CLUSTER_SYNC // init", ""),),
     ),
     KnownProgram(
@@ -186,7 +186,7 @@ PROGRAMS: tuple[KnownProgram, ...] = (
     ),
     KnownProgram(
         "cluster-early-exit", "clusters", "cluster", "the same, the owner leaves without waiting for the peer",
-        "the remote arrive may come after the owner has exited",
+        "the remote arrival may follow the owner's exit",
         (("CLUSTER_SYNC // end", ""), ("WAIT full 0", "")),
     ),
     KnownProgram(

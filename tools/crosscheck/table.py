@@ -116,7 +116,7 @@ def _counts(rows: Iterable[TableRow]) -> list[str]:
         f"- Only Tileproof finds {len(only_us)}: {named(only_us)}.",
         f"- Only sentryward finds {len(only_it)}: {named(only_it)}.",
         f"- Neither finds {len(neither)}: {named(neither)}.",
-        f"- sentryward calls {len(passed)} wrong ones race free: {named(passed)}.",
+        f"- sentryward reports {len(passed)} wrong programs as race free: {named(passed)}.",
         f"- Of {len(right)} right programs sentryward rejects {len(alarms)}: {named(alarms)}; "
         f"Tileproof rejects {len(ours)}: {named(ours)}.",
     ]

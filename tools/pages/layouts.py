@@ -77,7 +77,7 @@ PICTURES: dict[str, tuple[str, Table, str]] = {
         of_operand(16, 64, "K", "128B"),
         "A K-major operand with the 128-byte swizzle, bf16: rows of 128 bytes, and in row r the chunk c of "
         "16 "
-        "bytes stands at place c xor (r mod 8). A colour is one chunk of k on both sides.",
+        "bytes is at place c xor (r mod 8). A colour is one chunk of k on both sides.",
     ),
     "layout-operand-mn-64B.svg": (
         "tileproof layout --mn 64 --k 16 --major MN --swizzle 64B -o layout-operand-mn-64B.svg",
@@ -134,7 +134,7 @@ def _contracts() -> list[str]:
     ]
     return [
         "## Contracts",
-        "`tileproof.spec.machine.contracts.check(form, a, b, c)` says whether operands fit an MMA: `form` "
+        "`tileproof.spec.machine.contracts.check(form, a, b, c)` reports whether operands fit an MMA: `form` "
         "is the "
         "instruction as it is compiled (`MmaForm`), `a`, `b`, `c` what one CTA holds (`OperandView`): "
         "`tile(mn, k, "
@@ -149,7 +149,7 @@ def _contracts() -> list[str]:
         "compiles "
         "it all the same and the result is wrong or the instruction illegal.",
         _table(("code", "at", "MMA", "what does not fit", "what would"), rows),
-        "`check_load(form, shape, repeat)` says the same of `tcgen05.ld` (or `.st`) of an accumulator by "
+        "`check_load(form, shape, repeat)` does so for `tcgen05.ld` (or `.st`) of an accumulator by "
         "four "
         "warps, as `make_tmem_copy` builds it:",
         _table(("code", "at", "MMA", "what does not fit", "what would"), loads),

@@ -117,7 +117,7 @@ def by_hand() -> JsonObject:
         spoil = [torch.full((16 * 256,), held, device="cuda") for _ in range(64)]
         del spoil
         dB = torch.ops.aten._efficient_attention_backward(dO, q, k, v, *more)[3]
-        found[f"dB, keys that no query sees, memory held {held}"] = int((dB[..., 128:] == held).sum())
+        found[f"dB, keys without a query, memory held {held}"] = int((dB[..., 128:] == held).sum())
     q, k, dO = (torch.randn(1, x, 1, 32, device="cuda") for x in (129, 1, 129))
     lse, zero = torch.full((1, 1, 160), torch.inf, device="cuda"), torch.tensor(0)
     for held in (7.0, -3.0):

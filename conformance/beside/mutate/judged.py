@@ -195,7 +195,7 @@ def _collected(drawn: Drawn, result: ChildResult[Judgement]) -> Judgement:
 
 
 def _stopped(drawn: Drawn, by: str, message: str, took: float) -> Judgement:
-    # A crash is seen by whoever checks; what was still being judged, no check had found.
+    # A crash is noticed by any check; a mutant at its time limit was not found by any check.
     outcome: MutantOutcome = "survived" if by == "time limit" else "killed"
     return Judgement(drawn, outcome, by=by, kind="stopped", message=message, seconds=round(took, 2))
 

@@ -1,5 +1,6 @@
 # ruff: noqa: E501 - rows and the texts that they are anchored on are kept whole
-"""Synchronisation mutants in small programs: named barriers, trip counts, empty work, CTA pairs, registers."""
+"""Synchronisation mutants in small programs: named barriers, trip counts, empty work, CTA pairs,
+registers."""
 
 from __future__ import annotations
 

@@ -192,11 +192,11 @@ PROGRAMS = (TMA_LOAD, RING, STAGED_STORE, REDUCE_STAGING, WARP_STORE, WARP_PUBLI
 
 _LOADS = (
     PlantedDefect(
-        "copy-not-waited-for", "nobody waits for the copy", "R13", "bulk-load", (text(WAIT_FULL),),
+        "copy-not-waited-for", "no thread waits for the copy", "R13", "bulk-load", (text(WAIT_FULL),),
         Reported("race-copy-unwaited", "ld.shared", "cp.async.bulk", "mbarrier phase"),
     ),
     PlantedDefect(
-        "copy-wrong-parity", "the wait takes parity 1, which passes at once", "", "bulk-load",
+        "copy-wrong-parity", "the wait has parity 1, which passes at once", "", "bulk-load",
         (text("[full], 0;", "[full], 1;"),),
         Reported("hang", says=("warp 0 of CTA 0 has never waited for phase 0", "parity 0 would let it pass")),
     ),
@@ -229,17 +229,17 @@ _LOADS = (
 
 _RING = (
     PlantedDefect(
-        "ring-one-buffer", "both stages of the ring lie in one buffer, as with one stage", "R2 R8", "ring",
+        "ring-one-buffer", "both stages of the ring use one buffer, as with a single stage", "R2 R8", "ring",
         (text("mad.lo.u32 %r6, %r2, 256, %r6;", count=2),),
         Reported("race-copy-unwaited", "cp.async.bulk", "cp.async.bulk", "the completion of the copy"),
     ),
     PlantedDefect(
-        "ring-parity-of-one-stage", "the parity turns with every tile, as with one stage", "R2", "ring",
+        "ring-parity-of-one-stage", "the parity flips with every tile, as with a single stage", "R2", "ring",
         (text("shr.u32 %r3, %r1, 1;\n", "mov.u32 %r3, %r1;\n", 2),),
         Reported("shared-uninitialised", "ld.shared"),
     ),
     PlantedDefect(
-        "ring-buffers-swapped", "the producer fills the other buffer than the one that it publishes", "R8",
+        "ring-buffers-swapped", "the producer fills another buffer than the buffer that it publishes", "R8",
         "ring", (text("mad.wide.u32 %rd1, %r1, 256, %in;", "xor.b32 %r6, %r6, 256;\nmad.wide.u32 %rd1, %r1, 256, %in;"),),
         Reported("race-copy-unwaited", "ld.shared", "cp.async.bulk", "the completion of the copy"),
     ),
@@ -249,7 +249,7 @@ _RING = (
         Reported("race-copy-unwaited", "cp.async.bulk", "cp.async.bulk", "the completion of the copy"),
     ),
     PlantedDefect(
-        "ring-all-lanes-arrive", "the arrival has lost its lane predicate: 64 where 2 are expected", "H7",
+        "ring-all-lanes-arrive", "the arrival has lost its lane predicate: 64 arrivals, 2 are expected", "H7",
         "ring", (text("@%lane0 mbarrier.arrive.shared", "mbarrier.arrive.shared"),),
         Reported("hang", says=("waits for phase 0 of empty", "went on to phase 32", "a phase takes 2 arrivals", "lanes 30-31 of warp 0")),
     ),
@@ -287,7 +287,7 @@ _STORES = (
         Reported("race-unordered", "cp.async.bulk.global", "st.shared", "a barrier"),
     ),
     PlantedDefect(
-        "store-read-back-too-early", "wait_group.read where the written bytes are read back", "R3",
+        "store-read-back-too-early", "wait_group.read although the written bytes are read back", "R3",
         "staged-store", (text("wait_group 0", "wait_group.read 0"),),
         Reported("race-copy-unwaited", "ld.global", "cp.async.bulk.global", "its bulk group"),
     ),
@@ -298,7 +298,7 @@ _STORES = (
         Reported("race-proxy-fence", "cp.reduce.async.bulk", "st.shared", "by the writing threads"),
     ),
     PlantedDefect(
-        "staging-refilled-by-others", "each thread goes on when its own groups are done: it has none", "R3",
+        "staging-refilled-by-others", "each thread waits for its own groups only: it has none", "R3",
         "reduce-staging", (text("bar.sync 2;\n"),),
         Reported("race-copy-unwaited", "st.shared", "cp.reduce.async.bulk", "bulk group"),
     ),

@@ -185,7 +185,7 @@ ROWS = (
         Reported("shared-uninitialised", "ld.shared"),
     ),
     PlantedDefect(
-        "dsmem-cta-barrier", "a CTA barrier stands where the cluster's should", "R13", "dsmem",
+        "dsmem-cta-barrier", "a CTA barrier instead of the cluster barrier", "R13", "dsmem",
         (text("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;", "bar.sync 0;"),),
         Reported("race-unordered", "ld.shared", "st.shared::cluster", "a barrier"),
     ),

@@ -191,7 +191,7 @@ BASE_WORD = tensor(
 
 EMPTY_TILE = Program(
     "no-tiles",
-    "a CTA without a tile allocates all the same, because it frees in the end",
+    "a CTA without a tile allocates too, because it frees at the end",
     """setp.ne.u32 %p1, %t, %t;
 @%last tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [base], 32;
 bar.sync 0;
@@ -218,7 +218,7 @@ _MULTIPLY = (
         Reported("race-mma-unwaited", "tcgen05.ld", "tcgen05.mma", "tcgen05.commit"),
     ),
     PlantedDefect(
-        "mma-arrival-for-commit", "the thread that issues arrives itself where a commit should", "R13",
+        "mma-arrival-for-commit", "the issuing thread arrives itself instead of a commit", "R13",
         "multiply",
         (text(COMMIT, "@%one mbarrier.arrive.shared::cta.b64 _, [done];"),),
         Reported("race-mma-unwaited", "tcgen05.ld", "tcgen05.mma", "tcgen05.commit"),
@@ -239,7 +239,7 @@ _MULTIPLY = (
         Reported("race-waited-fence", "tcgen05.mma", "tcgen05.ld", "before_thread_sync", severity="warning"),
     ),
     PlantedDefect(
-        "mma-over-others-result", "the warp syncs where the warpgroup should before the next MMA", "R5 R1",
+        "mma-over-others-result", "before the next MMA the warp syncs, not the warpgroup", "R5 R1",
         "multiply", (text(f"{FENCE_PROXY}\nbar.sync 0;\n{AFTER}\n{mma()}\n{COMMIT_AGAIN}", f"{FENCE_PROXY}\nbar.warp.sync -1;\n{AFTER}\n{mma()}\n{COMMIT_AGAIN}"),),
         Reported("race-unordered", "tcgen05.mma", "tcgen05.ld", "a barrier"),
     ),
@@ -257,7 +257,7 @@ _TMEM = (
         Reported("race-tmem-unwaited", "tcgen05.ld", "tcgen05.st", "wait::st"),
     ),
     PlantedDefect(
-        "tmem-warp-sync", "each warp syncs with itself where both warpgroups should", "R5", "exchange",
+        "tmem-warp-sync", "each warp syncs alone, not with both warpgroups", "R5", "exchange",
         (text("bar.sync 1, 256;", "bar.warp.sync -1;", 2),),
         Reported("race-unordered", "tcgen05.ld", "tcgen05.st", "a barrier"),
     ),
@@ -277,12 +277,12 @@ _TMEM = (
         Reported("race-mma-unwaited", "tcgen05.st", "tcgen05.mma", "tcgen05.commit"),
     ),
     PlantedDefect(
-        "shapes-without-commit", "an MMA of another shape accumulates with no commit and wait between", "R14",
+        "shapes-without-commit", "an MMA of another shape accumulates without a commit and wait", "R14",
         "two-shapes", (text(f"{COMMIT}\n{WAIT_DONE}\n{AFTER}\n"),),
         Reported("race-mma-pipeline", "tcgen05.mma", "tcgen05.mma", "tcgen05.commit"),
     ),
     PlantedDefect(
-        "accumulator-as-operand", "an accumulator is read as A with no commit and wait between", "R14 R1",
+        "accumulator-as-operand", "an accumulator is read as A without a commit and wait between", "R14 R1",
         "chained", (text(f"{COMMIT}\n{WAIT_DONE}\n{AFTER}\n"),),
         Reported("race-mma-pipeline", "tcgen05.mma", "tcgen05.mma", "tcgen05.commit"),
     ),
@@ -302,12 +302,12 @@ _TMEM = (
         Reported("race-copy-unwaited", "tcgen05.mma", "cp.async.bulk", "mbarrier phase"),
     ),
     PlantedDefect(
-        "base-read-without-barrier", "the TMEM address is read before the CTA has met", "R9", "base-word",
+        "base-read-without-barrier", "the TMEM address is read before the CTA's barrier", "R9", "base-word",
         (text(f"bar.sync 0;\n{_BASE}", _BASE),),
         Reported("race-unordered", "ld.shared", "tcgen05.alloc", "a barrier"),
     ),
     PlantedDefect(
-        "base-read-after-warp-sync", "each warp syncs with itself before it reads the TMEM address", "R9",
+        "base-read-after-warp-sync", "each warp syncs alone before it reads the TMEM address", "R9",
         "base-word", (text(f"bar.sync 0;\n{_BASE}", f"bar.warp.sync -1;\n{_BASE}"),),
         Reported("race-unordered", "ld.shared", "tcgen05.alloc", "a barrier"),
     ),
@@ -317,7 +317,7 @@ _TMEM = (
         Reported("race-unordered", "tcgen05.dealloc", "tcgen05.st", "a barrier"),
     ),
     PlantedDefect(
-        "no-tile-no-base", "without a tile the allocation is skipped, its address is freed all the same", "H6",
+        "no-tile-no-base", "without a tile the allocation is skipped, but its address is still freed", "H6",
         "no-tiles", (text("@%last tcgen05.alloc", "@%p1 tcgen05.alloc"),),
         Reported("shared-uninitialised", "ld.shared"),
     ),

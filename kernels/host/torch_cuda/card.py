@@ -49,7 +49,7 @@ def need_card() -> None:
 
     if not torch.cuda.is_available():
         raise TileproofError(
-            "there is no CUDA card for torch to run on", where="torch.cuda",
+            "torch has no CUDA card", where="torch.cuda",
             do="check torch-cpu-flash or blocked, which need none",
         )  # fmt: skip
 

@@ -199,7 +199,7 @@ DEFECTS = (
     ),
     _made(
         "fmha-dk-last-block-alone",
-        "the last k-block's steps of dS^T q begin new sums, but for the first of all",
+        "the last k-block's steps of dS^T q begin new sums, except the very first step",
         _DK,
         "setp.ne.b32",
         r"setp\.ne",

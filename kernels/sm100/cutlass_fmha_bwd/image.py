@@ -208,9 +208,7 @@ class ExampleImage:
     ) -> Built:
         texts = files(plan)
         if unknown := sorted(set(overrides) - set(texts)):
-            raise TileproofError(
-                "there is no such source to override", where=unknown[0], expected=", ".join(texts)
-            )
+            raise TileproofError("unknown source to override", where=unknown[0], expected=", ".join(texts))
         texts |= overrides
         texts |= edit.in_sources(owner, edits, texts)
         edits = (*edits, *(_mend(variant) if self.mended else ()))

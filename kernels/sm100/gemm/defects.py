@@ -113,7 +113,7 @@ VALUES: tuple[PlantedDefect, ...] = (
 ORDER: tuple[PlantedDefect, ...] = (
     _order(
         "empty-not-waited-for",
-        "tiles are loaded over those that are still multiplied",
+        "tiles are loaded over tiles that are still multiplied",
         _ptx("smem.empty[b].wait(((k / kStages) & 1) ^ 1);", TRY_WAIT, PASSES),
         _race("race-copy-unwaited", COPY, COPY, "the completion of the copy", COPY_OF_A, COPY_OF_A),
     ),

@@ -39,7 +39,7 @@ VALUES: tuple[PlantedDefect, ...] = (
     ),
     _source(
         "half-twice",
-        "P has the lower columns twice and the upper ones not",
+        "P has the lower columns twice and the upper columns not at all",
         "mma",
         (
             (
@@ -121,7 +121,7 @@ VALUES: tuple[PlantedDefect, ...] = (
     ),
     _source(
         "dp-not-cleared",
-        "dP goes on where P was",
+        "dP accumulates onto P",
         "mma",
         (("scores(dO, kv_lo(k), d, false);", "scores(dO, kv_lo(k), d, true);"),),
         "dP",

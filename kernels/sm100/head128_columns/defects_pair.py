@@ -37,7 +37,7 @@ DEFECTS = (
         Reported("race-mma-unwaited", "st.shared", "tcgen05.mma", "tcgen05.commit", second_at=f"{SOFTMAX}: ptx::store_shared_16(own + at, chunk);", first_at=MULTIPLIED), sizes=SIZES,
     ),
     PlantedDefect(
-        "cols-exit", "a CTA neither waits for its peer's commits nor meets it before it exits", "H5", KERNEL,
+        "cols-exit", "a CTA exits without waiting for its peer's commits or a barrier with it", "H5", KERNEL,
         (_ptx(SOFTMAX, LAST_WAIT, "mbarrier.try_wait", "setp.eq.u32 complete, 0, 0;"), _ptx(MAIN, MEET, "barrier.cluster.wait")),
         Reported("race-exit", "ret", "tcgen05.commit", "a cluster barrier", first_at=FREED), sizes=SIZES,
     ),
@@ -47,7 +47,7 @@ DEFECTS = (
         Reported("race-exit", "ret", "tcgen05.commit", "a wait of this CTA", first_at=FREED), sizes=SIZES,
     ),
     PlantedDefect(
-        "cols-count-too-large", "p_free expects one arrival more than come, in both CTAs", "H7", KERNEL,
+        "cols-count-too-large", "p_free expects an arrival too many, in both CTAs", "H7", KERNEL,
         (_ptx(MAIN, "smem.p_free.init(B::p_free::count);", "mbarrier.init", "9;", r"%r\d+;$"),),
         Reported("hang", says=("of p_free of CTA", "lacks 1 of 9 arrivals", "8 arrivals came", "its count of 9 was set")), sizes=SIZES,
     ),

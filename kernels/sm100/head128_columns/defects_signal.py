@@ -24,42 +24,42 @@ def _ptx(file: str, at: str, opcode: str, replacement: str = "", part: str = "",
 
 DEFECTS = (
     PlantedDefect(
-        "cols-signal-before-p", "the peer is told that its share of P was read before it was", "", KERNEL,
+        "cols-signal-before-p", "the peer is signalled before its share of P was read", "", KERNEL,
         (_ptx(SIGNAL, "smem.in_p_read.wait_own(k & 1);", "mbarrier.try_wait", PASSES),),
         OVER,
     ),
     PlantedDefect(
-        "cols-signal-before-dp", "the peer is told that its share of dP was read before it was", "", KERNEL,
+        "cols-signal-before-dp", "the peer is signalled before its share of dP was read", "", KERNEL,
         (_ptx(SIGNAL, "smem.in_dp_read.wait_own(k & 1);", "mbarrier.try_wait", PASSES),),
         OVER, sizes=ROOMY,
     ),
     PlantedDefect(
-        "cols-signal-to-itself", "a CTA tells itself, and not the peer, that the share of P was read", "", KERNEL,
+        "cols-signal-to-itself", "a CTA signals itself, not the peer, after reading P's share", "", KERNEL,
         (_ptx(SIGNAL, "const uint32_t peer = uint32_t(rank) ^ 1;", "xor", "0;", "1;$"),),
         OVER,
     ),
     PlantedDefect(
-        "cols-signal-of-the-cta", "the peer is told with the scope of the CTA", "", KERNEL,
+        "cols-signal-of-the-cta", "the peer is signalled with the scope of the CTA", "", KERNEL,
         (_ptx(SIGNAL, "smem.in_dp_free.arrive_in(peer);", "mbarrier.arrive", ".release.cta", r"\.release\.cluster"),),
         OVER,
     ),
     PlantedDefect(
-        "cols-signal-lost", "nobody tells the peer that its share of P was read", "", KERNEL,
+        "cols-signal-lost", "the peer is not signalled that its share of P was read", "", KERNEL,
         (_ptx(SIGNAL, "smem.in_dp_free.arrive_in(peer);", "mbarrier.arrive"),),
         Reported("hang", says=("of in_dp_free of CTA", "lacks 1 of 1 arrival")),
     ),
     PlantedDefect(
-        "cols-keys-freed-to-rank-0", "both CTAs tell rank 0 that the peer may send where their keys lay", "", KERNEL,
+        "cols-keys-freed-to-rank-0", "both CTAs signal rank 0, not the peer, that keys were read", "", KERNEL,
         (_ptx(MMA, "ptx::commit_multicast(smem.in_p_free.address(), uint16_t(1u << (rank ^ 1)));", "tcgen05.commit", "1;", r"%rs\d+;"),),
         Reported("hang", says=("waits for phase 0 of in_p_free of CTA 0", "the barrier went on to phase 2")),
     ),
     PlantedDefect(
-        "cols-share-bytes-to-itself", "a share goes to the peer, its bytes are counted in the own CTA", "", KERNEL,
+        "cols-share-bytes-to-itself", "a share is sent to the peer, its bytes count in the own CTA", "", KERNEL,
         (_ptx(SOFTMAX, "const uint32_t ready = this->in_peer(smem.in_ready.address());", "xor", "0;", "1;$", count=2),),
         Reported("tma-barrier-cta", "st.async", says=("an mbarrier of its destination CTA",), second_at=SEND),
     ),
     PlantedDefect(
-        "cols-copy-not-sent", "nobody sends the copies of S", "", KERNEL,
+        "cols-copy-not-sent", "the copies of S are not sent", "", KERNEL,
         (_ptx(SOFTMAX, COPY, "st.async", count=8),),
         Reported("hang", says=("of s_ready of CTA", "lacks 8192 bytes")),
     ),

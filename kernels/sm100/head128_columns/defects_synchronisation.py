@@ -20,7 +20,7 @@ def _ptx(file: str, at: str, opcode: str, replacement: str = "", part: str = "",
 
 DEFECTS = (
     PlantedDefect(
-        "cols-share-not-sent", "nobody sends a share", "", KERNEL,
+        "cols-share-not-sent", "a share is not sent", "", KERNEL,
         (_ptx(SOFTMAX, SENT, "st.async", count=16),),
         Reported("hang", says=("of in_ready of CTA", "lacks 16384 bytes")),
     ),
@@ -80,7 +80,7 @@ DEFECTS = (
         Reported("race-scope-default", "ld.shared", "st.async", ".acquire.cluster at the wait", severity="warning", second_at=RECEIVE),
     ),
     PlantedDefect(
-        "cols-bytes-of-one-half", "in_ready expects half of the bytes that come", "", KERNEL,
+        "cols-bytes-of-one-half", "in_ready expects half of the arriving bytes", "", KERNEL,
         (_ptx(SOFTMAX, "smem.in_ready.arrive_own_and_expect_tx(Plan::barrier::in_ready::tx_bytes);", "mbarrier.arrive", "8192;", r"%r\d+;$", count=2),),
         Reported("hang", says=("of kv_hi_free of CTA", "lacks 4 of 4 arrivals")),
     ),

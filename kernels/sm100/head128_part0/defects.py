@@ -68,7 +68,7 @@ VALUES: tuple[PlantedDefect, ...] = (
     ),
     _edited(
         "transposed-kv",
-        "the instruction descriptor says that B is MN-major",
+        "the instruction descriptor has B as MN-major",
         "UMMA::Major::K, UMMA::Major::K>();",
         "UMMA::Major::K, UMMA::Major::MN>();",
         "P",
@@ -151,7 +151,7 @@ VALUES: tuple[PlantedDefect, ...] = (
         "ptx::commit_pair(smem.p_ready[s].address(), kEveryRank);",
         "ptx::commit_pair(smem.p_ready[s].address(), 0b01);",
         "P",
-        "hang: CTA 1 never sees k-block 0",
+        "hang: CTA 1 never receives k-block 0",
         "H5",
     ),
     _edited(
@@ -173,7 +173,7 @@ VALUES: tuple[PlantedDefect, ...] = (
     ),
     _edited(
         "index-clamped",
-        "an index that is no key is taken as row 0",
+        "an invalid index is taken as row 0",
         "return is_key ? index : -1;",
         "return is_key ? index : 0;",
         "P",

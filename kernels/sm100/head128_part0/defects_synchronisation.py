@@ -107,7 +107,7 @@ DEFECTS = (
         Reported("race-unordered", "cp.async.bulk.tensor", "ld.shared", "a wait for its completion before the first", second_at="sm100/head128_part0/kernel.cuh: ptx::tma_load_2d(dO + c * Cfg::kQTileBytes, &params.dO_map, do_ready, c * kColTile, first_row, kOnce);", first_at="sm100/delta.cuh: sum = dot(o_bits[h][v], ptx::load_shared_16(tile + swizzled_chunk(head, col % kColTile / kVector)),"),
     ),
     PlantedDefect(
-        "p0-too-many-bytes", "kv_ready expects 1024 bytes more than come", "", KERNEL,
+        "p0-too-many-bytes", "kv_ready expects 1024 bytes too many", "", KERNEL,
         (_ptx("smem.kv_ready[b].arrive_own_and_expect_tx(Plan::barrier::kv_ready::tx_bytes);", "mbarrier.arrive.expect_tx", "74752;", r"%r\d+;$"),),
         Reported("hang", says=("kv_ready[0] of CTA 0 lacks 1024 bytes", "74752 bytes were expected by lane 0 of warp 0 (load) of CTA 0", "73728 bytes were delivered")),
     ),
@@ -122,7 +122,7 @@ DEFECTS = (
         Reported("hang", says=("p_free[0] of CTA 0 lacks 248 of 256 arrivals", "8 arrivals came", "lane 0 of warp 4 (p_consumer)",)),
     ),
     PlantedDefect(
-        "p0-init-not-ordered", "the CTAs do not meet after mbarrier.init: a CTA barrier stands there", "R10",
+        "p0-init-not-ordered", "a CTA barrier instead of a cluster barrier after mbarrier.init", "R10",
         KERNEL, (_ptx(PROLOGUE_SYNC, "barrier.cluster.arrive", "bar.sync 0;"), _ptx(PROLOGUE_SYNC, "barrier.cluster.wait")),
         Reported("race-mbarrier-init", "cp.async.bulk.tensor", first="mbarrier.init", missing="a cluster barrier", second_at="sm100/head128_part0/kernel.cuh: ptx::tma_load_2d(q + c * Cfg::kQTileBytes, &params.q_map, q_ready, c * kColTile, first_row, kOnce);", first_at="sm100/head128_part0/kernel.cuh: smem.q_ready.init(Plan::barrier::q_ready::count);"),
     ),

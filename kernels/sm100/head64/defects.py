@@ -46,7 +46,7 @@ _KEY = "slot < length && index >= 0 && index < params.s_kv"
 _INDICES = (
     _source(
         "h64-added-zero",
-        "a slot that is no key adds a zero to row 0",
+        "a slot without a key adds a zero to row 0",
         "dkv_export.cuh",
         _SCATTER,
         _ADD_ZERO,
@@ -56,7 +56,7 @@ _INDICES = (
     ),
     _source(
         "h64-s-not-masked",
-        "S of slots that are no key is exp2(0 - lse)",
+        "S of slots without a key is exp2(0 - lse)",
         "softmax.cuh",
         _EXP2,
         "ptx::exp2_approx(fmaf(x[j], params.sm_scale_log2e, -lse));",
@@ -76,7 +76,7 @@ _INDICES = (
     ),
     _source(
         "h64-index-clamped",
-        "an index that is no key is taken as row 0",
+        "an invalid index is taken as row 0",
         "../context.cuh",
         "return is_key ? index : -1;",
         "return is_key ? index : 0;",
@@ -125,7 +125,7 @@ _INDICES = (
     ),
     _source(
         "h64-second-half-gathered-twice",
-        "the gather of the upper keys takes the slots of the lower ones",
+        "the gather of the upper keys uses the slots of the lower keys",
         "load.cuh",
         "keys_from(k * Plan::b_topk + row)",
         "keys_from(k * Plan::b_topk + row % 32)",
@@ -365,7 +365,7 @@ _DQ = (
     ),
     _source(
         "h64-dq-lower-keys-twice",
-        "dQ multiplies the lower keys twice and never the upper ones",
+        "dQ multiplies the lower keys twice and the upper keys never",
         "mma.cuh",
         "ptx::mma_ws_f16_ss(d, further(a, key * 2), further(b, key * kRowBytes)",
         "ptx::mma_ws_f16_ss(d, further(a, key % 32 * 2), further(b, key % 32 * kRowBytes)",
@@ -444,7 +444,7 @@ _DKV = (
     ),
     _source(
         "h64-dkv-one-slot-off",
-        "a tile's rows are added to those of the neighbouring slots",
+        "a tile's rows are added to the rows of the neighbouring slots",
         "dkv_export.cuh",
         "__shfl_sync(0xffffffff, rows, j)",
         "__shfl_sync(0xffffffff, rows, j ^ 1)",
@@ -453,7 +453,7 @@ _DKV = (
     ),
     _source(
         "h64-dkv-one-block-off",
-        "a tile's rows are added to those of the k-block before",
+        "a tile's rows are added to the rows of the previous k-block",
         "dkv_export.cuh",
         "read_indices((k + 1) * Plan::b_topk + lane, next);",
         "read_indices(k * Plan::b_topk + lane, next);",

@@ -29,7 +29,7 @@ DEFECTS: tuple[PlantedDefect, ...] = (
     ),
     _source(
         "rows-above-8192",
-        "rows of kv from 8,192 on are no keys",
+        "rows of kv from 8,192 are not taken as keys",
         "context.cuh",
         "index < params.s_kv;",
         "index < min(params.s_kv, 8192);",

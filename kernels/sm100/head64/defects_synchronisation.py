@@ -103,7 +103,7 @@ DEFECTS: tuple[PlantedDefect, ...] = (
         Reported("race-mma-unwaited", "cp.async.bulk.tensor", "tcgen05.mma", "tcgen05.commit", second_at=f"{LOAD}: {GATHER}", first_at=f"{MMA}: {DQ_PART}"),
     ),
     PlantedDefect(
-        "h64-part-3-behind-p-ready", "part 3 of dKV reads S and dS behind the commit that lets softmax write the next ones", "R8 R1", KERNEL,
+        "h64-part-3-behind-p-ready", "part 3 of dKV reads S and dS after the commit that frees them", "R8 R1", KERNEL,
         (_source(MMA, f"{LAST_PART}\n"), _source(MMA, "ptx::commit(smem.dp_ready.address());", f"ptx::commit(smem.dp_ready.address());\n      {LAST_PART}")),
         Reported("race-mma-unwaited", "st.shared", "tcgen05.mma", "tcgen05.commit", second_at=f"{SOFTMAX}: {STORE_S}"),
     ),
@@ -113,7 +113,7 @@ DEFECTS: tuple[PlantedDefect, ...] = (
         Reported("hang", says=("of s_ready of CTA", "lacks 124 of 128 arrivals", "4 arrivals came")),
     ),
     PlantedDefect(
-        "h64-count-too-large", "s_ready expects one arrival more than come", "H7", KERNEL,
+        "h64-count-too-large", "s_ready expects an arrival too many", "H7", KERNEL,
         (_ptx(MAIN, "smem.s_ready.init(B::s_ready::count);", "mbarrier.init", "129;", r"%r\d+;$"),),
         Reported("hang", says=("of s_ready of CTA", "lacks 1 of 129 arrivals", "128 arrivals came", "its count of 129 was set")),
     ),

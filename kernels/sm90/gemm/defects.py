@@ -123,7 +123,7 @@ VALUES: tuple[PlantedDefect, ...] = (
 ORDER: tuple[PlantedDefect, ...] = (
     _order(
         "s90-empty-not-waited-for",
-        "tiles are loaded over those that are still read",
+        "tiles are loaded over tiles that are still read",
         "ptx::wait(ring.empty(s), ((k / kStages) & 1) ^ 1);",
         "",
         Reported("race-copy-unwaited", COPY, COPY, "mbarrier phase", second_at=COPY_OF_A),
@@ -157,7 +157,7 @@ DEFECTS = VALUES + ORDER
 OF_BIAS: tuple[PlantedDefect, ...] = (
     PlantedDefect(
         "s90-bias-of-the-next-columns",
-        "the bias is that of two columns on",
+        "the bias is that of two columns further",
         "",
         f"{KERNEL}-bias",
         (

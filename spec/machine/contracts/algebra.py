@@ -1,6 +1,6 @@
 """CuTe's static layout algebra as nvcc sees it: pycute's functions, with the assertions of the C++ headers.
 
-pycute computes the same layouts as CuTe but does not refuse all that CuTe's `static_assert`s refuse. Sources:
+pycute computes the same layouts as CuTe but does not check all of CuTe's `static_assert`s. Sources:
 CUTLASS 4.2 `cute/layout.hpp` (composition_impl: stride and shape divisibility; upcast: divisibility),
 `cute/atom/mma_atom.hpp` (thrfrg_A and thrfrg_B: how a tiled MMA cuts an operand).
 """

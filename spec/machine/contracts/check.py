@@ -1,8 +1,9 @@
 """Checks whether operands fit an MMA; each misfit is a sentence.
 
-Two parties refuse: CuTe, by the static assertions that nvcc reports (CUTLASS 4.2: the atoms in
+There are two sources of misfits: CuTe, by the static assertions that nvcc reports (CUTLASS 4.2: the atoms in
 `mma_sm100_umma.hpp`, MMA_Traits, tmem_frg and make_umma_desc in `mma_traits_sm100.hpp`, make_fragment_A and
-thrfrg_A in `mma_atom.hpp`, the extents in `gemm.hpp`), and the machine (PTX ISA 9.7.16). A misfit says who.
+thrfrg_A in `mma_atom.hpp`, the extents in `gemm.hpp`), and the machine (PTX ISA 9.7.16). A misfit names its
+source.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ def check(
 ) -> list[Misfit]:
     """Every misfit between `form` and the operands that are given, the instruction's own first.
 
-    a: ``[M, K]``, b: ``[N, K]`` and c: ``[M, N]``, each as one CTA holds it; one that is not given is not
+    a: ``[M, K]``, b: ``[N, K]`` and c: ``[M, N]``, each as one CTA holds it; omitted operands are not
     checked. Several tiles of the instruction's M, N or K in an operand are several instructions.
     """
     return list(_all(form, a, b, c))

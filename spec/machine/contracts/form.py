@@ -22,7 +22,7 @@ class MmaForm:
     """One MMA: D ``[m, n]`` += A ``[m, k]`` B ``[n, k]``.
 
     m, n: shape of the whole instruction, of both CTAs when `cta_group` is 2.
-    k: elements of K of the whole product, None when only the operands say; an instruction takes
+    k: elements of K of the whole product, None if only the operands define it; an instruction takes
     `instruction_k` of them.
     ws: the weight-stationary form tcgen05.mma.ws. a_space: whether A comes from shared or tensor memory.
     """

@@ -32,7 +32,7 @@ def rows_of(form: MmaForm, operand: str) -> int:
 
 
 def major_in(form: MmaForm, operand: str) -> Major:
-    """The major-ness that the form's descriptor says."""
+    """The major-ness of the form's descriptor."""
     return form.a_major if operand == "A" else form.b_major
 
 

@@ -110,7 +110,7 @@ class OperandView:
     ) -> OperandView:
         """A shared-memory tile cut into the swizzle's atoms, tile_to_shape(UMMA::Layout_..._Atom, [mn, k]).
 
-        Where the atom does not divide the extents there is no such tile, and the view says so in `refused`.
+        If the atom does not divide the extents, there is no such tile; `refused` has the reason.
         """
         along, across = atom(major, swizzle, dtype)
         atom_shape, atom_stride = (

@@ -59,8 +59,8 @@ def _softmax(launched: LaunchView, tile: WrongTile) -> Mapping[str, Operands]:
         "sm_scale is missing": {"sm_scale": 1.0},
         "sm_scale is applied twice": {"sm_scale": scale * scale},
         "lse is not subtracted": {"lse": np.zeros_like(lse)},
-        "lse is taken as one in base 2": {"lse": lse / LOG2_E},
-        "lse is taken as one in base e": {"lse": lse * LOG2_E},
+        "lse is taken as base 2": {"lse": lse / LOG2_E},
+        "lse is taken as base e": {"lse": lse * LOG2_E},
         "lse is that of the next query": {"lse": np.roll(lse, -1)},
         "P is taken as 0": {"P": np.zeros_like(P)},
     }
@@ -192,7 +192,7 @@ def _values(launched: LaunchView, tile: WrongTile) -> Mapping[str, Operands]:
     found = dict(_sums(("D", "dO"), "m")(launched, tile))
     S = launched.value_of("S", tile.coord)
     if S.shape == tile.operands["D"].value.shape:
-        found["S stands in the place of D: the dropout is missing"] = {"D": Bounded(S, np.abs(S) * 2.0**-8)}
+        found["S is used instead of D: the dropout is missing"] = {"D": Bounded(S, np.abs(S) * 2.0**-8)}
     return found
 
 

@@ -205,7 +205,7 @@ def validate(inputs: Inputs) -> None:
         if not (np.isfinite(lse) | ~seen.any(axis=1)).all():
             raise TileproofError(
                 "lse has a non-finite value", where="lse",
-                expected="finite numbers where the query sees a key",
+                expected="finite numbers for queries with a visible key",
             )  # fmt: skip
 
 

@@ -160,6 +160,6 @@ RELATIONS = (
     Relation("scaled dO", "every gradient is scaled by the same power of two", _scaled, _all_scaled),
     Relation("zero dO", "no gradient from above, none below", _zero, _all_zero),
     Relation("unseen keys", "what is masked has no gradient and no effect", _others_unseen, _nothing_changed),
-    Relation("split sequences", "a sequence alone is what it is among others", _alone, _as_among_others),
+    Relation("split sequences", "a sequence alone gives the same as among others", _alone, _as_among_others),
     Relation("no limit", "limits past every key, and a dropout of 0, are none", _wide_window, _the_same),
 )

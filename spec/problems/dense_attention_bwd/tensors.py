@@ -269,7 +269,7 @@ def _mask(scalars: Mapping[str, float], lengths: tuple[tuple[int, int], ...]) ->
         raise TileproofError(
             "the alignment of the mask is not known",
             where="--set bottom_right=VALUE",
-            expected="0: query 0 sees key 0; 1: the last query sees the last key",
+            expected="0: aligned at query 0 and key 0; 1: aligned at the last query and the last key",
             found="queries and keys of different number",
         )
     align: Align = "bottom right" if corner else "top left"

@@ -246,7 +246,7 @@ def _check(case: SparseCase) -> None:
     flags = (case.poison, case.nan_key, case.garbage_tail, case.lse_extremes)
     if case.outliers not in OUTLIERS or not 0 <= case.scale < math.inf or set(map(type, flags)) != {bool}:
         raise ValueError(
-            "unknown outliers, a scale that is no number from 0, or a flag that is not true or false"
+            "unknown outliers, a scale that is not a number from 0, or a flag that is not true or false"
         )
     places = case.at if case.s_q else tuple(range(len(case.tokens)))
     if type(case.s_q) is not int or len(places) != len(case.tokens) or (case.at and not case.s_q):

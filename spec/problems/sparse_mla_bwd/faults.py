@@ -55,7 +55,7 @@ class SparseMlaFaultHypotheses(FaultHypotheses):
             return ""
         origin = coordinates.decode(found, p.d_qk if stage == "P" else p.d_v)
         if origin is None:
-            return "the value found is no single coordinate: zero, a sum or a scaled value"
+            return "the value found is not a single coordinate: zero, a sum or a scaled value"
         first = origin.column_tile * coordinates.COLUMN_TILE
         columns = f"columns {first}..{first + coordinates.COLUMN_TILE - 1}"
         heads = f"a head congruent to {origin.head_class} modulo {coordinates.HEAD_CLASSES}"
@@ -101,7 +101,7 @@ def _softmax(launched: LaunchView, tile: WrongTile) -> Iterator[Alternative]:
         launched,
         tile,
         {
-            "slots that are no key are not masked": {"mask": np.ones_like(mask)},
+            "slots without a key are not masked": {"mask": np.ones_like(mask)},
             "slots that are keys are masked": {"mask": np.zeros_like(mask)},
             "the factor log2(e) is missing": {"sm_scale": factor / LOG2_E},
             "sm_scale is missing": {"sm_scale": 1.0},
@@ -126,7 +126,7 @@ def _gradient(launched: LaunchView, tile: WrongTile) -> Iterator[Alternative]:
     p = launched.inputs.problem
     if tile.copy:
         S = launched.copy_of("S", tile.coord)
-        yield Alternative("S stands in the place of dS: its store was lost", S, 2 * U_BF16 * np.abs(S))
+        yield Alternative("S is in the place of dS: the store of dS was lost", S, 2 * U_BF16 * np.abs(S))
     late = "sm_scale" not in tile.operands
     here = {"sm_scale is applied here, not at the end": {"S": tile.operands["S"].value * p.sm_scale}}
     yield from _under(
@@ -142,7 +142,7 @@ def _gradient(launched: LaunchView, tile: WrongTile) -> Iterator[Alternative]:
             "the scale is 1 / sqrt(d_qk), not sm_scale": {"sm_scale": p.d_qk**-0.5},
             "it is made from the bf16 copy of S": {"S": launched.copy_of("S", tile.coord)},
             "dP is taken as 0: its load from tensor memory was lost": {"dP": np.zeros_like(dP)},
-            "P stands in the place of dP: its load from tensor memory was lost, or is that of P": {
+            "P is in the place of dP: the load of dP was lost, or loaded P": {
                 "dP": launched.value_of("P", tile.coord)
             },
             **{f"delta is that of {words}": {"delta": other} for words, other in _moved(delta)},
@@ -232,8 +232,8 @@ def _key_gradient(launched: LaunchView, tile: WrongTile) -> Iterator[Alternative
         "S^T dO was added twice": {"S": 2 * S},
         "dS^T q was added twice": {"dS": 2 * dS},
         "S and dS are exchanged": {"S": dS, "dS": S},
-        "S stands in the place of dS": {"dS": S},
-        "dS stands in the place of S": {"S": dS},
+        "S is used instead of dS": {"dS": S},
+        "dS is used instead of S": {"S": dS},
     }
     for other in range(k_blocks(launched.inputs, tile.coord.group, launched.tiling.block)):
         if other != tile.coord.k_block:
@@ -242,7 +242,7 @@ def _key_gradient(launched: LaunchView, tile: WrongTile) -> Iterator[Alternative
                 changes[f"operand {name} is that of k-block {other} (stale buffer)"] = {
                     name: launched.copy_of(name, there)
                 }
-            changes[f"dS of k-block {other} stands in the place of S: its store was lost"] = {
+            changes[f"dS of k-block {other} is in the place of S: the store of S was lost"] = {
                 "S": launched.copy_of("dS", there)
             }
     yield from _under(launched, tile, changes)

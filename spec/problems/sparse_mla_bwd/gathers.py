@@ -97,19 +97,19 @@ def explain_poison(inputs: Inputs, tile: WrongTile) -> str:
     own, mask = inputs.indices[tile.coord.group], key_mask(inputs)[tile.coord.group]
     slots = tile.cols.start + np.flatnonzero(tile.wrong.any(axis=0))
     index = own[slots]
-    more = f"; {slots.size - SHOWN} more slots likewise" if slots.size > SHOWN else ""
+    more = f"; {slots.size - SHOWN} more slots similarly" if slots.size > SHOWN else ""
     if mask[slots].all() and np.isfinite(inputs.kv[index].astype(np.float32)).all():
         if slots.size == tile.found.shape[1] or not np.isnan(tile.found[:, slots - tile.cols.start]).all():
             return ""
         told = ", ".join(f"{int(s)} (index {int(own[s])})" for s in slots[:SHOWN])
         none = "a kv row that no token selects, or bytes that were never written"
-        return f"slots hold NaN or inf in place of their kv row, {none}: {told}{more}"
+        return f"slots hold NaN or inf instead of their kv row, {none}: {told}{more}"
     if mask[slots].any() or ((index < 0) | (index >= inputs.problem.s_kv)).any():
         return ""
     if np.isfinite(inputs.kv[index].astype(np.float32)).all(axis=1).any():
         return ""
     told = "; ".join(
-        f"slot {int(s)} (no key, index {int(own[s])}) holds that row all the same" for s in slots[:SHOWN]
+        f"slot {int(s)} (no key, index {int(own[s])}) still holds that row" for s in slots[:SHOWN]
     )
     return f"the NaN or inf of kv rows that no token selects was gathered: {told}{more}"
 
@@ -171,11 +171,11 @@ def _words(inputs: Inputs, tile: WrongTile, sources: dict[int, int], part: I64, 
             told.append(f"slot {slot} ({want}) holds zeros")
             continue
         if row == own[slot] and not mask[slot]:
-            told.append(f"slot {slot} ({want}) holds that row all the same")
+            told.append(f"slot {slot} ({want}) still holds that row")
             continue
         other = [int(s) for s in np.flatnonzero((own == row) & mask)]
         nearest = min(other, key=lambda s: abs(s - slot), default=None)
         whose = f", the row of slot {nearest}" if nearest is not None else ", a row that no slot names"
         told.append(f"slot {slot} ({want}) holds kv row {row}{whose}")
-    more = f"; {len(sources) - SHOWN} more slots likewise" if len(sources) > SHOWN else ""
+    more = f"; {len(sources) - SHOWN} more slots similarly" if len(sources) > SHOWN else ""
     return f"wrong kv row gathered{where}: " + "; ".join(told) + more

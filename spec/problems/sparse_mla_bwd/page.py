@@ -28,8 +28,8 @@ def sections() -> list[str]:
         prose(inputs),
         table(("size", "value"), sizes),
         "### The stages",
-        "`k` is a tile's gathered kv rows, zero where no key; `v` its first d_v columns; `mask` says which "
-        "slots are keys.",
+        "`k` is a tile's gathered kv rows, zero where no key; `v` its first d_v columns; `mask` marks the "
+        "slots that are keys.",
         shown,
         formulas(STAGES),
         "### Four steps each",

@@ -125,6 +125,6 @@ RELATIONS = (
     Relation("scaled dO", "every gradient is scaled by the same power of two", _scaled, _all_scaled),
     Relation("zero dO", "no gradient from above, none below", _zero, _all_zero),
     Relation("appended holes", "a tile without keys changes nothing", _with_holes, _nothing_changed),
-    Relation("split tokens", "a token alone is what it is among others", _first_token, _as_among_others),
+    Relation("split tokens", "a token alone gives the same as among others", _first_token, _as_among_others),
     Relation("moved rows", "rows of kv elsewhere give rows of dKV elsewhere", _moved_rows, _rows_moved),
 )

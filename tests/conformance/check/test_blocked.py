@@ -32,7 +32,7 @@ OF_SPLIT = {
 CAUSES = {
     "blocked-delta": "o * o instead of o * dO",
     "blocked-s-lse": "lse is not subtracted",
-    "blocked-s-base": "lse is taken as one in base 2",
+    "blocked-s-base": "lse is taken as base 2",
     "blocked-s-mask": "not masked",
     "blocked-s-scale": "sm_scale is missing",
     "blocked-s-bias": "the bias counts in base 2",
@@ -45,7 +45,7 @@ CAUSES = {
     "blocked-db-scale": "sm_scale is applied to it",
     "blocked-dq-last": "the contribution of key block 0 is missing",
     "blocked-dv-last": "the contribution of query block 0 is missing",
-    "blocked-dv-s": "S stands in the place of D",
+    "blocked-dv-s": "S is used instead of D",
 }
 
 

@@ -254,7 +254,7 @@ def test_keys_that_are_nan_where_others_are_not():
         return value
 
     cause = find("integers", gathered).cause
-    assert cause.startswith("slots hold NaN or inf in place of their kv row") and ": 134 (index" in cause
+    assert cause.startswith("slots hold NaN or inf instead of their kv row") and ": 134 (index" in cause
     assert find("integers", lambda inputs, tile, value: np.nan * value).cause == ALL_NAN
 
 

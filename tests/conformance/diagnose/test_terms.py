@@ -430,7 +430,7 @@ def test_a_lost_load_of_dP(what):
     }
     terms_["dP"] = here.chain.value_of("P", here.coord) if what == "P" else np.zeros_like(terms_["dP"])
     says = here.told(here.chain.stage("dS").exact(**terms_))
-    assert says.startswith("P stands in the place of dP" if what == "P" else "dP is taken as 0")
+    assert says.startswith("P is in the place of dP" if what == "P" else "dP is taken as 0")
 
 
 @pytest.mark.parametrize("stage", ["dP", "dQ"])
@@ -485,7 +485,7 @@ def test_a_store_of_ds_that_was_lost_leaves_s():
     here = scene("dS")
     value = here.reference.value.copy()
     value[:, 8:16] = here.chain.copy_of("S", here.coord)[:, 8:16]
-    assert here.told(value, copy=True) == "S stands in the place of dS: its store was lost"
+    assert here.told(value, copy=True) == "S is in the place of dS: the store of dS was lost"
     value[:, 8:16] *= 1.25
     assert "S stands" not in here.told(value, copy=True)
 
@@ -498,7 +498,7 @@ def test_a_store_of_s_that_was_lost_leaves_ds_of_the_k_block_before():
     value = here.reference.value.copy()
     value[8:16, :256] = whole[8:16, :256]  # one store of each CTA, of eight slots; its columns alone read it
     value[40:48, 256:512] = whole[40:48, 256:512]
-    assert "dS of k-block 0 stands in the place of S: its store was lost" in here.told(value)
+    assert "dS of k-block 0 is in the place of S: the store of S was lost" in here.told(value)
 
 
 # ---- rows that tiles are added to

@@ -185,7 +185,7 @@ def test_results_of_an_earlier_launch(entry: str, word: str) -> None:
 
 
 def test_what_no_judge_of_one_launch_sees_is_said() -> None:
-    """Whoever writes the launch file chooses the inputs: of fixed inputs the answers may be stored."""
+    """The author of the launch file chooses the inputs: the answers of fixed inputs may be stored."""
     y, x, other = launch("stored_answers").buffers
     chosen = replace(x, content=InlineBytes(values().tobytes()))
     made = judged(launch("stored_answers", buffers=(y, chosen, other)), sums)

@@ -225,7 +225,7 @@ def test_a_store_into_an_input_is_a_finding() -> None:
 
 def test_ptx_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     for code, words in ((PtxFile("no.ptx"), "cannot be read"), (PtxFile("bad.ptx"), "bad.ptx")):
-        (tmp_path / "bad.ptx").write_text("this is no PTX")
+        (tmp_path / "bad.ptx").write_text("this is not PTX")
         launch = replace(scale(), modules=(LaunchModule("m", code),), folder=tmp_path)
         with pytest.raises(TileproofError, match=words):
             load(launch)

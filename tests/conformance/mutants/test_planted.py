@@ -29,7 +29,7 @@ SAYS = {
     "kv-free-not-waited-for": "p_ready[0] never completed for k-block 0",
     "one-index-of-four": "slot 2 (index 2) holds kv row 1, the row of slot 1",
     "index-clamped": "holds kv row 0",
-    "length-ignored-in-gather": "holds that row all the same",
+    "length-ignored-in-gather": "still holds that row",
     "length-not-clamped": "global-out-of-bounds",
     "delta-half-row": "columns 256..511 (second half of the row) is missing",
     "delta-half-warp": "columns 128..255, 384..511 is missing",

@@ -16,12 +16,12 @@ EXAMPLES = 100
 # What the message, cause, pattern or code of the first finding must say, beyond its stage.
 SAYS = {
     "h64-added-zero": "a row of dKV that no key selects was written",
-    "h64-s-not-masked": "slots that are no key are not masked",
+    "h64-s-not-masked": "slots without a key are not masked",
     "h64-slot-against-s-kv": "zero",
-    "h64-length-ignored": "slots that are no key are not masked",
+    "h64-length-ignored": "slots without a key are not masked",
     "h64-length-not-clamped": "global-out-of-bounds",
     "h64-stored-not-added": "rows of dKV are not the sums of the kernel's own dKV tiles",
-    "h64-pad-is-s-kv": "slots that are no key are not masked",
+    "h64-pad-is-s-kv": "slots without a key are not masked",
     "h64-index-clamped": "holds kv row 0",
     "h64-second-half-gathered-twice": "wrong kv row gathered: slot",
     "h64-delta-half-row": "columns 256..511 (second half of the row) is missing",
@@ -42,7 +42,7 @@ SAYS = {
     "h64-dq-columns-swapped": "the columns of the tile are permuted",
     "h64-empty-token-forgotten": "it was never written",
     "h64-dkv-without-s": "S^T dO is missing",
-    "h64-dkv-s-for-ds": "S stands in the place of dS",
+    "h64-dkv-s-for-ds": "S is used instead of dS",
     "h64-dkv-not-cleared": "NaN",
     "h64-dkv-rope-forgotten": "nothing was added there",
     "h64-dkv-one-slot-off": "slot j XOR 1",
@@ -63,7 +63,7 @@ BEFORE = {
     ("", "h64-half-the-bytes"): "plan-barrier-bytes",
     ("dKV", "h64-pad-is-s-kv"): "global-out-of-bounds",
     ("P", "h64-slot-against-s-kv"): "holds zeros",
-    ("P", "h64-length-ignored"): "holds that row all the same",
+    ("P", "h64-length-ignored"): "still holds that row",
 }
 
 

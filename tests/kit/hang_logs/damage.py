@@ -1,5 +1,6 @@
 # ruff: noqa: E501 - tables and log lines are kept whole
-"""What happens to logs on their way: each damage takes events (lists of lines) and gives the text that is left."""
+"""What happens to logs on their way: each damage takes events (lists of lines) and gives the text that is
+left."""
 
 from __future__ import annotations
 
@@ -125,7 +126,7 @@ def _torn(told: Told, rng: random.Random) -> str:
 
 
 def _spinning(told: Told, rng: random.Random) -> str:
-    """Whoever waits at the end says so again and again."""
+    """Actors that wait at the end repeat their lines."""
     return _join(told.hung) + _join(told.open * 30, head=False)
 
 

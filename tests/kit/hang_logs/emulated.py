@@ -183,5 +183,5 @@ def told(events: list[tuple[str, int]], ops: dict[int, tuple[Who, Op]], planted:
 
 def _said(who: Who, op: Op, kind: str) -> Said:
     phase = op.parity if op.kind == "wait" else None
-    # Whoever prints a number of bytes prints what was announced.
+    # A line with a number of bytes has the announced number.
     return replace(Said(who, kind, op.barrier, op.stage, op.k, phase, tx=op.expect > 0), bytes=op.expect)

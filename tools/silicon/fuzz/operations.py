@@ -77,40 +77,37 @@ def _integers() -> list[tuple[str, str]]:
         out += [(o, f"({TYPES[o]}){x}") for o in ("s16", "u16", "s32", "u32", "s64", "u64") if o != t]
         out += [(t, f"({c})(signed char){x}"), (t, f"({c})(unsigned char){x}")]
     calls = """
-        s32 __mulhi({s32},{s32}) u32 __umulhi({u32},{u32}) s64 __mul64hi({s64},{s64}) u64
-        __umul64hi({u64},{u64}) s32 __mul24({s32},{s32}) u32 __umul24({u32},{u32}) u32
-        __sad({s32},{s32},{u32}) u32 __usad({u32},{u32},{u32}) s32 __popc({u32}) s32 __popcll({u64}) s32
-        __clz({s32}) s32 __clzll({s64}) s32 __ffs({s32}) s32 __ffsll({s64}) u32 __brev({u32}) u64
-        __brevll({u64}) u32 __byte_perm({u32},{u32},{u32}) s32 __hadd({s32},{s32}) s32 __rhadd({s32},{s32})
-        u32 __uhadd({u32},{u32}) u32 __urhadd({u32},{u32}) u32 __funnelshift_l({u32},{u32},{u32}) u32
-        __funnelshift_lc({u32},{u32},{u32}) u32 __funnelshift_r({u32},{u32},{u32}) u32
-        __funnelshift_rc({u32},{u32},{u32}) s32 __dp4a((int){s32},(int){s32},(int){s32}) u32
-        __dp4a((unsigned){u32},(unsigned){u32},(unsigned){u32}) s32
-        __dp2a_lo((int){s32},(int){s32},(int){s32}) u32
-        __dp2a_hi((unsigned){u32},(unsigned){u32},(unsigned){u32}) s64 ((long_long){s32}*{s32}) u64
-        ((unsigned_long_long){u32}*{u32}+{u64}) u32 asm3("bfe.u32",{u32},{u32},{u32}) s32
-        (int)asm3("bfe.s32",{u32},{u32},{u32}) u32 asm4("bfi.b32",{u32},{u32},{u32},{u32}) u32
-        asm3("prmt.b32.f4e",{u32},{u32},{u32}) u32 asm3("prmt.b32.rc16",{u32},{u32},{u32}) u32
-        lop3({u32},{u32},{u32}) u32 asm2("szext.clamp.s32",{u32},{u32}) u32 asm2("bmsk.wrap.b32",{u32},{u32})
-        u32 asm2("add.sat.s32",{u32},{u32}) u32 asm2("sub.sat.s32",{u32},{u32}) u32
-        asm3("mad.hi.u32",{u32},{u32},{u32}) u32 asm2("shl.b32",{u32},{u32}) u32 asm2("shr.u32",{u32},{u32})
-        u32 asm2("shr.s32",{u32},{u32}) u32 asm1("neg.s32",{u32}) u32 asm1("abs.s32",{u32}) u32
-        asm1("bfind.u32",{u32}) u32 asm1("bfind.shiftamt.s32",{u32}) u16 asm1h("neg.s16",{u16}) u16
-        asm1h("abs.s16",{u16}) u16 asm1h("not.b16",{u16}) u16 asm2h("min.s16",{u16},{u16}) u16
-        asm2h("max.u16",{u16},{u16}) u16 asm2h("mul.hi.s16",{u16},{u16}) u16 asm2h("mul.hi.u16",{u16},{u16})
-        u16 asm2h("sub.s16",{u16},{u16}) u16 asm2h("add.u16",{u16},{u16}) u32
-        wide16("mul.wide.s16",{u16},{u16}) u32 wide16("mul.wide.u16",{u16},{u16})
+        s32 __mulhi({s32},{s32}) u32 __umulhi({u32},{u32}) s64 __mul64hi({s64},{s64}) u64 __umul64hi({u64},{u64})
+        s32 __mul24({s32},{s32}) u32 __umul24({u32},{u32}) u32 __sad({s32},{s32},{u32}) u32 __usad({u32},{u32},{u32})
+        s32 __popc({u32}) s32 __popcll({u64}) s32 __clz({s32}) s32 __clzll({s64}) s32 __ffs({s32}) s32 __ffsll({s64})
+        u32 __brev({u32}) u64 __brevll({u64}) u32 __byte_perm({u32},{u32},{u32}) s32 __hadd({s32},{s32})
+        s32 __rhadd({s32},{s32}) u32 __uhadd({u32},{u32}) u32 __urhadd({u32},{u32})
+        u32 __funnelshift_l({u32},{u32},{u32}) u32 __funnelshift_lc({u32},{u32},{u32})
+        u32 __funnelshift_r({u32},{u32},{u32}) u32 __funnelshift_rc({u32},{u32},{u32})
+        s32 __dp4a((int){s32},(int){s32},(int){s32}) u32 __dp4a((unsigned){u32},(unsigned){u32},(unsigned){u32})
+        s32 __dp2a_lo((int){s32},(int){s32},(int){s32}) u32 __dp2a_hi((unsigned){u32},(unsigned){u32},(unsigned){u32})
+        s64 ((long_long){s32}*{s32}) u64 ((unsigned_long_long){u32}*{u32}+{u64})
+        u32 asm3("bfe.u32",{u32},{u32},{u32}) s32 (int)asm3("bfe.s32",{u32},{u32},{u32})
+        u32 asm4("bfi.b32",{u32},{u32},{u32},{u32}) u32 asm3("prmt.b32.f4e",{u32},{u32},{u32})
+        u32 asm3("prmt.b32.rc16",{u32},{u32},{u32}) u32 lop3({u32},{u32},{u32})
+        u32 asm2("szext.clamp.s32",{u32},{u32}) u32 asm2("bmsk.wrap.b32",{u32},{u32})
+        u32 asm2("add.sat.s32",{u32},{u32}) u32 asm2("sub.sat.s32",{u32},{u32}) u32 asm3("mad.hi.u32",{u32},{u32},{u32})
+        u32 asm2("shl.b32",{u32},{u32}) u32 asm2("shr.u32",{u32},{u32}) u32 asm2("shr.s32",{u32},{u32})
+        u32 asm1("neg.s32",{u32}) u32 asm1("abs.s32",{u32}) u32 asm1("bfind.u32",{u32}) u32 asm1("bfind.shiftamt.s32",{u32})
+        u16 asm1h("neg.s16",{u16}) u16 asm1h("abs.s16",{u16}) u16 asm1h("not.b16",{u16})
+        u16 asm2h("min.s16",{u16},{u16}) u16 asm2h("max.u16",{u16},{u16}) u16 asm2h("mul.hi.s16",{u16},{u16})
+        u16 asm2h("mul.hi.u16",{u16},{u16}) u16 asm2h("sub.s16",{u16},{u16}) u16 asm2h("add.u16",{u16},{u16})
+        u32 wide16("mul.wide.s16",{u16},{u16}) u32 wide16("mul.wide.u16",{u16},{u16})
     """
     return out + _calls(calls)
 
 
 def _packed() -> list[tuple[str, str]]:
-    two = _split("""vadd2 vsub2 vaddss2 vaddus2 vsubss2 vsubus2 vmaxs2 vmaxu2 vmins2 vminu2 vavgs2 vavgu2
-    vhaddu2
-        vabsdiffs2 vabsdiffu2 vsads2 vsadu2 vcmpeq2 vcmpges2 vcmpgtu2 vcmplts2 vcmpleu2 vcmpne2 vseteq2
-        vsetgts2 vsetltu2 vsetne2 vadd4 vsub4 vaddss4 vaddus4 vsubss4 vsubus4 vmaxs4 vmaxu4 vmins4 vminu4
-        vavgs4 vavgu4 vhaddu4 vabsdiffs4 vabsdiffu4 vsads4 vsadu4 vcmpeq4 vcmpges4 vcmpgtu4 vcmplts4 vcmpne4
-        vseteq4 vsetgts4 vsetltu4 vsetne4""")
+    two = _split("""vadd2 vsub2 vaddss2 vaddus2 vsubss2 vsubus2 vmaxs2 vmaxu2 vmins2 vminu2 vavgs2 vavgu2 vhaddu2
+        vabsdiffs2 vabsdiffu2 vsads2 vsadu2 vcmpeq2 vcmpges2 vcmpgtu2 vcmplts2 vcmpleu2 vcmpne2 vseteq2 vsetgts2
+        vsetltu2 vsetne2 vadd4 vsub4 vaddss4 vaddus4 vsubss4 vsubus4 vmaxs4 vmaxu4 vmins4 vminu4 vavgs4 vavgu4
+        vhaddu4 vabsdiffs4 vabsdiffu4 vsads4 vsadu4 vcmpeq4 vcmpges4 vcmpgtu4 vcmplts4 vcmpne4 vseteq4 vsetgts4
+        vsetltu4 vsetne4""")
     single = _split("vabs2 vabsss2 vneg2 vnegss2 vabs4 vabsss4 vneg4 vnegss4")
     three = _split("""viaddmax_s16x2 viaddmax_u16x2 viaddmin_s16x2 viaddmin_u16x2 viaddmax_s16x2_relu
         viaddmin_s16x2_relu vimax3_s16x2 vimax3_u16x2 vimin3_s16x2 vimin3_u16x2 vimax3_s16x2_relu""")
@@ -143,20 +140,19 @@ def _floats() -> list[tuple[str, str]]:
         out += [(t, f"({TYPES[t]}){{{i}}}") for i in ("s16", "u16", "s32", "u32", "s64", "u64")]
     calls = """
         f32 __fdiv_rn({f32},{f32}) f32 __frcp_rn({f32}) f32 __fsqrt_rn({f32}) f32 __saturatef({f32})
-        f64 __ddiv_rn({f64},{f64}) f64 __dsqrt_rn({f64}) f32 __double2float_rn({f64}) f32
-        __double2float_rz({f64}) f32 __double2float_ru({f64}) f64 ((double){f32}) f32 __int2float_rz({s32})
-        f32 __uint2float_ru({u32}) f32 __ll2float_rd({s64}) f32 __ull2float_rz({u64}) f64
-        __ll2double_ru({s64}) f64 __ull2double_rd({u64}) u32 __float_as_uint({f32}) f32 __uint_as_float({u32})
-        s64 __double_as_longlong({f64}) f64 __longlong_as_double({s64}) f64 __hiloint2double({s32},{s32}) s32
-        __double2hiint({f64}) f32 asm2f("add.rn.ftz.f32",{f32},{f32}) f32
-        asm2f("mul.rn.ftz.sat.f32",{f32},{f32}) f32 asm2f("min.NaN.f32",{f32},{f32}) f32
-        asm2f("max.ftz.NaN.f32",{f32},{f32}) f32 asm2f("min.xorsign.abs.f32",{f32},{f32}) f32
-        asm2f("max.NaN.xorsign.abs.f32",{f32},{f32}) f32 asm2f("set.lt.f32.f32",{f32},{f32}) f32
-        asm2f("set.neu.ftz.f32.f32",{f32},{f32}) u32 asm2fu("set.ge.u32.f32",{f32},{f32}) u32
-        asm2fu("set.num.u32.f32",{f32},{f32}) f32 asm3f("fma.rn.sat.f32",{f32},{f32},{f32}) f32
-        asm3f("fma.rz.ftz.f32",{f32},{f32},{f32}) f32 ({f32}<-0.0f?-0.0f:1.0f) f32 ({bool}?-0.0f:1.0f) f32
-        ({bool}?1.0f:-0.0f) f32 ({bool}?1.0f:0.0f) f32 __uint_as_float(asm1fu("cvt.rna.tf32.f32",{f32})) f32
-        asm1f("neg.ftz.f32",{f32}) f32 asm1f("abs.ftz.f32",{f32})
+        f64 __ddiv_rn({f64},{f64}) f64 __dsqrt_rn({f64}) f32 __double2float_rn({f64}) f32 __double2float_rz({f64})
+        f32 __double2float_ru({f64}) f64 ((double){f32}) f32 __int2float_rz({s32}) f32 __uint2float_ru({u32})
+        f32 __ll2float_rd({s64}) f32 __ull2float_rz({u64}) f64 __ll2double_ru({s64}) f64 __ull2double_rd({u64})
+        u32 __float_as_uint({f32}) f32 __uint_as_float({u32}) s64 __double_as_longlong({f64})
+        f64 __longlong_as_double({s64}) f64 __hiloint2double({s32},{s32}) s32 __double2hiint({f64})
+        f32 asm2f("add.rn.ftz.f32",{f32},{f32}) f32 asm2f("mul.rn.ftz.sat.f32",{f32},{f32})
+        f32 asm2f("min.NaN.f32",{f32},{f32}) f32 asm2f("max.ftz.NaN.f32",{f32},{f32})
+        f32 asm2f("min.xorsign.abs.f32",{f32},{f32}) f32 asm2f("max.NaN.xorsign.abs.f32",{f32},{f32})
+        f32 asm2f("set.lt.f32.f32",{f32},{f32}) f32 asm2f("set.neu.ftz.f32.f32",{f32},{f32})
+        u32 asm2fu("set.ge.u32.f32",{f32},{f32}) u32 asm2fu("set.num.u32.f32",{f32},{f32})
+        f32 asm3f("fma.rn.sat.f32",{f32},{f32},{f32}) f32 asm3f("fma.rz.ftz.f32",{f32},{f32},{f32})
+        f32 ({f32}<-0.0f?-0.0f:1.0f) f32 ({bool}?-0.0f:1.0f) f32 ({bool}?1.0f:-0.0f) f32 ({bool}?1.0f:0.0f)
+        f32 __uint_as_float(asm1fu("cvt.rna.tf32.f32",{f32})) f32 asm1f("neg.ftz.f32",{f32}) f32 asm1f("abs.ftz.f32",{f32})
     """
     return out + _calls(calls)
 
@@ -208,27 +204,21 @@ def _two(name: str) -> str:
 
 def _small() -> list[tuple[str, str]]:
     calls = """
-        u16 (unsigned_short)__nv_cvt_float_to_fp8({f32},__NV_SATFINITE,F8) u16
-        __nv_cvt_float2_to_fp8x2(pair({f32},{f32}),S8,F8) u16
-        (unsigned_short)__nv_cvt_halfraw_to_fp8(raw({f16}),S8,F8) u16
-        __nv_cvt_halfraw2_to_fp8x2(raw({f16x2}),S8,F8) u16
-        (unsigned_short)__nv_cvt_bfloat16raw_to_fp8(raw({bf16}),S8,F8) u16
-        __nv_cvt_bfloat16raw2_to_fp8x2(raw({bf16x2}),S8,F8) u16
-        (unsigned_short)__nv_cvt_double_to_fp8({f64},S8,F8) f16
-        __half(__nv_cvt_fp8_to_halfraw((unsigned_char){u16},F8)) f16x2
-        __half2(__nv_cvt_fp8x2_to_halfraw2({u16},F8)) u16
-        (unsigned_short)__nv_cvt_float_to_fp6({f32},F6,cudaRoundNearest) u16
-        __nv_cvt_float2_to_fp6x2(pair({f32},{f32}),F6,cudaRoundNearest) f16x2
-        __half2(__nv_cvt_fp6x2_to_halfraw2({u16},F6)) u16
-        (unsigned_short)__nv_cvt_halfraw_to_fp6(raw({f16}),F6,cudaRoundNearest) f16
-        __half(__nv_cvt_fp6_to_halfraw((unsigned_char){u16},F6)) u16
-        (unsigned_short)__nv_cvt_float_to_fp4({f32},__NV_E2M1,cudaRoundNearest) u16
-        (unsigned_short)__nv_cvt_float2_to_fp4x2(pair({f32},{f32}),__NV_E2M1,cudaRoundNearest) f16
-        __half(__nv_cvt_fp4_to_halfraw((unsigned_char){u16},__NV_E2M1)) f16x2
-        __half2(__nv_cvt_fp4x2_to_halfraw2((unsigned_char){u16},__NV_E2M1)) u16
-        (unsigned_short)__nv_cvt_float_to_e8m0({f32},__NV_SATFINITE,cudaRoundPosInf) u16
-        (unsigned_short)__nv_cvt_float_to_e8m0({f32},__NV_SATFINITE,cudaRoundZero) bf16
-        __nv_bfloat16(__nv_cvt_e8m0_to_bf16raw((unsigned_char){u16}))
+        u16 (unsigned_short)__nv_cvt_float_to_fp8({f32},__NV_SATFINITE,F8) u16 __nv_cvt_float2_to_fp8x2(pair({f32},{f32}),S8,F8)
+        u16 (unsigned_short)__nv_cvt_halfraw_to_fp8(raw({f16}),S8,F8) u16 __nv_cvt_halfraw2_to_fp8x2(raw({f16x2}),S8,F8)
+        u16 (unsigned_short)__nv_cvt_bfloat16raw_to_fp8(raw({bf16}),S8,F8) u16 __nv_cvt_bfloat16raw2_to_fp8x2(raw({bf16x2}),S8,F8)
+        u16 (unsigned_short)__nv_cvt_double_to_fp8({f64},S8,F8) f16 __half(__nv_cvt_fp8_to_halfraw((unsigned_char){u16},F8))
+        f16x2 __half2(__nv_cvt_fp8x2_to_halfraw2({u16},F8)) u16 (unsigned_short)__nv_cvt_float_to_fp6({f32},F6,cudaRoundNearest)
+        u16 __nv_cvt_float2_to_fp6x2(pair({f32},{f32}),F6,cudaRoundNearest) f16x2 __half2(__nv_cvt_fp6x2_to_halfraw2({u16},F6))
+        u16 (unsigned_short)__nv_cvt_halfraw_to_fp6(raw({f16}),F6,cudaRoundNearest)
+        f16 __half(__nv_cvt_fp6_to_halfraw((unsigned_char){u16},F6))
+        u16 (unsigned_short)__nv_cvt_float_to_fp4({f32},__NV_E2M1,cudaRoundNearest)
+        u16 (unsigned_short)__nv_cvt_float2_to_fp4x2(pair({f32},{f32}),__NV_E2M1,cudaRoundNearest)
+        f16 __half(__nv_cvt_fp4_to_halfraw((unsigned_char){u16},__NV_E2M1))
+        f16x2 __half2(__nv_cvt_fp4x2_to_halfraw2((unsigned_char){u16},__NV_E2M1))
+        u16 (unsigned_short)__nv_cvt_float_to_e8m0({f32},__NV_SATFINITE,cudaRoundPosInf)
+        u16 (unsigned_short)__nv_cvt_float_to_e8m0({f32},__NV_SATFINITE,cudaRoundZero)
+        bf16 __nv_bfloat16(__nv_cvt_e8m0_to_bf16raw((unsigned_char){u16}))
     """
     found = []
     for f8, s8, f6 in (

@@ -75,7 +75,7 @@ def judged(graph: WaitGraph, hangs: list[LoggedHang]) -> HangVerdict:
     shown = SHOWN.get(first.code, 1000) <= first.weight
     if log.exact:  # no line is missing: an absent line was never printed
         shown = shown or EXACT.get(first.code, 1000) <= first.weight
-    # Whoever leaves an arrival out then waits in a cycle.
+    # An actor that skips an arrival then waits in a cycle.
     rest = [cause for cause in hangs[0].causes[1:] if cause.code != "cycle"]
     rival = bool(rest) and rest[0].weight >= RIVAL
     if not shown and first.code == "one-cta":

@@ -178,7 +178,7 @@ def test_a_barrier_of_all_threads_by_another_number(lines, nth, right):
 
 
 def test_giving_up_the_right_to_allocate_twice():
-    """Whoever else there is."""
+    """Whatever other threads do."""
     line = "tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;"
     read = entry(line)
     (one,) = OPERATORS["duplicate"](read, read.code[0])

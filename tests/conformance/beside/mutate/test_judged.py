@@ -100,7 +100,7 @@ def test_a_loop_without_end_is_killed(base, digest):
     ],
 )
 def test_whatever_its_process_does_the_tool_goes_on(base, digest, monkeypatch, does, by, says, told):
-    """A crash is seen by whoever checks; of what was stopped nothing had been found."""
+    """A crash is noticed by any check; a stopped mutant was not found."""
     monkeypatch.setattr(judged, "judge_one", does)
     one = outcome(base, changed(base, "fma.rn.f32", "fma.rz.f32"), digest, seconds=1)
     assert one.outcome == told and one.by == by and says in one.message

@@ -142,7 +142,7 @@ def test_an_exchange_of_another_value(lines: tuple[str, ...], right: bool) -> No
     ("lines", "right"),
     [
         ((GUARD, LOAD, LOADED, BEFORE, ALL, "ret;", LABEL, ALL, FREE), True),
-        # Whoever took the other way reads behind the same barrier, and meets others once more.
+        # Threads on the other path read behind the same barrier, and meet others once more.
         ((GUARD, LOAD, LOADED, BEFORE, ALL, "ret;", LABEL, ALL, AFTER, LOAD, ALL, FREE), False),
         # How often is not known.
         (("$L__BB0_9:", ALL, GUARD.replace("7", "9"), LOAD, LOADED, BEFORE, ALL, FREE), False),

@@ -86,7 +86,7 @@ def test_host_lines_do_not_join_a_record() -> None:
 
 
 def test_words_instead_of_a_barriers_name() -> None:
-    """`P is ready` is seen by whoever waits for it, `ds ready for WG3` is made so; known names only."""
+    """`P is ready` is observed by its waiters, `ds ready for WG3` is made so; known names only."""
     lines = [
         "[WG3 CTA0] P done, bar_p_ready",
         "[WG0 CTA0] P is ready, computing softmax",

@@ -137,7 +137,7 @@ class Loaded:
 @dataclass(frozen=True)
 class Packer:
     """A parameter at a place of the memory of all: its values by name in the order of `form`, each with its
-    tensor map if it has one.
+    tensor map, if any.
     """
 
     at: int

@@ -242,7 +242,7 @@ VALUES: tuple[PlantedDefect, ...] = (
         "scale-in-p",
         "the spec's chain scales P, which S scales again",
         'add(*tile, symbol="P", memory="TMEM")(attention.P)',
-        "def P(m: Arithmetic, q: AsOperand, k: AsOperand) -> Any:\n"
+        "def P(m: Arithmetic, q: AsOperand, k: AsOperand) -> AnyTerm:\n"
         '        return m.mul(m.constant("1/24", 1 / 24), attention.P(m, q, k))\n'
         '    add(*tile, symbol="P", memory="TMEM")(P)',
         "P",

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from tileproof.conformance.beside.logs.hangs import (
+    rules_accounts,
     rules_bytes,
     rules_omitted,
-    rules_parity,
     rules_phase,
     rules_producer,
     rules_stage,
@@ -196,15 +196,16 @@ _SYNC_RULES: tuple[Callable[[WaitGraph, Wait], HangCause | None], ...] = (
 _RULES: tuple[Callable[[WaitGraph, Wait], HangCause | None], ...] = (
     rules_stage.wrong_stage,
     rules_omitted.skipped,
-    rules_parity.wrong_parity,
+    rules_accounts.parity,
     rules_producer.cycle,
     rules_producer.k_count,
     rules_phase.one_cta,
-    rules_producer.never_arrived,
+    rules_accounts.astray,
+    rules_accounts.nobody,
     rules_phase.wrong_copy,
     rules_bytes.bytes_missing,
-    rules_parity.lapped,
+    rules_phase.lapped,
     rules_producer.stopped,
-    rules_phase.too_few,
+    rules_accounts.counts,
     rules_phase.lost,
 )

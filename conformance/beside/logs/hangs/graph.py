@@ -9,6 +9,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 
+from tileproof.conformance.beside.logs.hangs.accounts.ledger import Ledger
+from tileproof.conformance.beside.logs.hangs.accounts.of_graph import trace_of
+from tileproof.conformance.beside.logs.hangs.accounts.reasons import Reasoner
 from tileproof.conformance.beside.logs.hangs.forms import CLUSTER, SYNCTHREADS
 from tileproof.conformance.beside.logs.hangs.histories import History, Place, Wait, histories_of
 from tileproof.conformance.beside.logs.hangs.log import OWN, Actor, Log
@@ -67,6 +70,11 @@ class WaitGraph:
         for actor, history in self.histories.items():
             found.setdefault(actor.group, []).append(history)
         return found
+
+    @cached_property
+    def accounts(self) -> Reasoner:
+        """The accounts of the log's barriers, with their rules."""
+        return Reasoner(Ledger(trace_of(self.log, self.histories)))
 
     @cached_property
     def waits_of(self) -> dict[Actor, Wait]:

@@ -13,8 +13,8 @@ from tileproof.conformance.beside.logs.hangs.cause import (
     block_text,
     copy,
     passed_elsewhere,
+    producers,
     satisfied,
-    state,
     went_on_elsewhere,
 )
 from tileproof.conformance.beside.logs.hangs.graph import WaitGraph
@@ -152,48 +152,11 @@ def _astray(graph: WaitGraph, root: Wait) -> LogEvent | None:
     return None
 
 
-def too_few(graph: WaitGraph, root: Wait) -> HangCause | None:
-    """Every known producer arrived."""
-    if not satisfied(graph, root):
-        return None
-    made = arrivals(graph, root)
+def before_the_head(graph: WaitGraph, root: Wait) -> HangCause | None:
+    """The arrival that the root lacks would be in the missing head of the log."""
     early = before_the_log(graph, root)
-    if early and not made:
-        return _before(graph, root, early)
-    what = (
-        f"the barrier counts more arrivals than were made: every producer that the log names has arrived on "
-        f"{copy(graph, root)} for this phase, or the arrival came before the barrier was initialised"
-    )
-    exact = state(graph, root)
-    if exact is not None and exact.arrivals % exact.count:
-        what = f"too few arrivals on {copy(graph, root)}: {exact}"
-        less = exact.count - exact.arrivals % exact.count
-        fix = (
-            f"initialise {barrier_text(graph, root)} in CTA {root.actor.cta} with the number of arrivals per "
-            f"phase, not {exact.count}, or add the missing {less}"
-        )
-        lines = [root.event.line, *(event.line for event in made)]
-        show = (*(event.line for event in made[:2]), root.event.line)
-        return HangCause("too-few-arrivals", what, lines, 97, fix, None, show)
-    count = len(made)
-    fix = (
-        f"initialise {barrier_text(graph, root)} with the number of arrivals per phase "
-        f"({count} {'is' if count == 1 else 'are'} logged), or have all its producers arrive"
-    )
-    lines = [root.event.line, *(event.line for event in made)]
-    weight = 60 if all(wait is root for wait in graph.histories[root.actor].on(root.place)) else 55
-    return HangCause(
-        "too-few-arrivals",
-        what,
-        lines,
-        weight,
-        fix,
-        None,
-        (*(event.line for event in made[:2]), root.event.line),
-    )
-
-
-def _before(graph: WaitGraph, root: Wait, early: list[LogEvent]) -> HangCause:
+    if not early or arrivals(graph, root):
+        return None
     who = early[0].actor
     what = (
         f"the arrival that {copy(graph, root)} lacks would be in the missing head of the log: {who} "
@@ -205,6 +168,34 @@ def _before(graph: WaitGraph, root: Wait, early: list[LogEvent]) -> HangCause:
     )
     lines = [root.event.line, early[0].line]
     return HangCause("before-the-log", what, lines, 60, fix, who, (early[0].line, root.event.line))
+
+
+def lapped(graph: WaitGraph, root: Wait) -> HangCause | None:
+    """Two phases have passed: the parity waited for is again that of the current phase."""
+    need = graph.need(root)
+    made = min((graph.made(actor, root.place) for actor in producers(graph, root)), default=0)
+    if (
+        graph.log.head_missing
+        or need < 1
+        or made < need + 1
+        or graph.edges[root.actor]
+        or (made - need) % 2 == 0
+    ):
+        return None
+    if root.event.phase is not None and root.event.phase != (need - 1) & 1:
+        return None
+    told = [event.line for a in producers(graph, root) for event in graph.histories[a].arrivals(root.place)]
+    what = (
+        f"{root.actor} was lapped: it waits for arrival {need} on {copy(graph, root)}, but {made} were made, "
+        "so the parity it waits for is that of the current phase"
+    )
+    fix = (
+        f"have the producer wait until {root.actor} has consumed a phase of "
+        f"{barrier_text(graph, root)} before it completes the next"
+    )
+    return HangCause(
+        "lapped", what, [root.event.line, *told[need - 1 :]], 86, fix, None, (root.event.line, told[-1])
+    )
 
 
 def lost(graph: WaitGraph, root: Wait) -> HangCause | None:

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tileproof.conformance.beside.logs.hangs import as_data
+from tileproof.conformance.beside.logs.hangs.accounts.evidence import LoggedReason
+from tileproof.conformance.beside.logs.hangs.accounts.ledger import Blocked, Ledger
+from tileproof.conformance.beside.logs.hangs.accounts.reasons import Reasoner
 from tileproof.conformance.beside.logs.hangs.log import EXAMPLES, LONG, Actor
-from tileproof.conformance.beside.logs.hangs.template.evidence import LoggedReason
 from tileproof.conformance.beside.logs.hangs.template.fields import EVENTS
-from tileproof.conformance.beside.logs.hangs.template.ledger import Blocked, Ledger
 from tileproof.conformance.beside.logs.hangs.template.pattern import Template, from_regex, parse
 from tileproof.conformance.beside.logs.hangs.template.read import Tables, records, trace_of
-from tileproof.conformance.beside.logs.hangs.template.reasons import Reasoner
 from tileproof.spec.machine.errors import TileproofError
 
 WIDTH = 150

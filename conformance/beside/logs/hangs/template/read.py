@@ -6,15 +6,15 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tileproof.conformance.beside.logs.hangs.log import Actor
-from tileproof.conformance.beside.logs.hangs.template.pattern import Template, Values
-from tileproof.conformance.beside.logs.hangs.template.trace import (
+from tileproof.conformance.beside.logs.hangs.accounts.trace import (
     Copy,
     CopyState,
     LoggedStep,
     LogTrace,
     StepKind,
 )
+from tileproof.conformance.beside.logs.hangs.log import Actor
+from tileproof.conformance.beside.logs.hangs.template.pattern import Template, Values
 from tileproof.spec.machine.errors import TileproofError
 
 _KINDS: dict[str, StepKind] = {"wait": "wait", "done": "wait", "copy": "copy", "end": "end"}

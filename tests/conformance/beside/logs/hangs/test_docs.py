@@ -22,7 +22,8 @@ def test_the_example_is_what_is_printed(tmp_path: Path) -> None:
 
 def test_every_cause_is_documented() -> None:
     folder = Path(causes.__file__).parent
-    source = "".join(path.read_text() for path in sorted(folder.glob("*.py")))
-    codes = set(re.findall(r'Cause\(\s*"([a-z-]+)"', source))
+    files = [*folder.glob("*.py"), *(folder / "accounts").glob("*.py")]
+    source = "".join(path.read_text() for path in sorted(files))
+    codes = set(re.findall(r'(?:Cause|Reason)\(\s*"([a-z-]+)"', source))
     assert len(codes) > 10
     assert codes == set(re.findall(r"^\| `([a-z-]+)` \|", DOC, re.MULTILINE))

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tileproof.conformance.beside.logs.hangs.accounts.ledger import Blocked, Ledger
+from tileproof.conformance.beside.logs.hangs.accounts.trace import Copy, LoggedStep
 from tileproof.conformance.beside.logs.hangs.log import Actor
-from tileproof.conformance.beside.logs.hangs.template.ledger import Blocked, Ledger
-from tileproof.conformance.beside.logs.hangs.template.trace import Copy, LoggedStep
 
 Token = tuple[str, str, int]  # kind, barrier without stage, CTA
 

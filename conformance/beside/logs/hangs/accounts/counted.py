@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from tileproof.conformance.beside.logs.hangs.accounts.evidence import LoggedReason, WaitEvidence
+from tileproof.conformance.beside.logs.hangs.accounts.ledger import Blocked, role_of
+from tileproof.conformance.beside.logs.hangs.accounts.trace import Copy
 from tileproof.conformance.beside.logs.hangs.log import Actor
-from tileproof.conformance.beside.logs.hangs.template.evidence import LoggedReason, WaitEvidence
-from tileproof.conformance.beside.logs.hangs.template.ledger import Blocked, role_of
-from tileproof.conformance.beside.logs.hangs.template.trace import Copy
 
 
 class Counted(WaitEvidence):

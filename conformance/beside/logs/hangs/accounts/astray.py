@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tileproof.conformance.beside.logs.hangs.accounts.evidence import LoggedReason, WaitEvidence
+from tileproof.conformance.beside.logs.hangs.accounts.ledger import Blocked, role_of
+from tileproof.conformance.beside.logs.hangs.accounts.trace import Copy, LoggedStep
 from tileproof.conformance.beside.logs.hangs.log import Actor
-from tileproof.conformance.beside.logs.hangs.template.evidence import LoggedReason, WaitEvidence
-from tileproof.conformance.beside.logs.hangs.template.ledger import Blocked, role_of
-from tileproof.conformance.beside.logs.hangs.template.trace import Copy, LoggedStep
 
 
 class Astray(WaitEvidence):
@@ -50,7 +50,8 @@ class Astray(WaitEvidence):
                 again = copy in since
                 alone = len(ledger.siblings(copy)) == 1 and step.count == 1 and init < 2
                 whole = any(ledger.each.get((each, ledger.family(copy)), 0) == init for each in others)
-                if role_of(actor) in waits:
+                shared = any(ledger.made.get((peer, copy)) for peer in ledger.peers(actor))
+                if role_of(actor) in waits and not shared:
                     yield step, copy, "on which it waits itself"
                 elif again and (alone or not ledger.is_ring(copy)):
                     yield step, copy, "a second time in the round"

@@ -6,9 +6,10 @@ import re
 from collections import Counter
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 
+from tileproof.conformance.beside.logs.hangs.accounts.trace import Copy, LoggedStep, LogTrace
 from tileproof.conformance.beside.logs.hangs.log import Actor
-from tileproof.conformance.beside.logs.hangs.template.trace import Copy, LoggedStep, LogTrace
 
 Family = tuple[int, str, int]  # cluster, barrier without its stage, CTA
 _STAGE = re.compile(r"(?<=.)[_.+#]?\d+$")
@@ -103,7 +104,7 @@ class Ledger:
 
     def stem(self, name: str) -> str:
         """A barrier's name without a stage in it, where other stages exist."""
-        short = _STAGE.sub("", name)
+        short = name if name.startswith("@") else _STAGE.sub("", name)  # an address has no stage in it
         return short if short != name and self._stems[short] > 1 else name
 
     def family(self, copy: Copy) -> Family:
@@ -258,7 +259,40 @@ class Ledger:
         stem = self.stem(copy.barrier)
         if _FILLS.search(stem) and not _FREES.search(stem):
             return False
-        return self._free.get((copy.group, stem), False) or bool(_FREES.search(stem))
+        first = self._free.get((copy.group, stem), False)
+        return first or (bool(_FREES.search(stem)) and not self._begins_late(copy))
+
+    def _begins_late(self, copy: Copy) -> bool:
+        """Whether its waiters use a barrier only from a later round on: they need an arrival at once."""
+        found = []
+        for (actor, other), steps in self.waits.items():
+            if self.family(other) == self.family(copy):
+                before = self.trace.steps[actor][: self.trace.steps[actor].index(steps[0])]
+                ring = len(self.siblings(copy))
+                made = max((self.total(actor, each) for step in before for each in step.to), default=0)
+                found.append((steps[0].k or 0) >= ring if steps[0].k is not None else made > ring)
+        return bool(found) and all(found) and not self.trace.dump
+
+    def stages_shown(self, copy: Copy) -> bool:
+        """Whether a barrier is known to have no stages but those printed: phases of three waits alternate."""
+        if any(each.stage >= 0 for each in self.copies):
+            return True
+        return any(
+            sum(step.passed for step in steps) > 2
+            for (_, other), steps in self.waits.items()
+            if self.stem(other.barrier) == self.stem(copy.barrier)
+        )
+
+    def unprinted_stages(self, copy: Copy) -> bool:
+        """Whether a barrier has stages that are not printed: two waits in a row that ended, for one phase."""
+        if any(each.stage >= 0 for each in self.copies):
+            return False
+        return any(
+            first.phase is not None and first.phase == then.phase and then.passed
+            for (_, other), steps in self.waits.items()
+            if self.stem(other.barrier) == self.stem(copy.barrier)
+            for first, then in pairwise(steps)
+        )
 
     @cached_property
     def blocked(self) -> list[Blocked]:

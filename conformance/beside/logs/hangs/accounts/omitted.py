@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from itertools import pairwise
 
+from tileproof.conformance.beside.logs.hangs.accounts.evidence import LoggedReason, Token, WaitEvidence
+from tileproof.conformance.beside.logs.hangs.accounts.ledger import Blocked
+from tileproof.conformance.beside.logs.hangs.accounts.trace import Copy, LoggedStep
 from tileproof.conformance.beside.logs.hangs.log import Actor
-from tileproof.conformance.beside.logs.hangs.template.evidence import LoggedReason, Token, WaitEvidence
-from tileproof.conformance.beside.logs.hangs.template.ledger import Blocked
-from tileproof.conformance.beside.logs.hangs.template.trace import Copy, LoggedStep
 
 
 class Omitted(WaitEvidence):

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import pairwise
 
+from tileproof.conformance.beside.logs.hangs.accounts.astray import Astray
+from tileproof.conformance.beside.logs.hangs.accounts.counted import Counted
+from tileproof.conformance.beside.logs.hangs.accounts.evidence import LoggedReason
+from tileproof.conformance.beside.logs.hangs.accounts.ledger import Blocked
+from tileproof.conformance.beside.logs.hangs.accounts.omitted import Omitted
+from tileproof.conformance.beside.logs.hangs.accounts.trace import Copy, LoggedStep
 from tileproof.conformance.beside.logs.hangs.log import Actor
-from tileproof.conformance.beside.logs.hangs.template.astray import Astray
-from tileproof.conformance.beside.logs.hangs.template.counted import Counted
-from tileproof.conformance.beside.logs.hangs.template.evidence import LoggedReason
-from tileproof.conformance.beside.logs.hangs.template.ledger import Blocked
-from tileproof.conformance.beside.logs.hangs.template.omitted import Omitted
-from tileproof.conformance.beside.logs.hangs.template.trace import Copy, LoggedStep
 
 
 class Reasoner(Omitted, Counted, Astray):
@@ -18,7 +19,7 @@ class Reasoner(Omitted, Counted, Astray):
 
     def reasons(self) -> list[LoggedReason]:
         """All causes found, the best first."""
-        found = self._parities() + self.astray()
+        found = self.parities() + self.astray()
         for wait in self.blocked:
             found += self._of(wait)
         if not found or max(reason.weight for reason in found) < 60:
@@ -27,28 +28,39 @@ class Reasoner(Omitted, Counted, Astray):
             found += self._unknown()
         return sorted(found, key=lambda reason: (-reason.weight, reason.lines[0]))
 
-    def _parities(self) -> list[LoggedReason]:
+    def parities(self) -> list[LoggedReason]:
+        """The first wait of each actor on each barrier whose phase is out of turn."""
         found = []
-        ledger = self.ledger
-        for (actor, copy), steps in ledger.waits.items():
-            if self.trace.dump:
+        for (actor, copy), steps in self.ledger.waits.items():
+            if self.trace.dump or self.ledger.unprinted_stages(copy):
                 continue
-            first = steps[0].phase or 0 if self.trace.headless else int(ledger.free(copy))
+            free = self.ledger.free(copy)
+            right = None if self.trace.headless else int(free)
             for at, step in enumerate(steps):
-                if step.phase is None:
-                    continue
-                right = (first + at) & 1
-                if step.phase not in (right, right + 2):
+                if at and not self._next_round(steps, at):
+                    right = None
+                if step.phase is not None and right is not None and step.phase not in (right, right + 2):
                     found.append(self._parity(actor, copy, step, right))
                     break
+                right = None if step.phase is None else 1 - step.phase % 2
         for wait in self.blocked:
             if not self.trace.dump:
                 continue
-            done = ledger.completed(wait.copy)
+            done = self.ledger.completed(wait.copy)
             if done is not None and done == wait.need and wait.step.phase == done & 1:
                 right = 1 - int(wait.step.phase or 0)
                 found.append(self._parity(wait.actor, wait.copy, wait.step, right))
         return found
+
+    @staticmethod
+    def _next_round(steps: list[LoggedStep], at: int) -> bool:
+        """Whether no line of a wait is lost before a wait: rounds go on as they do elsewhere."""
+        rounds = [step.k for step in steps if step.k is not None]
+        if len(rounds) < len(steps) or len(rounds) < 3:
+            return True
+        apart = [b - a for a, b in pairwise(rounds)]
+        rest = {*apart[: at - 1], *apart[at:]}
+        return apart[at - 1] >= 0 and (len(rest) != 1 or apart[at - 1] <= min(rest))
 
     def _parity(self, actor: Actor, copy: Copy, step: LoggedStep, right: int) -> LoggedReason:
         what = (
@@ -77,9 +89,9 @@ class Reasoner(Omitted, Counted, Astray):
             if reason is not None:
                 found.append(reason)
         if not late or (not found and all(actor not in self.waits for actor in late)):
-            found += self._counts(wait, late)
+            found += self.counts(wait, late)
         if not ledger.producers(copy):
-            found += self._nobody(wait)
+            found += self.nobody(wait)
         return found
 
     def _bytes(self, wait: Blocked, late: list[Actor]) -> list[LoggedReason]:
@@ -156,7 +168,7 @@ class Reasoner(Omitted, Counted, Astray):
         code = "k-count" if ended else "producer-stopped"
         return LoggedReason(code, copy, wait.actor, what, fix, [line, wait.step.line], 88, actor, ended)
 
-    def _counts(self, wait: Blocked, late: list[Actor]) -> list[LoggedReason]:
+    def counts(self, wait: Blocked, late: list[Actor]) -> list[LoggedReason]:
         copy, ledger = wait.copy, self.ledger
         init = ledger.init(copy)
         threads = ledger.threads[copy]
@@ -171,7 +183,8 @@ class Reasoner(Omitted, Counted, Astray):
                 f"too few arrivals on {copy}: a phase needs {init}, and {threads} were made for "
                 f"{wait.need} phase{'s' if wait.need > 1 else ''} by all its producers"
             )
-            fix = f"initialise {copy} with the arrivals of a phase ({max(1, threads // max(1, wait.need))})"
+            right = max(1, threads // max(1, wait.need))
+            fix = f"initialise {copy} with the arrivals of a phase ({right}, not {init}), or add the others"
             return [LoggedReason("too-few-arrivals", copy, wait.actor, what, fix, lines, 94, None, True)]
         if init and threads > init * wait.need:
             odd = self._intruder(copy)
@@ -188,12 +201,17 @@ class Reasoner(Omitted, Counted, Astray):
         few = [actor for actor, count in made.items() if count == 1]
         return few[0] if len(few) == 1 and len(made) > 1 else None
 
-    def _nobody(self, wait: Blocked) -> list[LoggedReason]:
+    def nobody(self, wait: Blocked) -> list[LoggedReason]:
         """A barrier without any arrival: its producer is perhaps the role that the waiter serves."""
         copy, ledger = wait.copy, self.ledger
         what = f"no role ever arrives on {copy}"
         fix = f"have its producer arrive on {copy}, or print that arrival"
         weight = 40 if not wait.passed else 30
+        unheard = sorted({str(each) for _, each in ledger.made if not ledger.waiters(each)})
+        if unheard:
+            what += (
+                f"; perhaps another barrier is signalled instead: no role waits on {', '.join(unheard[:4])}"
+            )
         for each in sorted(ledger.copies):
             if ledger.stem(each.barrier) == ledger.stem(copy.barrier) and each.owner == copy.owner:
                 for actor in ledger.producers(each) & self.waits.keys():

@@ -115,12 +115,17 @@ def _by_known_producers(
     graph: WaitGraph, judged: list[tuple[Wait, list[HangCause]]]
 ) -> list[tuple[Wait, list[HangCause]]]:
     """Roots whose barrier has a producer in the log; other roots only if their cluster has no such root."""
-    known = [one for one in judged if one[1][0].code != "never-arrived" and one[1][0].weight >= 50]
+    known = [each for each in judged if each[1][0].weight >= 50 and not _without_producer(graph, *each)]
     covered = {root.actor.group for root, _ in known}
     rest = [one for one in judged if one not in known and one[0].actor.group not in covered]
     rest.sort(key=lambda one: -one[1][0].weight)
     strong = [one for one in known if one[1][0].weight >= 80]
     return [*strong, *(one for one in known if one not in strong), *rest]
+
+
+def _without_producer(graph: WaitGraph, root: Wait, found: list[HangCause]) -> bool:
+    """Whether the first cause is that nobody arrives, or a cycle that the log shows in part."""
+    return found[0].code in ("never-arrived", "cycle") and not graph.arrivers(root)
 
 
 def stalled(graph: WaitGraph) -> LoggedHang | None:

@@ -30,7 +30,8 @@ STAMP    := $(VENV)/tileproof-$(shell cat $(INPUTS) | sha256sum | cut -c1-16)
 CXX_FILES = $(shell find benchmarks emulator kernels conformance \
               -name '*.cpp' -o -name '*.hpp' -o -name '*.cu' -o -name '*.cuh')
 
-.PHONY: browser setup outside engine verify mutants nightly fuzz soak test test-all lint format images package clean
+.PHONY: browser setup outside engine verify mutants nightly fuzz soak test \
+  test-all lint format images package clean
 
 setup: $(STAMP) engine
 

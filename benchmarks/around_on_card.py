@@ -49,8 +49,8 @@ def row(name: str, sizes: dict[str, int], moved: int, ours: Callable[[], object]
 
 def start(name: str, tensors: dict[str, Any], **sizes: int) -> None:
     """A launch on the current stream."""
-    card = cuda.Cuda(torch.device("cuda", 0), torch.cuda.current_stream().cuda_stream)
-    card.start(steps.Step(steps.beside_entry(name), tensors, sizes, ()))
+    card = cuda.CudaLauncher(torch.device("cuda", 0), torch.cuda.current_stream().cuda_stream)
+    card.start(steps.CallStep(steps.beside_entry(name), tensors, sizes, ()))
 
 
 def dkv(s_kv: int) -> None:

@@ -38,7 +38,7 @@ class Driver:
         return 0, driver.CUtensorMap()
 
 
-def loaded(fake: Driver, entry: steps.Entry) -> cuda.Loaded:
+def loaded(fake: Driver, entry: steps.KernelEntry) -> cuda.Loaded:
     """As `cuda.load`, without a library."""
     named = {
         "cuLibraryLoadData": (0, 0), "cuLibraryGetKernel": (0, 0), "cuKernelGetFunction": (0, 0),
@@ -71,7 +71,9 @@ def main() -> None:
     with (
         mock.patch.object(cuda, "load", lambda entry: loaded(fake, entry)),
         mock.patch.object(cuda, "check_supported", lambda *_: None),
-        mock.patch.object(cuda, "backward", lambda each: steps.backward(cuda.Cuda(q.device, 0), each)),
+        mock.patch.object(
+            cuda, "backward", lambda each: steps.backward(cuda.CudaLauncher(q.device, 0), each)
+        ),
     ):
         alone = microseconds(lambda: cuda.backward(call))
         count, fake.launches = fake.launches // (CALLS * ROUNDS), 0

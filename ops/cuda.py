@@ -57,22 +57,22 @@ def check_supported(q: torch.Tensor, sizes: Mapping[str, int]) -> None:
 def backward(call: steps.Call) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """As `steps.backward`, on the current stream of q's device."""
     with torch.cuda.device(call.q.device):
-        return steps.backward(Cuda(call.q.device, torch.cuda.current_stream().cuda_stream), call)
+        return steps.backward(CudaLauncher(call.q.device, torch.cuda.current_stream().cuda_stream), call)
 
 
 @dataclass
-class Cuda:
+class CudaLauncher:
     """Launches on a stream of the current device."""
 
     device: torch.device
     stream: int
 
     def empty(self, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
-        """As `steps.Launcher`."""
+        """As `steps.KernelLauncher`."""
         return torch.empty(shape, dtype=dtype, device=self.device)
 
-    def start(self, step: steps.Step) -> None:
-        """As `steps.Launcher`; does not wait."""
+    def start(self, step: steps.CallStep) -> None:
+        """As `steps.KernelLauncher`; does not wait."""
         given = dict(step.sizes)
         for name, tensor in step.tensors.items():
             given[name] = 0 if tensor is None else tensor.data_ptr()
@@ -83,7 +83,7 @@ class Cuda:
 class Loaded:
     """An entry in a device's context, with the memory of its parameters and its latest tensor maps."""
 
-    entry: steps.Entry
+    entry: steps.KernelEntry
     driver: Any
     function: Any
     config: Any
@@ -173,7 +173,7 @@ _LOADED: dict[tuple[int, str], Loaded] = {}
 _LOADING = threading.Lock()
 
 
-def _loaded(device: int, entry: steps.Entry) -> Loaded:
+def _loaded(device: int, entry: steps.KernelEntry) -> Loaded:
     """The entry in the current context, loaded once per device."""
     key = device, entry.name
     if key not in _LOADED:
@@ -183,7 +183,7 @@ def _loaded(device: int, entry: steps.Entry) -> Loaded:
     return _LOADED[key]
 
 
-def load(entry: steps.Entry) -> Loaded:
+def load(entry: steps.KernelEntry) -> Loaded:
     """The entry in the current context; TileproofError where the driver refuses it, or there is no driver."""
     try:
         from cuda.bindings import driver
@@ -212,7 +212,7 @@ def load(entry: steps.Entry) -> Loaded:
     return Loaded(entry, driver, function, config, memory, packers, pointers)
 
 
-def _image(entry: steps.Entry) -> bytes:
+def _image(entry: steps.KernelEntry) -> bytes:
     """The fat binary of the entry's module."""
     chosen = os.environ.get(FOLDER)
     folder = Path(chosen) if chosen else manifest.packaged_images()

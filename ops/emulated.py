@@ -36,18 +36,18 @@ def backward(call: steps.Call) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor
     if call.sink is not None:
         lse = array(call.lse_base_2)
         validate_sink(lse, np.zeros_like(lse), array(call.sink))
-    return steps.backward(Emulated(), call)
+    return steps.backward(EmulatedLauncher(), call)
 
 
-class Emulated:
+class EmulatedLauncher:
     """Launches on the emulator; their results are copied to the step's tensors."""
 
     def empty(self, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
-        """As `steps.Launcher`."""
+        """As `steps.KernelLauncher`."""
         return torch.empty(shape, dtype=dtype)
 
-    def start(self, step: steps.Step) -> None:
-        """As `steps.Launcher`; the launch has ended."""
+    def start(self, step: steps.CallStep) -> None:
+        """As `steps.KernelLauncher`; the launch has ended."""
         built = step.entry.built()
         made = LaunchBuilder(step.entry.name, built.ptx)
         buffers: dict[str, LaunchBuffer | None] = {}

@@ -51,7 +51,7 @@ class Call(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Entry:
+class KernelEntry:
     """An entry of a compiled kernel: its launch as data, and its PTX."""
 
     name: str
@@ -60,27 +60,27 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Step:
+class CallStep:
     """A launch of an entry on tensors (None: a null pointer), each contiguous and aligned.
 
     `outputs`: those that the entry writes, and that begin unwritten; `adds`: those that it reads and writes.
     """
 
-    entry: Entry
+    entry: KernelEntry
     tensors: Mapping[str, Tensor | None]
     sizes: Mapping[str, int | float]
     outputs: tuple[str, ...]
     adds: tuple[str, ...] = ()
 
 
-class Launcher(Protocol):
+class KernelLauncher(Protocol):
     """Where launches run."""
 
     def empty(self, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
         """Memory that launches can read and write, unwritten."""
         ...
 
-    def start(self, step: Step) -> None:
+    def start(self, step: CallStep) -> None:
         """Launches; TileproofError where it cannot be launched, or fails."""
         ...
 
@@ -105,21 +105,21 @@ def check_sizes(backend: str, q: Tensor, sizes: Mapping[str, int]) -> None:
 
 
 @cache
-def main_entry(heads: int, d_qk: int) -> Entry:
+def main_entry(heads: int, d_qk: int) -> KernelEntry:
     """The backward for `heads` (64 or 128) and `d_qk`."""
     own = kernel(KERNELS[heads])
     variant = own.variant(d_qk=d_qk)
     assert own.layout is not None
-    return Entry(own.entry(variant), own.layout(own.plan(variant)), lambda: own.build(variant))
+    return KernelEntry(own.entry(variant), own.layout(own.plan(variant)), lambda: own.build(variant))
 
 
 @cache
-def beside_entry(name: str) -> Entry:
+def beside_entry(name: str) -> KernelEntry:
     """An entry of `kernels/sm90/mla_around`."""
-    return Entry(name, launches.LAYOUTS[name], launches.built)
+    return KernelEntry(name, launches.LAYOUTS[name], launches.built)
 
 
-def backward(launcher: Launcher, call: Call) -> tuple[Tensor, Tensor, Tensor]:
+def backward(launcher: KernelLauncher, call: Call) -> tuple[Tensor, Tensor, Tensor]:
     """dq, dkv and d_sink as of `reference.backward`; no length of an axis is 0."""
     (s_q, heads, d_qk), s_kv, topk = call.q.shape, call.kv.shape[0], call.indices.shape[1]
     padded_heads = min(size for size in KERNELS if size >= heads)
@@ -149,30 +149,32 @@ def backward(launcher: Launcher, call: Call) -> tuple[Tensor, Tensor, Tensor]:
         wide_kv = launcher.empty((rows, d_qk), call.kv.dtype)
         made = {name: given[name] for name in ("kv", "indices", "topk_length")}
         made |= {"slots": own, "rows": wide_kv}
-        launcher.start(Step(beside_entry(launches.EXPAND), made, whole, ("slots", "rows")))
+        launcher.start(CallStep(beside_entry(launches.EXPAND), made, whole, ("slots", "rows")))
         given |= {"kv": wide_kv, "indices": own}
     dKV = launcher.empty((int(sizes["s_kv"]), d_qk), torch.float32)
-    launcher.start(Step(beside_entry(launches.CLEAR), {"values": dKV}, {"count": dKV.numel()}, ("values",)))
+    launcher.start(
+        CallStep(beside_entry(launches.CLEAR), {"values": dKV}, {"count": dKV.numel()}, ("values",))
+    )
     dQ = launcher.empty((s_q, padded_heads, d_qk), call.q.dtype)
     delta = launcher.empty((s_q, padded_heads), torch.float32)
     probes = dict.fromkeys(("P", "S", "dP", "dS"))
     results: dict[str, Tensor | None] = {"dQ": dQ, "delta": delta, "dKV": dKV}
-    launcher.start(Step(entry, {**given, **results, **probes}, sizes, ("dQ", "delta"), ("dKV",)))
+    launcher.start(CallStep(entry, {**given, **results, **probes}, sizes, ("dQ", "delta"), ("dKV",)))
     if call.deterministic:
         wide, dKV = dKV, launcher.empty((s_kv, d_qk), torch.float32)
         made = {"wide": wide, "indices": index, "slots": given["indices"], "dKV": dKV}
-        launcher.start(Step(beside_entry(launches.COLLECT), made, whole, ("dKV",)))
+        launcher.start(CallStep(beside_entry(launches.COLLECT), made, whole, ("dKV",)))
     d_sink = call.lse.new_empty(0)
     if call.sink is not None:
         d_sink = launcher.empty((padded_heads,), torch.float32)
         made = {"lse": given["lse"], "delta": delta, "d_sink": d_sink}
         made["sink"] = _padded(launcher, call.sink, 0, padded_heads, -math.inf)
-        launcher.start(Step(beside_entry(launches.D_SINK), made, whole, ("d_sink",)))
+        launcher.start(CallStep(beside_entry(launches.D_SINK), made, whole, ("d_sink",)))
     if call.dkv_dtype != torch.float32:
         narrow = launcher.empty(tuple(dKV.shape), call.dkv_dtype)
         name = launches.CONVERT["bfloat16" if call.dkv_dtype == torch.bfloat16 else "float16"]
         made, count = {"wide": dKV, "narrow": narrow}, {"count": dKV.numel()}
-        launcher.start(Step(beside_entry(name), made, count, ("narrow",)))
+        launcher.start(CallStep(beside_entry(name), made, count, ("narrow",)))
         dKV = narrow
     return dQ[:, :heads].contiguous(), dKV, d_sink[:heads].contiguous()
 
@@ -184,7 +186,7 @@ def _indices(indices: Tensor, s_kv: int) -> Tensor:
     return torch.where((indices < 0) | (indices >= s_kv), -1, indices).to(torch.int32)
 
 
-def _ready(launcher: Launcher, tensor: Tensor) -> Tensor:
+def _ready(launcher: KernelLauncher, tensor: Tensor) -> Tensor:
     """The tensor as a launch takes it: itself where it is contiguous and aligned, else a copy."""
     tensor = tensor.detach()
     if tensor.is_contiguous() and tensor.data_ptr() % ALIGNMENT == 0:
@@ -192,7 +194,7 @@ def _ready(launcher: Launcher, tensor: Tensor) -> Tensor:
     return launcher.empty(tuple(tensor.shape), tensor.dtype).copy_(tensor)
 
 
-def _padded(launcher: Launcher, tensor: Tensor, axis: int, length: int, fill: float) -> Tensor:
+def _padded(launcher: KernelLauncher, tensor: Tensor, axis: int, length: int, fill: float) -> Tensor:
     """The tensor with `axis` as long as `length`, as `_ready` makes it."""
     own = tensor.shape[axis]
     if own == length:

@@ -15,7 +15,9 @@ from tileproof.kernels.registry import kernel
 from tileproof.ops import cuda, emulated, sparse_mla, sparse_mla_backward, steps
 from tileproof.spec.machine.errors import TileproofError
 
-PROGRAM = Path(__file__).parent / "program.py"
+from tests.kit.paths import ROOT
+
+PROGRAM = ROOT / "tests/kit/cuda_calls.py"
 CLEAR, MAIN, CONVERT = "tileproof_mla_clear", "tileproof_head64_d576", "tileproof_mla_bf16"
 
 

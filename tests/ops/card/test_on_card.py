@@ -20,16 +20,16 @@ ROWS, HEADS, TOKENS, D_QK = 1000, 64, 37, 576
 
 
 @pytest.fixture
-def card() -> Iterator[cuda.Cuda]:
+def card() -> Iterator[cuda.CudaLauncher]:
     """A launcher on the current stream."""
     torch.manual_seed(0)
-    yield cuda.Cuda(torch.device("cuda", 0), torch.cuda.current_stream().cuda_stream)
+    yield cuda.CudaLauncher(torch.device("cuda", 0), torch.cuda.current_stream().cuda_stream)
     torch.cuda.synchronize()
 
 
-def start(card: cuda.Cuda, name: str, tensors: dict[str, Tensor | None], **sizes: int) -> None:
+def start(card: cuda.CudaLauncher, name: str, tensors: dict[str, Tensor | None], **sizes: int) -> None:
     """A launch of an entry beside the backward."""
-    card.start(steps.Step(steps.beside_entry(name), tensors, sizes, ()))
+    card.start(steps.CallStep(steps.beside_entry(name), tensors, sizes, ()))
 
 
 def sink_case() -> tuple[dict[str, Tensor | None], Tensor]:
@@ -42,7 +42,7 @@ def sink_case() -> tuple[dict[str, Tensor | None], Tensor]:
 
 
 @pytest.mark.parametrize("dtype", HALF)
-def test_clear_and_convert(card: cuda.Cuda, dtype: torch.dtype) -> None:
+def test_clear_and_convert(card: cuda.CudaLauncher, dtype: torch.dtype) -> None:
     wide = torch.randn(ROWS, D_QK, device="cuda") * 100
     narrow = card.empty((ROWS, D_QK), dtype)
     start(card, HALF[dtype], {"wide": wide, "narrow": narrow}, count=wide.numel())
@@ -51,7 +51,7 @@ def test_clear_and_convert(card: cuda.Cuda, dtype: torch.dtype) -> None:
     assert not wide.flatten()[:-5].any() and wide.flatten()[-5:].all()
 
 
-def test_d_sink(card: cuda.Cuda) -> None:
+def test_d_sink(card: cuda.CudaLauncher) -> None:
     tensors, exact = sink_case()
     start(card, launches.D_SINK, tensors, s_q=TOKENS, h_q=HEADS)
     assert tensors["d_sink"] is not None
@@ -59,7 +59,7 @@ def test_d_sink(card: cuda.Cuda) -> None:
 
 
 @pytest.mark.parametrize("with_length", [False, True])
-def test_expand_and_collect(card: cuda.Cuda, with_length: bool) -> None:
+def test_expand_and_collect(card: cuda.CudaLauncher, with_length: bool) -> None:
     topk = 64
     kv = torch.randn(ROWS, D_QK, device="cuda").bfloat16()
     indices = torch.randint(-1, ROWS + 1, (TOKENS, topk), dtype=torch.int32, device="cuda")
@@ -93,7 +93,7 @@ def test_launches_in_a_graph_and_on_another_stream() -> None:
     tensors, _ = sink_case()
 
     def work() -> None:
-        card = cuda.Cuda(torch.device("cuda", 0), torch.cuda.current_stream().cuda_stream)
+        card = cuda.CudaLauncher(torch.device("cuda", 0), torch.cuda.current_stream().cuda_stream)
         start(card, HALF[torch.bfloat16], {"wide": wide, "narrow": narrow}, count=wide.numel())
         start(card, launches.D_SINK, tensors, s_q=TOKENS, h_q=HEADS)
         start(card, launches.CLEAR, {"values": wide}, count=wide.numel())

@@ -1,6 +1,6 @@
 """The backend `cuda` where the stub driver runs the kernels: tests/ops/card/test_launches.py starts it.
 
-    python program.py FOLDER
+    python tests/kit/cuda_calls.py FOLDER
 
 FOLDER/calls.pt has calls: a mistake that is planted, and the arguments; their results go to
 FOLDER/results.pt. Tensors of torch on the CPU stand for those of a card: `Arena` makes the memory of all
@@ -31,7 +31,7 @@ def called(name: str, *given: object) -> object:
     return values[0] if values else None
 
 
-class Arena(cuda.Cuda):
+class Arena(cuda.CudaLauncher):
     """Launches whose tensors lie in one registered piece of host memory."""
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ class Arena(cuda.Cuda):
         assert self._used <= ARENA_BYTES
         return self._bytes[first : first + size].view(dtype).view(shape)
 
-    def start(self, step: steps.Step) -> None:
+    def start(self, step: steps.CallStep) -> None:
         """On a card all memory of torch is the device's; here inputs from outside are copied."""
         tensors = {name: self._placed(tensor) for name, tensor in step.tensors.items()}
         for name in (*step.outputs, *step.adds):
@@ -61,7 +61,7 @@ class Arena(cuda.Cuda):
         return self.empty(tuple(tensor.shape), tensor.dtype).copy_(tensor)
 
 
-def swapped(step: steps.Step) -> steps.Step:
+def swapped(step: steps.CallStep) -> steps.CallStep:
     """o as dO, where the entry has both."""
     tensors = {**step.tensors, "dO": step.tensors["o"]} if "dO" in step.tensors else step.tensors
     return replace(step, tensors=tensors)

@@ -70,7 +70,7 @@ def main() -> None:
     fake = Driver()
     with (
         mock.patch.object(cuda, "load", lambda entry: loaded(fake, entry)),
-        mock.patch.object(cuda, "check_supported", lambda *_: None),
+        mock.patch.object(cuda, "check_device", lambda *_: None),
         mock.patch.object(
             cuda, "backward", lambda each: steps.backward(cuda.CudaLauncher(q.device, 0), each)
         ),

@@ -7,9 +7,8 @@ from importlib import import_module
 from typing import Any
 
 import torch
-from tileproof.ops import cuda, reference
+from tileproof.ops import cuda, reference, steps
 from tileproof.ops.checks import check_choice
-from tileproof.ops.steps import Call
 from tileproof.spec.machine.errors import TileproofError
 
 BACKENDS = {
@@ -18,7 +17,7 @@ BACKENDS = {
     "emulator": "cpu: the compiled kernels, emulated",
 }
 _RUNS_ON = "; ".join(f"{name}: {where}" for name, where in BACKENDS.items())
-# Imported at the first call: a machine with a card needs no emulator.
+# Imported where they run: a machine with a card needs no emulator.
 _KERNELS = {"cuda": "tileproof.ops.cuda", "emulator": "tileproof.ops.emulated"}
 
 
@@ -42,8 +41,15 @@ def chosen(backend: str | None, device: torch.device) -> str:
 def check_backend(backend: str, q: torch.Tensor, sizes: Mapping[str, int], deterministic: bool) -> None:
     """TileproofError where the backend does not compute this, before it runs."""
     check_choice("backend", backend, tuple(BACKENDS))
+    if backend == "cuda":
+        cuda.check_device(q)
+    elif backend == "emulator" and q.device.type != "cpu":
+        raise TileproofError(
+            'backend="emulator" does not compute this', where="q", expected="a CPU tensor",
+            found=str(q.device), do='use backend="reference", which runs on any device',
+        )  # fmt: skip
     if backend in _KERNELS:
-        import_module(_KERNELS[backend]).check_supported(q, sizes)
+        steps.check_sizes(backend, q, sizes)
     elif deterministic and q.device.type not in ("cpu", "meta"):
         raise TileproofError(
             "deterministic sums are computed on the CPU only", where="deterministic",
@@ -53,7 +59,7 @@ def check_backend(backend: str, q: torch.Tensor, sizes: Mapping[str, int], deter
 
 def backward(backend: str, *given: Any) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """dq, dkv and d_sink (see `reference.backward`); without queries, heads, slots or rows zeros."""
-    call = Call(*given)
+    call = steps.Call(*given)
     if backend in _KERNELS and all(tensor.numel() for tensor in (call.q, call.kv, call.indices)):
         made: tuple[torch.Tensor, torch.Tensor, torch.Tensor]
         made = import_module(_KERNELS[backend]).backward(call)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import ml_dtypes
 import numpy as np
 import numpy.typing as npt
@@ -19,16 +17,6 @@ from tileproof.spec.machine.schedule import Schedule
 from tileproof.spec.problems.sparse_mla_bwd.sink import validate as validate_sink
 
 Array = npt.NDArray[np.generic]
-
-
-def check_supported(q: torch.Tensor, sizes: Mapping[str, int]) -> None:
-    """TileproofError names what the emulated kernels do not take."""
-    if q.device.type != "cpu":
-        raise TileproofError(
-            'backend="emulator" does not compute this', where="q", expected="a CPU tensor",
-            found=str(q.device), do='use backend="reference", which runs on any device',
-        )  # fmt: skip
-    steps.check_sizes("emulator", q, sizes)
 
 
 def backward(call: steps.Call) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:

@@ -259,7 +259,7 @@ def test_a_result_that_is_not_true_yet() -> None:
     """A loop around the wait is certified; a branch past something else on false is not."""
     once = f"mbarrier.try_wait.parity.shared::cta.b64 %p4, [{FULL}], 0;"
     used = launched(body(f"{once}\n@%p4 bra END;\nst.shared.u32 [{DATA}], %t;", arrive(FULL, "@%p2")))
-    assert any("decides more than to wait on" in doubt.text for doubt in used.certificate.doubts)  # type: ignore[union-attr]
+    assert any("another effect than to repeat it" in doubt.text for doubt in used.certificate.doubts)  # type: ignore[union-attr]
     loop = f"AGAIN:\n{once}\nselp.u32 %r1, 1, 0, %p4;\nsetp.eq.u32 %p5, %r1, 0;\n@%p5 bra AGAIN;"
     assert launched(body(loop, arrive(FULL, "@%p2"))).certified
     counted = loop.replace("selp.u32", "add.u32 %r2, %r2, 1;\nselp.u32")

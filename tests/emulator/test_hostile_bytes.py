@@ -100,7 +100,7 @@ def _chain(count: int) -> str:
 def test_text_that_takes_the_decoder_long_is_refused() -> None:
     """Deep calls ended in a RecursionError, a word of megabytes in minutes, a number of megabytes in a ValueError."""
     clean(Module.from_ptx(_chain(90)).launch("k", grid=(1,), block=(1,)))
-    with pytest.raises(UnsupportedInstruction, match="more than 100 calls"):
+    with pytest.raises(UnsupportedInstruction, match="more than 100 nested calls"):
         Module.from_ptx(_chain(3000)).launch("k", grid=(1,), block=(1,))
     with pytest.raises(PtxError, match="an opcode is too long"):
         run("add" + ".u32" * 500_000 + " %r1, %r1, %r1;")

@@ -125,7 +125,7 @@ def test_multicast_tells_all_ctas_of_the_cluster(schedule: Schedule) -> None:
 
 
 def test_refusals() -> None:
-    with pytest.raises(LaunchError, match="claims"):
+    with pytest.raises(LaunchError, match="unknown value of clc"):
         run("", [], clc="maybe")
     with pytest.raises(UnsupportedInstruction):
         run("clusterlaunchcontrol.query_cancel.get_first_ctaid.v2.b32.b128 {%r1, %r2}, %q1;")

@@ -186,6 +186,6 @@ def test_bytes_of_a_forged_map_are_refused_when_they_are_read() -> None:
     good = plain(memory).encode()
     assert TensorMap.decode(forged(good)) == plain(memory, address=TensorMap.decode(good).address)
     for values, field in WRONG:
-        with pytest.raises(LaunchError, match="field that the driver refuses") as error:
+        with pytest.raises(LaunchError, match="field that the driver rejects") as error:
             TensorMap.decode(forged(good, **values))
         assert field in str(error.value)

@@ -128,7 +128,7 @@ def test_an_override_is_another_build() -> None:
 
 
 def test_an_override_of_no_source_is_refused() -> None:
-    with pytest.raises(TileproofError, match=r"no such source[\s\S]*kernel\.cuh"):
+    with pytest.raises(TileproofError, match=r"unknown source to override[\s\S]*kernel\.cuh"):
         build(NAME, 576, source_overrides={"kernel.cuh": ""})
 
 

@@ -64,7 +64,7 @@ DEFECTS: dict[str, Callable[[KernelPlan], KernelPlan]] = {
     "reads 64 x 576 of KV": lambda p: replace(p, smem=_with(p.smem, "KV", rows=64)),
     "writes 64 columns": lambda p: replace(p, tmem=_with(p.tmem, "P", layout="D")),
     "stage P is never observed": lambda p: replace(p, observations=p.observations[1:], probes=()),
-    "no stage of the plan": lambda p: replace(p, stages=("P",)),
+    "not a stage of the plan": lambda p: replace(p, stages=("P",)),
     "one stage per stage": lambda p: replace(p, barriers=_with(p.barriers, "p_ready", stages=1)),
 }
 

@@ -1,8 +1,6 @@
-// Judges a dump against a case of Tileproof vectors. C++17 alone: c++ -O2 -std=c++17
-// read_vectors.cpp
+// Judges a dump against a case of Tileproof vectors: c++ -O2 -std=c++17 read_vectors.cpp
 //   read_vectors VECTORS/CASE DUMP     DUMP: a folder of .npy files, bf16 as 2-byte raw data (V2)
-// Exit code 0: everything in the dump is right; 1: something is wrong; 2: the dump cannot be
-// judged.
+// Exit code 0: everything in the dump is right; 1: something is wrong; 2: it cannot be judged.
 #include <cmath>
 #include <cstdint>
 #include <cstdio>

@@ -180,7 +180,7 @@ def test_sums_that_nothing_publishes_are_listed() -> None:
 
 DEFECTS: dict[str, Callable[[KernelPlan], KernelPlan]] = {
     "a tile or a barrier that is not in the plan": lambda p: _with(p, tile="dR"),
-    "P is no sum over the k-blocks": lambda p: _with(p, stage="P"),
+    "P is not a sum over the k-blocks": lambda p: _with(p, stage="P"),
     "dq_ready, which does not in each k-block": lambda p: _with(p, barrier="dq_ready"),
     "a partial sum of dQ names no buffer of dQ": lambda p: _with(p, buffer=2),
 }

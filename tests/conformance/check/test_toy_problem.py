@@ -243,5 +243,5 @@ def test_a_row_block_that_another_one_overwrites_is_named(tmp_path: Path) -> Non
 def test_names_of_the_projects_own_stay_its_own(tmp_path: Path) -> None:
     with pytest.raises(TileproofError, match="own has this name"):
         register(problem_type("gemm"))
-    with pytest.raises(TileproofError, match="no such problem type"):
+    with pytest.raises(TileproofError, match="unknown problem type"):
         problem_type("row_dot")

@@ -59,7 +59,7 @@ def test_a_rounding_plan_is_what_bounds_are_derived_from() -> None:
     assert np.median(f16.bound) < np.median(plain.bound) / 2
     with pytest.raises(TileproofError, match="unknown stage"):
         tileproof.derived("sparse_mla_bwd", inputs, {"dQ": "dq"})
-    with pytest.raises(TileproofError, match="no such problem"):
+    with pytest.raises(TileproofError, match="unknown problem type"):
         tileproof.derived("sparse_mla", inputs, {})
 
 

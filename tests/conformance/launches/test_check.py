@@ -96,7 +96,7 @@ def driver(bit: int | None = None) -> bytes:
         (scale(entry="scales"), "no such entry.*launch scale"),
         (scale(arguments=(P,)), "the number of arguments differs"),
         (scale(arguments=(replace(P, size=32), MAP)), "does not fit its parameter.*24 bytes"),
-        (scale(arguments=(P, ScalarArgument("u33", 0))), "no such element type"),
+        (scale(arguments=(P, ScalarArgument("u33", 0))), "unknown element type"),
         (scale(arguments=(without(1), MAP)), "unset bytes of a struct.*bytes 8..11"),
         (scale(arguments=(without(2), MAP)), "unset bytes of a struct.*bytes 16..19"),
         (scale(arguments=with_map(shape=(64 * CTAS + 4,))), "past its buffer"),

@@ -64,7 +64,7 @@ def test_other_shapes_and_dtypes_are_named() -> None:
     refused(RIGHT | {"dq": RIGHT["dq"][:, :3]}, "[2, 4, 576]", "[2, 3, 576]")
     refused(RIGHT | {"q": RIGHT["q"].astype(np.float64)}, "bfloat16 or float32", "float64")
     refused(RIGHT | {"q": RIGHT["q"].view(np.uint16)}, "must be saved as bfloat16")
-    refused(RIGHT | {"q": RIGHT["q"].astype(np.float32) + 1e-4}, "no bf16 values")
+    refused(RIGHT | {"q": RIGHT["q"].astype(np.float32) + 1e-4}, "not bf16 values")
     refused(RIGHT | {"indices": RIGHT["indices"].astype(np.float32)}, "int32 or int64")
 
 

@@ -104,9 +104,9 @@ def test_a_part_under_another_name() -> None:
         ("P[0, ..., 1]", RIGHT["P"][0, :, 1], "numbers or ranges"),
         ("P[0, 0, 0, 0]", RIGHT["P"][0, 0, 0], "at most 3"),
         ("P[0]", RIGHT["P"][0].astype(np.float64), "float32"),
-        ("q[0]", RIGHT["q"][0], "needed whole"),
+        ("q[0]", RIGHT["q"][0], "must be complete"),
         ("dkv[0:64]", RIGHT["dkv"][:64], "sums over tokens"),
-        ("X[0]", RIGHT["P"][0], "no tensor of the problem"),
+        ("X[0]", RIGHT["P"][0], "not a tensor of the problem"),
     ],
 )
 def test_parts_that_are_none_are_refused(name: str, value: Any, words: str) -> None:
@@ -115,9 +115,9 @@ def test_parts_that_are_none_are_refused(name: str, value: Any, words: str) -> N
 
 
 def test_overlapping_parts_are_refused() -> None:
-    with pytest.raises(TileproofError, match="given twice"):
+    with pytest.raises(TileproofError, match="parts of a tensor overlap"):
         named(PROBLEM, BARE | {"P[1]": RIGHT["P"][1], "P[0:2, 3]": RIGHT["P"][:2, 3]})
-    with pytest.raises(TileproofError, match="given twice"):
+    with pytest.raises(TileproofError, match="parts of a tensor overlap"):
         named(PROBLEM, RIGHT | {"P[1]": RIGHT["P"][1]})
 
 

@@ -77,7 +77,7 @@ def test_warnings_and_used_assumptions_are_said() -> None:
         ("fine", "error", 1, "found by them."),
         ("error", "fine", 1, "found by us."),
         ("error", "no opinion", 1, "found by us."),
-        ("error", "error", 1, "found by us and by them."),
+        ("error", "error", 1, "found by us and them."),
         ("no opinion", "fine", 2, "not checked"),
         ("no opinion", "no opinion", 2, "not checked"),
         ("no opinion", "error", 1, "found by them."),
@@ -153,7 +153,7 @@ class TestWithSentryward:
             (["pipeline"], 0, "No error found"),
             (["gather4"], 0, "no proof"),
             (["head128-part0", "--d-qk", "512", "--blocks", "1", "--schedules", "0"], 0, "no proof"),
-            (["missing-arrive"], 1, "found by tileproof and by sentryward"),
+            (["missing-arrive"], 1, "found by tileproof and sentryward"),
             (["out-of-bounds"], 1, "found by tileproof."),
             (["unwaited-phase"], 1, "found by sentryward"),
             (
@@ -192,7 +192,7 @@ class TestWithSentryward:
 
 def words_of(says: str) -> int:
     """How many tools a sentence of the conclusion names as finders."""
-    return 0 if "found by" not in says else 2 if " and by " in says else 1
+    return 0 if "found by" not in says else 2 if " and " in says else 1
 
 
 def run(capfd: Any, words: list[str]) -> tuple[Any, str, str]:

@@ -128,7 +128,7 @@ def test_a_kernel_that_is_wrong_is_not_timed() -> None:
         ([NAME, "--blocks", "4", "2"], "not longer"),
         ([NAME, "--d-qk", "77"], "77"),
         ([NAME, "--set", "wake"], "invalid setting of a figure"),
-        ([NAME, "--set", "speed_of_light=1"], "no such figure"),
+        ([NAME, "--set", "speed_of_light=1"], "unknown figure"),
         ([], "no kernel is given"),
     ],
 )
@@ -148,7 +148,7 @@ def test_what_if_a_figure_were_another(run: Played) -> None:
     slow = run.clocks(BLACKWELL.fixed({"mma_latency": 5000.0}), "best", False)
     assert slow.clocks > run.clocks(BLACKWELL, "likely", False).clocks + 5000
     assert {"mma_latency", "wake", "commit"} <= slow.used
-    with pytest.raises(TileproofError, match=r"no such figure[\s\S]*speed_of_light"):
+    with pytest.raises(TileproofError, match=r"unknown figure[\s\S]*speed_of_light"):
         BLACKWELL.fixed({"speed_of_light": 1.0})
     with pytest.raises(TileproofError, match="not below 0"):
         BLACKWELL.fixed({"wake": -1.0})

@@ -49,7 +49,7 @@ def check_backend(backend: str, q: torch.Tensor, sizes: Mapping[str, int], deter
             found=str(q.device), do='use backend="reference", which runs on any device',
         )  # fmt: skip
     if backend in _KERNELS:
-        steps.check_sizes(backend, q, sizes)
+        steps.check_sizes(backend, q, sizes, deterministic)
     elif deterministic and q.device.type not in ("cpu", "meta"):
         raise TileproofError(
             "deterministic sums are computed on the CPU only", where="deterministic",

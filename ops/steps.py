@@ -18,6 +18,7 @@ from tileproof.kernels.compile import Built
 from tileproof.kernels.launch.layout import Layout
 from tileproof.kernels.registry import kernel
 from tileproof.kernels.sm90.mla_around import launches
+from tileproof.ops.checks import MAX_ROWS
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.problems.sparse_mla_bwd.inputs import B_TOPK, D_QK_SUPPORTED, D_V
 from torch import Tensor
@@ -85,7 +86,7 @@ class KernelLauncher(Protocol):
         ...
 
 
-def check_sizes(backend: str, q: Tensor, sizes: Mapping[str, int]) -> None:
+def check_sizes(backend: str, q: Tensor, sizes: Mapping[str, int], deterministic: bool) -> None:
     """TileproofError names the size or dtype that the kernels are not made for."""
     wrong = None
     if q.dtype != torch.bfloat16:
@@ -96,12 +97,29 @@ def check_sizes(backend: str, q: Tensor, sizes: Mapping[str, int]) -> None:
         wrong = "q", f"d_qk {' or '.join(map(str, D_QK_SUPPORTED))}", str(sizes["d_qk"])
     elif sizes["d_v"] != D_V:
         wrong = "o", f"d_v {D_V}", str(sizes["d_v"])
+    else:
+        rows = sizes["b"] * sizes["s_q"] * padded_heads(sizes["h_q"])
+        slots = sizes["b"] * sizes["s_q"] * padded_slots(sizes["topk"]) if deterministic else 0
+        if rows > MAX_ROWS:
+            wrong = "q", f"at most {MAX_ROWS} rows (tokens times padded heads)", str(rows)
+        elif slots > MAX_ROWS:
+            wrong = "deterministic", f"at most {MAX_ROWS} slots (tokens times padded topk)", str(slots)
     if wrong is not None:
         where, expected, found = wrong
         raise TileproofError(
             f'backend="{backend}" does not compute this', where=where, expected=expected, found=found,
             do='use backend="reference", which runs on any device',
         )  # fmt: skip
+
+
+def padded_heads(heads: int) -> int:
+    """The heads of the kernel that computes so many."""
+    return min(size for size in KERNELS if size >= heads)
+
+
+def padded_slots(topk: int) -> int:
+    """topk in whole k-blocks."""
+    return -(-topk // B_TOPK) * B_TOPK
 
 
 @cache
@@ -122,15 +140,15 @@ def beside_entry(name: str) -> KernelEntry:
 def backward(launcher: KernelLauncher, call: Call) -> tuple[Tensor, Tensor, Tensor]:
     """dq, dkv and d_sink as of `reference.backward`; no length of an axis is 0."""
     (s_q, heads, d_qk), s_kv, topk = call.q.shape, call.kv.shape[0], call.indices.shape[1]
-    padded_heads = min(size for size in KERNELS if size >= heads)
-    entry = main_entry(padded_heads, d_qk)
+    all_heads = padded_heads(heads)
+    entry = main_entry(all_heads, d_qk)
     given: dict[str, Tensor | None] = {
-        name: _padded(launcher, tensor, 1, padded_heads, 0.0)
+        name: _padded(launcher, tensor, 1, all_heads, 0.0)
         for name, tensor in (("q", call.q), ("o", call.o), ("dO", call.dO))
     }
-    given["lse"] = _padded(launcher, call.lse_base_2, 1, padded_heads, math.inf)
+    given["lse"] = _padded(launcher, call.lse_base_2, 1, all_heads, math.inf)
     given["kv"] = _ready(launcher, call.kv)
-    slots = -(-topk // B_TOPK) * B_TOPK
+    slots = padded_slots(topk)
     given["indices"] = index = _padded(launcher, _indices(call.indices, s_kv), 1, slots, -1)
     length = call.topk_length
     if length is not None:
@@ -139,7 +157,7 @@ def backward(launcher: KernelLauncher, call: Call) -> tuple[Tensor, Tensor, Tens
         )
     given["topk_length"] = length
     sizes: dict[str, int | float] = {
-        "s_q": s_q, "s_kv": s_kv, "h_q": padded_heads, "topk": slots, "d_qk": d_qk,
+        "s_q": s_q, "s_kv": s_kv, "h_q": all_heads, "topk": slots, "d_qk": d_qk,
         "sm_scale": call.sm_scale, "sm_scale_log2e": call.sm_scale * LOG2_E,
     }  # fmt: skip
     whole = dict(sizes)
@@ -155,8 +173,8 @@ def backward(launcher: KernelLauncher, call: Call) -> tuple[Tensor, Tensor, Tens
     launcher.start(
         CallStep(beside_entry(launches.CLEAR), {"values": dKV}, {"count": dKV.numel()}, ("values",))
     )
-    dQ = launcher.empty((s_q, padded_heads, d_qk), call.q.dtype)
-    delta = launcher.empty((s_q, padded_heads), torch.float32)
+    dQ = launcher.empty((s_q, all_heads, d_qk), call.q.dtype)
+    delta = launcher.empty((s_q, all_heads), torch.float32)
     probes = dict.fromkeys(("P", "S", "dP", "dS"))
     results: dict[str, Tensor | None] = {"dQ": dQ, "delta": delta, "dKV": dKV}
     launcher.start(CallStep(entry, {**given, **results, **probes}, sizes, ("dQ", "delta"), ("dKV",)))
@@ -166,9 +184,9 @@ def backward(launcher: KernelLauncher, call: Call) -> tuple[Tensor, Tensor, Tens
         launcher.start(CallStep(beside_entry(launches.COLLECT), made, whole, ("dKV",)))
     d_sink = call.lse.new_empty(0)
     if call.sink is not None:
-        d_sink = launcher.empty((padded_heads,), torch.float32)
+        d_sink = launcher.empty((all_heads,), torch.float32)
         made = {"lse": given["lse"], "delta": delta, "d_sink": d_sink}
-        made["sink"] = _padded(launcher, call.sink, 0, padded_heads, -math.inf)
+        made["sink"] = _padded(launcher, call.sink, 0, all_heads, -math.inf)
         launcher.start(CallStep(beside_entry(launches.D_SINK), made, whole, ("d_sink",)))
     if call.dkv_dtype != torch.float32:
         narrow = launcher.empty(tuple(dKV.shape), call.dkv_dtype)

@@ -46,6 +46,18 @@ def for_the_kernels() -> dict[str, Any]:
     return {**given, **rest, "backend": "emulator"}
 
 
+def tokens(count: int, heads: int, deterministic: bool = False) -> Change:
+    """So many tokens, all the first one, without memory of their own."""
+
+    def change(given: dict[str, Any]) -> None:
+        for name in ("q", "o", "dO", "lse"):
+            given[name] = given[name][:1, :heads].expand(count, *given[name][:1, :heads].shape[1:])
+        given["indices"] = given["indices"][:1, :1].expand(count, 130)
+        given["deterministic"] = deterministic
+
+    return change
+
+
 def with_out(change: Callable[[dict[str, Any], list[Any]], object]) -> Change:
     """Right outputs, changed."""
 
@@ -180,6 +192,8 @@ OF_THE_KERNELS: dict[str, tuple[str, str, str, Change]] = {
         lambda given: {name: given[name][..., :544] for name in ("q", "kv")})),
     "d_v 500": ("o", "d_v 512", "500", resized(
         lambda given: {name: given[name][..., :500] for name in ("o", "dO")})),
+    "rows with padded heads": ("q", "at most 2147483647 rows", str(2**26 * 64), tokens(2**26, 1)),
+    "slots": ("deterministic", "at most 2147483647 slots", str(2**24 * 192), tokens(2**24, 1, True)),
     "lse below the sink": ("lse[0, 0]", "at least", "0", put("sink", torch.full((16,), 9.0))),
 }  # fmt: skip
 

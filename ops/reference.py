@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
+from tileproof.spec.numerics import LN_2
 
 CHUNK_BYTES = 2**26  # of gathered keys and scores
-LN_2 = math.log(2.0)
 NO_FLOAT64 = ("mps",)  # device types
 
 

@@ -18,15 +18,16 @@ from tileproof.kernels.compile import Built
 from tileproof.kernels.launch.layout import Layout
 from tileproof.kernels.registry import kernel
 from tileproof.kernels.sm90.mla_around import launches
+from tileproof.kernels.sm100.backward import PROBES
 from tileproof.ops.checks import MAX_ROWS
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.numerics import LN_2, LOG2_E
 from tileproof.spec.problems.sparse_mla_bwd.inputs import B_TOPK, D_QK_SUPPORTED, D_V
 from torch import Tensor
 
 KERNELS = {64: "head64", 128: "head128-columns"}  # by the heads that each computes
 MAX_HEADS = max(KERNELS)
 ALIGNMENT = 16  # bytes, of every address: vector loads, tensor maps
-LN_2, LOG2_E = math.log(2.0), math.log2(math.e)
 
 
 class Call(NamedTuple):
@@ -175,9 +176,10 @@ def backward(launcher: KernelLauncher, call: Call) -> tuple[Tensor, Tensor, Tens
     )
     dQ = launcher.empty((s_q, all_heads, d_qk), call.q.dtype)
     delta = launcher.empty((s_q, all_heads), torch.float32)
-    probes = dict.fromkeys(("P", "S", "dP", "dS"))
     results: dict[str, Tensor | None] = {"dQ": dQ, "delta": delta, "dKV": dKV}
-    launcher.start(CallStep(entry, {**given, **results, **probes}, sizes, ("dQ", "delta"), ("dKV",)))
+    launcher.start(
+        CallStep(entry, {**given, **results, **dict.fromkeys(PROBES)}, sizes, ("dQ", "delta"), ("dKV",))
+    )
     if call.deterministic:
         wide, dKV = dKV, launcher.empty((s_kv, d_qk), torch.float32)
         made = {"wide": wide, "indices": index, "slots": given["indices"], "dKV": dKV}

@@ -12,6 +12,7 @@ import torch
 from tileproof.kernels.sm90.mla_around import launches
 from tileproof.ops import cuda, reference, sparse_mla, sparse_mla_backward, steps
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.numerics import LN_2, LOG2_E
 from torch import Tensor
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA card")
@@ -36,8 +37,8 @@ def sink_case() -> tuple[dict[str, Tensor | None], Tensor]:
     """Inputs of d_sink with an output, and d_sink in float64."""
     lse, delta = torch.randn(TOKENS, HEADS, device="cuda"), torch.randn(TOKENS, HEADS, device="cuda")
     sink = torch.randn(HEADS, device="cuda")
-    lse = torch.maximum(lse, sink * steps.LOG2_E)
-    exact = reference._d_sink(lse.double() * steps.LN_2, delta.double(), sink)
+    lse = torch.maximum(lse, sink * LOG2_E)
+    exact = reference._d_sink(lse.double() * LN_2, delta.double(), sink)
     return {"lse": lse, "delta": delta, "sink": sink, "d_sink": torch.empty_like(sink)}, exact
 
 

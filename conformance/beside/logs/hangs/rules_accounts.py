@@ -39,8 +39,14 @@ def counts(graph: WaitGraph, root: Wait) -> HangCause | None:
     """Every known producer arrived, and the phase did not complete."""
     if not satisfied(graph, root):
         return None
-    head = rules_phase.before_the_head(graph, root)
-    return head or _first(graph, root, "counts")
+    if head := rules_phase.before_the_head(graph, root):
+        return head
+    wait = graph.accounts.waits.get(root.actor)
+    found = graph.accounts.counts(wait, []) if wait is not None else []  # the graph knows who arrived
+    if wait is None or not found:
+        return None
+    shown = found[0].sure and not graph.accounts.ledger.lacks(wait)
+    return _cause(found[0], _COUNTED if shown else min(_PERHAPS, found[0].weight), root)
 
 
 def nobody(graph: WaitGraph, root: Wait) -> HangCause | None:
@@ -53,7 +59,17 @@ def nobody(graph: WaitGraph, root: Wait) -> HangCause | None:
         fix = f"print the whole log (a larger cudaLimitPrintfFifoSize), or look at who arrives on {name}"
         lines = [root.event.line]
         return HangCause("before-the-log", what, lines, 52, fix, None, (root.event.line,))
-    return _first(graph, root, "nobody")
+    wait = graph.accounts.waits.get(root.actor)
+    if wait is None or graph.arrivers(root):
+        return None
+    found = graph.accounts.nobody(wait)
+    passed = any(
+        each.passed
+        for (_, copy), some in graph.accounts.ledger.waits.items()
+        for each in some
+        if copy[:2] == wait.copy[:2]
+    )
+    return _cause(found[0], _PERHAPS if passed else _NOBODY, root) if found else None
 
 
 def astray(graph: WaitGraph, root: Wait) -> HangCause | None:
@@ -62,24 +78,6 @@ def astray(graph: WaitGraph, root: Wait) -> HangCause | None:
         return None
     found = [reason for reason in graph.accounts.astray() if reason.waiter == root.actor]
     return _cause(found[0], found[0].weight, root) if found else None
-
-
-def _first(graph: WaitGraph, root: Wait, rule: str) -> HangCause | None:
-    wait = graph.accounts.waits.get(root.actor)
-    if wait is None:
-        return None
-    if rule == "nobody":
-        found = graph.accounts.nobody(wait) if not graph.arrivers(root) else []
-        passed = any(
-            each.passed
-            for (_, copy), some in graph.accounts.ledger.waits.items()
-            for each in some
-            if copy[:2] == wait.copy[:2]
-        )
-        return _cause(found[0], _PERHAPS if passed else _NOBODY, root) if found else None
-    found = graph.accounts.counts(wait, [])  # the graph knows who arrived
-    shown = bool(found) and found[0].sure and not graph.accounts.ledger.lacks(wait)
-    return _cause(found[0], _COUNTED if shown else min(_PERHAPS, found[0].weight), root) if found else None
 
 
 def _cause(reason: LoggedReason, weight: int, root: Wait) -> HangCause:

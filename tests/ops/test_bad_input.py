@@ -47,7 +47,7 @@ def for_the_kernels() -> dict[str, Any]:
 
 
 def tokens(count: int, heads: int, deterministic: bool = False) -> Change:
-    """So many tokens, all the first one, without memory of their own."""
+    """So many tokens that are the first token again, in its memory."""
 
     def change(given: dict[str, Any]) -> None:
         for name in ("q", "o", "dO", "lse"):

@@ -42,7 +42,7 @@ def run(folder: Path, calls: list[tuple[str, steps.Call]]) -> tuple[recorder.Rec
 
 
 def same(known: tuple[torch.Tensor, ...], made: Any) -> list[bool]:
-    """Whether dq, dkv and d_sink are the known ones, bit for bit."""
+    """Whether dq, dkv and d_sink are the known results, bit for bit."""
     return [torch.equal(x, y) for x, y in zip(made, known, strict=True)]
 
 

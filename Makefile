@@ -2,6 +2,7 @@
 # make test     set up, run the tests
 # make test-all run all tests, also those marked slow
 # make outside  set up, and install the compilers that tests/outside needs
+# make docs     the documentation site in build/site; fails on broken links, stale output and stale figures
 # make browser  install Chromium, in which the tests of the gate's page open it (Debian; as root)
 # make lint     ruff, mypy, clang-format
 # make mutants  draws mutants of every kernel in the full profile (hours); SEED, COUNT, LEDGER can be given
@@ -30,7 +31,10 @@ STAMP    := $(VENV)/tileproof-$(shell cat $(INPUTS) | sha256sum | cut -c1-16)
 CXX_FILES = $(shell find benchmarks emulator kernels conformance \
               -name '*.cpp' -o -name '*.hpp' -o -name '*.cu' -o -name '*.cuh')
 
-.PHONY: browser setup outside engine verify mutants nightly fuzz soak test \
+# The packages of the site, in the same environment; `make setup` and `make test` do without them.
+SITE     := $(VENV)/site-$(shell sha256sum < requirements-docs.txt | cut -c1-16)
+
+.PHONY: browser setup outside docs docs-packages engine verify mutants nightly fuzz soak test \
   test-all lint format images package clean
 
 setup: $(STAMP) engine
@@ -55,6 +59,17 @@ engine: $(STAMP)
 outside: setup
 	$(PY) -m pip install -q --disable-pip-version-check $(PIP_ARGS) \
 	  -r requirements-outside.txt -c constraints.txt
+
+docs-packages: $(SITE)
+
+$(SITE): $(STAMP)
+	$(PY) -m pip install -q --disable-pip-version-check $(PIP_ARGS) \
+	  -r requirements-docs.txt -c constraints.txt
+	@rm -f $(VENV)/site-????????????????
+	@touch $@
+
+docs: setup docs-packages
+	$(PY) -m tileproof.tools.site --check
 
 # Installs Chromium on Debian, as root. Without it the tests that need a browser are skipped.
 browser:

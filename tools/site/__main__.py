@@ -1,0 +1,68 @@
+"""Build the site: ``python -m tileproof.tools.site``; exit 1 for a broken link or anchor, or an orphan page.
+
+With --check also for a stale generated page or figure, and for a code block that prints something else.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from tileproof.spec.machine.errors import TileproofError
+from tileproof.tools.site import executed, source
+from tileproof.tools.site.contents import ROOT
+
+# The generators of pages and figures that compare in seconds; tests compare the others.
+GENERATORS = (
+    "tileproof.spec.docs",
+    "tileproof.emulator.docs",
+    "tileproof.tools.pages.layouts",
+    "tileproof.tools.pages.rooms",
+)
+_REDIRECT = (
+    '<!doctype html><meta charset="utf-8"><title>Tileproof</title>'
+    '<meta http-equiv="refresh" content="0; url=README.html"><a href="README.html">Tileproof</a>\n'
+)
+
+
+def build(root: Path, out: Path) -> int:
+    """Write the site of the repository at `root` to `out`; return Sphinx's exit code, 1 for any warning."""
+    pages = out.parent / f"{out.name}-source"
+    try:
+        source.write(pages, root)
+    except TileproofError as error:
+        print(error, file=sys.stderr)
+        return 1
+    words = ["-b", "html", "-q", "-W", "--keep-going", "-c", str(Path(__file__).parent)]
+    line = [sys.executable, "-m", "sphinx", *words, "-d", str(out.parent / f"{out.name}-state")]
+    code = subprocess.run([*line, str(pages), str(out)], check=False).returncode
+    if code == 0:
+        (out / "index.html").write_text(_REDIRECT, encoding="utf-8")
+    return min(code, 1)
+
+
+def stale() -> bool:
+    """Whether a generated page or figure differs from its source; its generator prints which."""
+    checks = [importlib.import_module(name).main(["--check"]) for name in GENERATORS]
+    return any(checks)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Build; the exit code is 1 when something on the site is wrong."""
+    parser = argparse.ArgumentParser(prog="python -m tileproof.tools.site", description="Build the site.")
+    parser.add_argument("--out", type=Path, default=ROOT / "build" / "site", help="folder (build/site)")
+    parser.add_argument("--check", action="store_true", help="compare generated pages and run code blocks")
+    options = parser.parse_args(arguments)
+    wrong = build(ROOT, options.out) != 0
+    if options.check:
+        wrong |= stale()
+        wrong |= executed.main(["--check"]) != 0
+    return int(wrong)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -16,7 +16,8 @@ from typing import Any
 
 import torch
 from tileproof.kernels.sm90.mla_around import launches
-from tileproof.ops import cuda, steps
+from tileproof.ops import cuda
+from tileproof.ops.plan import CallStep, beside_entry
 
 ROUNDS, D_QK, HEADS = 15, 576, 64
 
@@ -50,7 +51,8 @@ def row(name: str, sizes: dict[str, int], moved: int, ours: Callable[[], object]
 def start(name: str, tensors: dict[str, Any], **sizes: int) -> None:
     """A launch on the current stream."""
     card = cuda.CudaLauncher(torch.device("cuda", 0), torch.cuda.current_stream().cuda_stream)
-    card.start(steps.CallStep(steps.beside_entry(name), tensors, sizes, ()))
+    names = {buffer: None if tensor is None else buffer for buffer, tensor in tensors.items()}
+    card.start(CallStep(beside_entry(name), names, sizes), tensors)
 
 
 def dkv(s_kv: int) -> None:

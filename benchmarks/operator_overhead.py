@@ -17,6 +17,7 @@ from unittest import mock
 import torch
 from cuda.bindings import driver
 from tileproof.ops import cuda, sparse_mla_backward, steps
+from tileproof.ops.plan import KernelEntry
 
 CALLS, ROUNDS = 500, 7
 LOAD = cuda.load
@@ -38,7 +39,7 @@ class Driver:
         return 0, driver.CUtensorMap()
 
 
-def loaded(fake: Driver, entry: steps.KernelEntry) -> cuda.Loaded:
+def loaded(fake: Driver, entry: KernelEntry) -> cuda.Loaded:
     """As `cuda.load`, without a library."""
     named = {
         "cuLibraryLoadData": (0, 0), "cuLibraryGetKernel": (0, 0), "cuKernelGetFunction": (0, 0),

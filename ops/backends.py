@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import Any
 
 import torch
-from tileproof.ops import cuda, reference, steps
+from tileproof.ops import cuda, plan, reference, steps
 from tileproof.ops.checks import check_choice
 from tileproof.spec.machine.errors import TileproofError
 
@@ -49,7 +49,7 @@ def check_backend(backend: str, q: torch.Tensor, sizes: Mapping[str, int], deter
             found=str(q.device), do='use backend="reference", which runs on any device',
         )  # fmt: skip
     if backend in _KERNELS:
-        steps.check_sizes(backend, q, sizes, deterministic)
+        plan.check_sizes(backend, q, sizes, deterministic)
     elif deterministic and q.device.type not in ("cpu", "meta"):
         raise TileproofError(
             "deterministic sums are computed on the CPU only", where="deterministic",

@@ -16,15 +16,37 @@ OUTPUT_ALIGNMENT = 16  # bytes
 AXES = {form.name: form.axes for form in FORMS if form.role == "input"} | {"sink": ("h_q",)}
 _INTEGER_NAMES = ("indices", "topk_length")
 _PER_HEAD = ("sink",)  # without a batch axis
-Sizes = dict[str, int]
+PLAIN = (torch.Tensor, torch.nn.Parameter)  # a fake tensor has symbolic lengths
+KEPT = 1024  # combinations of shapes, dtypes and devices that were accepted
+Sizes = Mapping[str, int]
 
 
 def check_tensors(given: Mapping[str, torch.Tensor | None]) -> tuple[bool, Sizes]:
     """Whether the tensors have a batch axis, and the length of every axis (`b` too: 1 without it).
 
     `given`: tensors by the names of `AXES`, q among them; None for an absent tensor. TileproofError
-    names the first argument that does not fit.
+    names the first argument that does not fit. What was found of plain tensors is kept.
     """
+    key: list[object] = []
+    if not torch.compiler.is_compiling():
+        for name, tensor in given.items():
+            if tensor is None:
+                key.append(name)
+            elif type(tensor) in PLAIN:
+                key += (name, tensor.shape, tensor.dtype, tensor.device, tensor.layout)
+            else:
+                return _checked(given)
+        found = _ACCEPTED.get(whole := tuple(key))
+        if found is None:
+            if len(_ACCEPTED) >= KEPT:
+                _ACCEPTED.clear()
+            found = _ACCEPTED[whole] = _checked(given)
+        return found
+    return _checked(given)
+
+
+def _checked(given: Mapping[str, torch.Tensor | None]) -> tuple[bool, Sizes]:
+    """As `check_tensors`, of any tensors."""
     q = given["q"]
     _check_kind("q", q, FLOATS, None)
     assert q is not None
@@ -35,7 +57,7 @@ def check_tensors(given: Mapping[str, torch.Tensor | None]) -> tuple[bool, Sizes
         )  # fmt: skip
     batched = q.dim() == 4
     statistics = torch.float64 if q.dtype == torch.float64 else torch.float32
-    sizes: Sizes = {}
+    sizes: dict[str, int] = {}
     for name, tensor in given.items():
         if tensor is None and name in ("topk_length", "sink"):
             continue
@@ -52,6 +74,7 @@ def check_tensors(given: Mapping[str, torch.Tensor | None]) -> tuple[bool, Sizes
     return batched, sizes
 
 
+_ACCEPTED: dict[tuple[object, ...], tuple[bool, Sizes]] = {}
 # Ends of sequences: of both, or of queries and of kv rows.
 Sequences = torch.Tensor | tuple[torch.Tensor, torch.Tensor]
 
@@ -82,7 +105,7 @@ def _check_kind(
         )
 
 
-def _check_shape(name: str, tensor: torch.Tensor, axes: Sequence[str], sizes: Sizes) -> None:
+def _check_shape(name: str, tensor: torch.Tensor, axes: Sequence[str], sizes: dict[str, int]) -> None:
     """The axes' lengths are those known already; unknown lengths are added to `sizes`."""
     fits = tensor.dim() == len(axes) and all(
         axis not in sizes or sizes[axis] == length for axis, length in zip(axes, tensor.shape, strict=True)
@@ -135,7 +158,10 @@ def check_scale(sm_scale: float | None, d_qk: int) -> float:
 
 def check_choice(name: str, value: object, choices: Sequence[object]) -> None:
     """One of a few values."""
-    if not any(value is choice or (type(value) is type(choice) and value == choice) for choice in choices):
+    for choice in choices:
+        if value is choice:
+            return
+    if not any(type(value) is type(choice) and value == choice for choice in choices):
         raise TileproofError(
             f"{name} has an unknown value", where=name, expected=" or ".join(map(repr, choices)),
             found=repr(value)[:100],

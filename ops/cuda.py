@@ -13,22 +13,26 @@ import os
 import struct
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from tileproof.kernels import manifest
 from tileproof.kernels.cubin import cubins
 from tileproof.kernels.launch.builder import MAP_ALIGNMENT
-from tileproof.kernels.launch.layout import AddressField, Layout, RowsMap
+from tileproof.kernels.launch.driver_calls import launch_config, map_bytes, tiled_map
+from tileproof.kernels.launch.layout import Layout, Number, RowsMap
 from tileproof.ops import steps
+from tileproof.ops.plan import CallStep, KernelEntry
 from tileproof.spec.machine.errors import TileproofError
 
 FOLDER = "TILEPROOF_KERNELS"  # the environment variable
 MAJOR = 10  # compute capability of the backward kernels: sm_100a and its family
-MAPS = 64  # encoded tensor maps that are kept
+MAPS = 64  # encoded tensor maps that are kept of a parameter
+ADDRESS = struct.Struct("<Q")
 FORMATS = {"s32": "i", "s64": "q", "f32": "f"}
 EXTRA = "pip install 'tileproof[cuda]'"
 
@@ -70,119 +74,121 @@ class CudaLauncher:
         """As `steps.KernelLauncher`."""
         return torch.empty(shape, dtype=dtype, device=self.device)
 
-    def start(self, step: steps.CallStep) -> None:
+    def start(self, step: CallStep, tensors: steps.Tensors) -> None:
         """As `steps.KernelLauncher`; does not wait."""
-        given = dict(step.sizes)
-        for name, tensor in step.tensors.items():
-            given[name] = 0 if tensor is None else tensor.data_ptr()
-        _loaded(self.device.index or 0, step.entry).start(given, self.stream)
-
-
-@dataclass
-class Loaded:
-    """An entry in a device's context, with the memory of its parameters and its latest tensor maps."""
-
-    entry: steps.KernelEntry
-    driver: Any
-    function: Any
-    config: Any
-    memory: bytearray
-    packers: Sequence[Packer]
-    pointers: Any
-    lock: threading.Lock = field(default_factory=threading.Lock)
-    maps: OrderedDict[tuple[str, int, int], bytes] = field(default_factory=OrderedDict)
-
-    def start(self, given: Mapping[str, int | float], stream: int) -> None:
-        """Packs the parameters and launches; the driver copies them before it returns. `given`: addresses and
-        sizes by name.
-        """
-        with self.lock:
-            for packer in self.packers:
-                values = [
-                    given[name] if of_map is None else self._map(of_map, int(given[name]), given)
-                    for name, of_map in packer.values
-                ]
-                packer.form.pack_into(self.memory, packer.at, *values)
-            config = self.config
-            config.gridDimX = self.entry.layout.grid.of(given)
-            config.hStream = stream
-            _called(
-                self.driver, "cuLaunchKernelEx", config, self.function, ctypes.addressof(self.pointers), 0
-            )
-
-    def _map(self, value: RowsMap, address: int, sizes: Mapping[str, int | float]) -> bytes:
-        """The tensor map over the rows at an address, as the driver encodes it."""
-        rows = value.rows.of(sizes)
-        key = value.buffer, address, rows
-        if key in self.maps:
-            self.maps.move_to_end(key)
-            return self.maps[key]
-        api = self.driver
-        encoded = _called(
-            api, "cuTensorMapEncodeTiled", api.CUtensorMapDataType.CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2,
-            address, [api.cuuint64_t(value.cols), api.cuuint64_t(rows)], [api.cuuint64_t(2 * value.cols)],
-            [api.cuuint32_t(value.box_cols), api.cuuint32_t(value.box_rows)], [api.cuuint32_t(1)] * 2,
-            api.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
-            getattr(api.CUtensorMapSwizzle, f"CU_TENSOR_MAP_SWIZZLE_{value.swizzle}"),
-            api.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_NONE,
-            api.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
-        )  # fmt: skip
-        self.maps[key] = made = ctypes.string_at(int(encoded.getPtr()), value.bytes)
-        if len(self.maps) > MAPS:
-            self.maps.popitem(last=False)
-        return made
+        ready = _READY.get(step)
+        if ready is None:
+            ready = _READY.setdefault(step, {})
+        number = self.device.index or 0
+        if number not in ready:
+            ready[number] = Prepared(_loaded(number, step.entry), step)
+        ready[number].start(tensors, self.stream)
 
 
 @dataclass(frozen=True)
-class Packer:
-    """A parameter at a place of the memory of all: its values by name in the order of `form`, each with its
-    tensor map, if any.
+class Loaded:
+    """An entry in a device's context."""
+
+    driver: Any
+    function: Any
+
+
+class Prepared:
+    """A step's launch on a device: the memory of its parameters, which holds all sizes, and its latest
+    tensor maps. A launch writes the addresses and the maps.
+    """
+
+    def __init__(self, loaded: Loaded, step: CallStep) -> None:
+        layout, self._driver = step.entry.layout, loaded.driver
+        cluster = None if layout.cluster == (1, 1, 1) else layout.cluster
+        grid, block = (layout.grid.of(step.sizes), 1, 1), (layout.threads, 1, 1)
+        self._config: Any = launch_config(self._driver, grid, block, layout.shared_bytes, cluster)
+        self._memory, starts = parameter_memory(layout)
+        self._addresses: list[tuple[int, str]] = []  # where in the memory, and of which of the call's tensors
+        self._maps: list[RowsAt] = []
+        for start, parameter in zip(starts, layout.parameters, strict=True):
+            for offset, value in parameter.values:
+                at = start + offset
+                if isinstance(value, Number):
+                    struct.pack_into(f"<{FORMATS[value.type]}", self._memory, at, step.sizes[value.name])
+                elif isinstance(value, RowsMap):
+                    tensor = step.tensors[value.buffer]
+                    assert tensor is not None
+                    self._maps.append(RowsAt(at, tensor, value, value.rows.of(step.sizes)))
+                elif (name := step.tensors[value.name]) is not None:
+                    self._addresses.append((at, name))
+        base = ctypes.addressof(ctypes.c_char.from_buffer(self._memory))
+        self._pointers = (ctypes.c_void_p * len(starts))(*[base + start for start in starts])
+        self._given = loaded.function, ctypes.addressof(self._pointers), 0
+        self._lock = threading.Lock()
+
+    def start(self, tensors: steps.Tensors, stream: int) -> None:
+        """Writes the addresses and launches; the driver copies the parameters before it returns."""
+        with self._lock:
+            for at, name in self._addresses:
+                ADDRESS.pack_into(self._memory, at, tensors[name].data_ptr())  # type: ignore[union-attr]
+            for each in self._maps:
+                address = tensors[each.tensor].data_ptr()  # type: ignore[union-attr]
+                if address != each.written:
+                    self._memory[each.at : each.at + RowsMap.bytes] = self.tensor_map(each, address)
+                    each.written = address
+            self._config.hStream = stream
+            called(self._driver, "cuLaunchKernelEx", self._config, *self._given)
+
+    def tensor_map(self, rows: RowsAt, address: int) -> bytes:
+        """The tensor map over the rows at an address, as the driver encodes it."""
+        kept = rows.maps
+        if address in kept:
+            kept.move_to_end(address)
+            return kept[address]
+        fields = rows.value.fields(rows.rows, address)
+        encoded = called(self._driver, "cuTensorMapEncodeTiled", *tiled_map(self._driver, fields))
+        kept[address] = made = map_bytes(encoded)
+        if len(kept) > MAPS:
+            kept.popitem(last=False)
+        return made
+
+
+@dataclass
+class RowsAt:
+    """A tensor map at a place of the parameters' memory: over `rows` rows of one of the call's tensors, the
+    maps of its latest addresses, and the address whose map is written there.
     """
 
     at: int
-    form: struct.Struct
-    values: Sequence[tuple[str, RowsMap | None]]
+    tensor: str
+    value: RowsMap
+    rows: int
+    maps: OrderedDict[int, bytes] = field(default_factory=OrderedDict)
+    written: int = -1
 
 
-def packed(layout: Layout) -> tuple[bytearray, Sequence[Packer]]:
-    """Zeroed memory for the parameters, each aligned as a tensor map, and how they are written there."""
+def parameter_memory(layout: Layout) -> tuple[bytearray, Sequence[int]]:
+    """Zeroed memory for the parameters, and where in it each begins, aligned as a tensor map."""
     ends = [0]
     for parameter in layout.parameters:
         ends.append(ends[-1] + -(-parameter.bytes // MAP_ALIGNMENT) * MAP_ALIGNMENT)
     memory = bytearray(ends[-1] + MAP_ALIGNMENT)
     first = -ctypes.addressof(ctypes.c_char.from_buffer(memory)) % MAP_ALIGNMENT
-    packers = []
-    for start, parameter in zip(ends, layout.parameters, strict=False):
-        form, end = "<", 0
-        values: list[tuple[str, RowsMap | None]] = []
-        for offset, value in parameter.values:
-            if isinstance(value, RowsMap):
-                code = f"{value.bytes}s"
-                values.append((value.buffer, value))
-            else:
-                code = "Q" if isinstance(value, AddressField) else FORMATS[value.type]
-                values.append((value.name, None))
-            form += f"{offset - end}x{code}"
-            end = offset + value.bytes
-        packers.append(Packer(first + start, struct.Struct(form), values))
-    return memory, packers
+    return memory, [first + end for end in ends[:-1]]
 
 
 _LOADED: dict[tuple[int, str], Loaded] = {}
 _LOADING = threading.Lock()
+# By step, then by the number of the device; a step lives as long as its plan is kept.
+_READY: WeakKeyDictionary[CallStep, dict[int, Prepared]] = WeakKeyDictionary()
 
 
-def _loaded(device: int, entry: steps.KernelEntry) -> Loaded:
+def _loaded(device: int, entry: KernelEntry) -> Loaded:
     """The entry in the current context, loaded once per device."""
     key = device, entry.name
-    if key not in _LOADED:
-        with _LOADING:
-            if key not in _LOADED:
-                _LOADED[key] = load(entry)
+    with _LOADING:
+        if key not in _LOADED:
+            _LOADED[key] = load(entry)
     return _LOADED[key]
 
 
-def load(entry: steps.KernelEntry) -> Loaded:
+def load(entry: KernelEntry) -> Loaded:
     """The entry in the current context; TileproofError where the driver refuses it, or there is no driver."""
     try:
         from cuda.bindings import driver
@@ -190,28 +196,15 @@ def load(entry: steps.KernelEntry) -> Loaded:
         raise TileproofError(
             'backend="cuda" needs cuda-bindings', where="backend", found=str(error), do=EXTRA
         ) from error
-    layout = entry.layout
-    library = _called(driver, "cuLibraryLoadData", _image(entry), [], [], 0, [], [], 0)
-    kernel = _called(driver, "cuLibraryGetKernel", library, entry.name.encode())
-    function = _called(driver, "cuKernelGetFunction", kernel)
+    library = called(driver, "cuLibraryLoadData", _image(entry), [], [], 0, [], [], 0)
+    kernel = called(driver, "cuLibraryGetKernel", library, entry.name.encode())
+    function = called(driver, "cuKernelGetFunction", kernel)
     limit = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-    _called(driver, "cuFuncSetAttribute", function, limit, layout.shared_bytes)
-    config = driver.CUlaunchConfig()
-    config.gridDimY = config.gridDimZ = config.blockDimY = config.blockDimZ = 1
-    config.blockDimX, config.sharedMemBytes = layout.threads, layout.shared_bytes
-    if layout.cluster != (1, 1, 1):
-        attribute = driver.CUlaunchAttribute()
-        attribute.id = driver.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
-        shape = attribute.value.clusterDim
-        shape.x, shape.y, shape.z = layout.cluster
-        config.attrs, config.numAttrs = [attribute], 1
-    memory, packers = packed(layout)
-    base = ctypes.addressof(ctypes.c_char.from_buffer(memory))
-    pointers = (ctypes.c_void_p * len(packers))(*[base + each.at for each in packers])
-    return Loaded(entry, driver, function, config, memory, packers, pointers)
+    called(driver, "cuFuncSetAttribute", function, limit, entry.layout.shared_bytes)
+    return Loaded(driver, function)
 
 
-def _image(entry: steps.KernelEntry) -> bytes:
+def _image(entry: KernelEntry) -> bytes:
     """The fat binary of the entry's module."""
     chosen = os.environ.get(FOLDER)
     folder = Path(chosen) if chosen else manifest.packaged_images()
@@ -221,7 +214,7 @@ def _image(entry: steps.KernelEntry) -> bytes:
     return manifest.fat_binary(built, cubins(built))
 
 
-def _called(driver: Any, name: str, *given: Any) -> Any:
+def called(driver: Any, name: str, *given: Any) -> Any:
     """The result of a call of the driver; TileproofError where it fails."""
     code, *values = getattr(driver, name)(*given)
     if int(code):

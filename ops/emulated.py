@@ -11,6 +11,7 @@ from tileproof.kernels.launch.builder import LaunchBuilder
 from tileproof.kernels.launch.contents import ArrayContent, name_of
 from tileproof.kernels.launch.model import BufferRole, LaunchBuffer
 from tileproof.ops import steps
+from tileproof.ops.plan import CallStep
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.finding_text import brief
 from tileproof.spec.machine.schedule import Schedule
@@ -34,16 +35,18 @@ class EmulatedLauncher:
         """As `steps.KernelLauncher`."""
         return torch.empty(shape, dtype=dtype)
 
-    def start(self, step: steps.CallStep) -> None:
+    def start(self, step: CallStep, tensors: steps.Tensors) -> None:
         """As `steps.KernelLauncher`; the launch has ended."""
         built = step.entry.built()
         made = LaunchBuilder(step.entry.name, built.ptx)
         buffers: dict[str, LaunchBuffer | None] = {}
-        for name, tensor in step.tensors.items():
+        arrays = {}
+        for name, of in step.tensors.items():
+            tensor = None if of is None else tensors[of]
             if tensor is None:
                 buffers[name] = None
                 continue
-            own = array(tensor)
+            arrays[name] = own = array(tensor)
             if name in step.outputs:
                 buffers[name] = made.output(name, own.shape, own.dtype)
             else:
@@ -56,9 +59,7 @@ class EmulatedLauncher:
         if run.errors:
             raise TileproofError("the kernel failed on the emulator", found=brief(run.errors[0]))
         for name, output in emulator.outputs_of(launch, placed).items():
-            target = step.tensors[name]
-            assert target is not None
-            array(target)[...] = output.values
+            arrays[name][...] = output.values
 
 
 def array(tensor: torch.Tensor) -> Array:

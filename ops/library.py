@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from tileproof.ops import backends, reference
 from tileproof.ops.checks import (
+    Sizes,
     check_choice,
     check_dkv_dtype,
     check_scale,
@@ -40,7 +41,7 @@ def _check_backward(
     indices: Tensor,
     topk_length: Tensor | None,
     sink: Tensor | None,
-) -> dict[str, int]:
+) -> Sizes:
     """The length of every axis."""
     given = {"q": q, "kv": kv, "o": o, "dO": dO, "lse": lse, "indices": indices}
     batched, sizes = check_tensors({**given, "topk_length": topk_length, "sink": sink})
@@ -48,7 +49,7 @@ def _check_backward(
     return sizes
 
 
-def _flat(batched: bool, sizes: dict[str, int]) -> None:
+def _flat(batched: bool, sizes: Sizes) -> None:
     if batched:
         raise TileproofError(
             "the operator takes tensors without a batch axis", where="q", expected="[s_q, h_q, d_qk]",

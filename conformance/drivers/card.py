@@ -1,7 +1,7 @@
 """One CUDA card through `cuda-bindings`: a launch description placed, launched and read back.
 
 Runs inside a worker process (conformance/drivers/cuda.py): a launch that breaks the context ends the process
-that made it. Sources: CUDA driver API (cuLaunchKernelEx, cuTensorMapEncodeTiled, cuModuleLoadDataEx).
+that made it. Source: CUDA driver API (cuModuleLoadDataEx).
 """
 
 from __future__ import annotations
@@ -10,12 +10,11 @@ import ctypes
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 from tileproof.kernels.launch.arguments import (
-    MAP_BYTES,
     POINTER_BYTES,
     BytesArgument,
     LaunchArgument,
@@ -25,7 +24,9 @@ from tileproof.kernels.launch.arguments import (
     TensorMapArgument,
 )
 from tileproof.kernels.launch.builder import MAP_ALIGNMENT
+from tileproof.kernels.launch.driver_calls import launch_config, map_bytes, tiled_map
 from tileproof.kernels.launch.model import KernelLaunch, LaunchBuffer, LaunchFile, PtxText
+from tileproof.spec.machine.tma import TensorMapFields
 
 GUARD = 4096  # bytes before and after each buffer that no kernel may touch
 GUARD_BYTE = 0xA5
@@ -189,17 +190,8 @@ class Card:
         if launch.shared_bytes > MAX_DYNAMIC_DEFAULT:
             most = api.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
             self._call("cuFuncSetAttribute", function, most, launch.shared_bytes)
-        config = api.CUlaunchConfig()
-        config.gridDimX, config.gridDimY, config.gridDimZ = _three(launch.grid)
-        config.blockDimX, config.blockDimY, config.blockDimZ = _three(launch.block)
-        config.sharedMemBytes = launch.shared_bytes
-        if launch.cluster:  # without one it is the PTX's own
-            attribute = api.CUlaunchAttribute()
-            attribute.id = api.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
-            shape = attribute.value.clusterDim
-            shape.x, shape.y, shape.z = _three(launch.cluster)
-            config.attrs = [attribute]
-            config.numAttrs = 1
+        cluster = _three(launch.cluster) if launch.cluster else None
+        config = launch_config(api, _three(launch.grid), _three(launch.block), launch.shared_bytes, cluster)
         raw = [_aligned(self._bytes(argument, file, addresses)) for argument in launch.arguments]
         pointers = (ctypes.c_void_p * max(1, len(raw)))(*[one.ctypes.data for one in raw])
         self._call("cuLaunchKernelEx", config, function, ctypes.addressof(pointers), 0)
@@ -223,22 +215,12 @@ class Card:
         return bytes(out)
 
     def _tensor_map(self, item: TensorMapArgument, dtype: str, address: int) -> bytes:
-        api = self._api
-        encoded = self._call(
-            "cuTensorMapEncodeTiled",
-            getattr(api.CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_{dtype.upper()}"),
-            len(item.shape),
-            address + item.offset,
-            [api.cuuint64_t(n) for n in item.shape],
-            [api.cuuint64_t(n) for n in item.strides] or [api.cuuint64_t(0)],
-            [api.cuuint32_t(n) for n in item.box],
-            [api.cuuint32_t(n) for n in item.element_strides or (1,) * len(item.shape)],
-            api.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
-            getattr(api.CUtensorMapSwizzle, f"CU_TENSOR_MAP_SWIZZLE_{item.swizzle.upper()}"),
-            api.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_NONE,
-            api.CUtensorMapFloatOOBfill(int(item.oob_fill == "nan")),
+        steps = item.element_strides or (1,) * len(item.shape)
+        fill: Literal["zero", "nan"] = "nan" if item.oob_fill == "nan" else "zero"
+        fields = TensorMapFields(
+            dtype, item.shape, item.strides, item.box, steps, item.swizzle, fill, address + item.offset
         )
-        return ctypes.string_at(int(encoded.getPtr()), MAP_BYTES)
+        return map_bytes(self._call("cuTensorMapEncodeTiled", *tiled_map(self._api, fields)))
 
 
 def require_launches(launch: LaunchFile) -> None:

@@ -14,6 +14,7 @@ from tileproof.kernels.compile import Built
 from tileproof.kernels.launch.arguments import MAP_BYTES, Item, ScalarArgument
 from tileproof.kernels.launch.builder import Field, Given, LaunchBuilder, Swizzle, struct, tensor_map
 from tileproof.kernels.launch.model import Extent3, LaunchBuffer
+from tileproof.spec.machine.tma import TensorMapFields
 from tileproof.spec.machine.types import JsonObject
 
 Scalar = Literal["s32", "s64", "f32"]
@@ -60,6 +61,13 @@ class RowsMap:
     def swizzle(self) -> Swizzle:
         """The span of the swizzle is that of a box's row."""
         return "128B" if self.box_cols == 64 else "64B"
+
+    def fields(self, rows: int, address: int) -> TensorMapFields:
+        """The arguments of the driver's encoder for so many rows at an address."""
+        box = (self.box_cols, self.box_rows)
+        return TensorMapFields(
+            self.dtype, (self.cols, rows), (2 * self.cols,), box, (1, 1), self.swizzle, "zero", address
+        )
 
     def item(self, buffers: Buffers, sizes: Sizes) -> Item:
         """As an item of a launch."""

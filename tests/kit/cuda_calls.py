@@ -12,7 +12,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -20,6 +19,7 @@ from unittest import mock
 import torch
 from cuda.bindings import driver
 from tileproof.ops import cuda, steps
+from tileproof.ops.plan import CallStep, beside_entry
 
 ARENA_BYTES = 1 << 26
 
@@ -47,12 +47,13 @@ class Arena(cuda.CudaLauncher):
         assert self._used <= ARENA_BYTES
         return self._bytes[first : first + size].view(dtype).view(shape)
 
-    def start(self, step: steps.CallStep) -> None:
+    def start(self, step: CallStep, tensors: steps.Tensors) -> None:
         """On a card all memory of torch is the device's; here inputs from outside are copied."""
-        tensors = {name: self._placed(tensor) for name, tensor in step.tensors.items()}
+        placed = {name: self._placed(tensor) for name, tensor in tensors.items()}
         for name in (*step.outputs, *step.adds):
-            assert tensors[name] is step.tensors[name], name
-        super().start(replace(step, tensors=tensors))
+            of = step.tensors[name]
+            assert of is not None and placed[of] is tensors[of], name
+        super().start(step, placed)
 
     def _placed(self, tensor: torch.Tensor | None) -> torch.Tensor | None:
         first = self._bytes.data_ptr()
@@ -61,22 +62,21 @@ class Arena(cuda.CudaLauncher):
         return self.empty(tuple(tensor.shape), tensor.dtype).copy_(tensor)
 
 
-def swapped(step: steps.CallStep) -> steps.CallStep:
-    """o as dO, where the entry has both."""
-    tensors = {**step.tensors, "dO": step.tensors["o"]} if "dO" in step.tensors else step.tensors
-    return replace(step, tensors=tensors)
+def swapped(tensors: steps.Tensors) -> steps.Tensors:
+    """o as dO."""
+    return {**tensors, "dO": tensors["o"]}
 
 
 @contextmanager
 def planted(mistake: str) -> Iterator[None]:
     """A defect of the launcher; "": none."""
-    start, encode = Arena.start, cuda.Loaded._map
-    skipped, first = steps.beside_entry("tileproof_mla_clear"), FIRST
+    start, encode = Arena.start, cuda.Prepared.tensor_map
+    skipped, first = beside_entry("tileproof_mla_clear"), FIRST
     instead: dict[str, Any] = {
-        "not cleared": (Arena, "start", lambda a, s: None if s.entry == skipped else start(a, s)),
-        "o in the place of dO": (Arena, "start", lambda a, s: start(a, swapped(s))),
+        "not cleared": (Arena, "start", lambda a, s, t: None if s.entry == skipped else start(a, s, t)),
+        "o in the place of dO": (Arena, "start", lambda a, s, t: start(a, s, swapped(t))),
         "maps of another address": (
-            cuda.Loaded, "_map", lambda a, v, at, n: encode(a, v, first.setdefault(v.buffer, at), n)
+            cuda.Prepared, "tensor_map", lambda a, r, at: encode(a, r, first.setdefault(r.tensor, at))
         ),
     }  # fmt: skip
     if not mistake:

@@ -105,8 +105,8 @@ CHANGES: tuple[Change, ...] = (
     Change(
         "dKV reads dS in f32",
         f"{_MLA}/stages.py",
-        "S: AsOperand, dO: AsOperand, dS: AsOperand, q: AsOperand) -> Any:",
-        "S: AsOperand, dO: AsOperand, dS: AsF32, q: AsOperand) -> Any:",
+        "S: AsOperand, dO: AsOperand, dS: AsOperand, q: AsOperand) -> AnyTerm:",
+        "S: AsOperand, dO: AsOperand, dS: AsF32, q: AsOperand) -> AnyTerm:",
         STAGES,
     ),
     Change(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.kit.paths import ROOT
 from tests.kit.spec_change_runs import tried
 from tests.kit.spec_changes import CHANGES, CONSTANTS, STAGES, TERMS, Change
 
@@ -19,8 +20,10 @@ def test_a_change_is_found(change: Change) -> None:
     assert outcome.found, f"no test found it in {outcome.seconds:.0f} s: {outcome.output[-2000:]}"
 
 
-def test_there_are_changes_of_every_kind() -> None:
+def test_there_are_changes_of_every_kind_and_their_texts_stand_in_the_spec() -> None:
     assert len(CHANGES) >= 40 and len({one.name for one in CHANGES}) == len(CHANGES)
+    counts = {one.name: (ROOT / "spec" / one.file).read_text().count(one.old) for one in CHANGES}
+    assert set(counts.values()) == {1}, [name for name, count in counts.items() if count != 1]
 
 
 def test_the_tests_pass_on_an_unchanged_copy() -> None:

@@ -12,7 +12,7 @@ import torch
 from tileproof.conformance.beside.record import recorder
 from tileproof.kernels import manifest
 from tileproof.kernels.registry import kernel
-from tileproof.ops import cuda, emulated, sparse_mla, sparse_mla_backward, steps
+from tileproof.ops import cuda, emulated, plan, sparse_mla, sparse_mla_backward, steps
 from tileproof.spec.machine.errors import TileproofError
 
 from tests.kit.paths import ROOT
@@ -81,13 +81,13 @@ def test_launches_give_the_bits_of_the_emulator(
 
 
 def test_a_folder_of_another_version_is_named(kernels: Path) -> None:
-    entry = steps.main_entry(64, 576)
+    entry = plan.main_entry(64, 576)
     image = manifest.image_in(kernels, entry.name, entry.layout)
     assert len(image) > 10_000
     with pytest.raises(TileproofError, match="lacks an entry"):
         manifest.image_in(kernels, "tileproof_head64_d512", entry.layout)
     with pytest.raises(TileproofError, match="another version"):
-        manifest.image_in(kernels, entry.name, steps.beside_entry(CLEAR).layout)
+        manifest.image_in(kernels, entry.name, plan.beside_entry(CLEAR).layout)
     file = kernels / f"{entry.name}.fatbin"
     try:
         file.write_bytes(image[:-1])
@@ -109,8 +109,8 @@ def test_a_tensor_elsewhere_is_named() -> None:
 def test_without_a_driver_the_extra_or_the_driver_is_named() -> None:
     code = (
         "import sys; sys.modules['cuda.bindings'] = None; import torch\n"
-        "from tileproof.ops import cuda, steps\n"
-        "cuda.load(steps.beside_entry('tileproof_mla_clear'))"
+        "from tileproof.ops import cuda, plan\n"
+        "cuda.load(plan.beside_entry('tileproof_mla_clear'))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode and "pip install 'tileproof[cuda]'" in done.stderr

@@ -11,6 +11,7 @@ import pytest
 import torch
 from tileproof.kernels.sm90.mla_around import launches
 from tileproof.ops import cuda, reference, sparse_mla, sparse_mla_backward, steps
+from tileproof.ops.plan import CallStep, beside_entry
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.numerics import LN_2, LOG2_E
 from torch import Tensor
@@ -30,7 +31,8 @@ def card() -> Iterator[cuda.CudaLauncher]:
 
 def start(card: cuda.CudaLauncher, name: str, tensors: dict[str, Tensor | None], **sizes: int) -> None:
     """A launch of an entry beside the backward."""
-    card.start(steps.CallStep(steps.beside_entry(name), tensors, sizes, ()))
+    names = {buffer: None if tensor is None else buffer for buffer, tensor in tensors.items()}
+    card.start(CallStep(beside_entry(name), names, sizes), tensors)
 
 
 def sink_case() -> tuple[dict[str, Tensor | None], Tensor]:

@@ -14,7 +14,6 @@
 #include "grids.hpp"
 #include "machine.hpp"
 #include "mma.hpp"
-#include "products.hpp"
 #include "schedule.hpp"
 #include "tmem_map.hpp"
 
@@ -26,6 +25,7 @@ py::dict hang_state(const Engine& engine);  // hang_state.cpp
 // schedule_state.cpp
 void read_schedule(const py::dict& from, Config& config);
 void write_schedule(const Engine& engine, py::dict& result);
+void bind_products(py::module_& m);  // mma_bindings.cpp
 }  // namespace tileproof
 
 namespace {
@@ -466,61 +466,7 @@ PYBIND11_MODULE(_engine, m) {
   m.attr("PACKED_INSTR_BYTES") = sizeof(PackedInstr);
   m.attr("PAGE_BYTES") = kPageBytes;
   // For tests against spec/machine:
-  m.def(
-      "tensor_core_block",
-      [](float c, const std::vector<float>& a, const std::vector<float>& b, bool f16) {
-        if (a.size() != 16 || b.size() != 16) throw py::value_error("a block has 16 products");
-        return tensor_core_block(c, a.data(), b.data(), f16);
-      },
-      py::arg("c"), py::arg("a"), py::arg("b"), py::arg("f16") = false);
-  m.def(
-      "tensor_core_products",
-      [](const py::buffer& c, const py::buffer& a, const py::buffer& b, bool exact, bool f16) {
-        const py::buffer_info ci = c.request(true), ai = a.request(), bi = b.request();
-        for (const py::buffer_info* one : {&ci, &ai, &bi})
-          if (one->ndim != 2 || !one->item_type_is_equivalent_to<float>() || one->strides[1] != 4 ||
-              one->strides[0] != 4 * one->shape[1])
-            throw py::value_error("matrices of f32 without gaps");
-        const py::ssize_t m = ci.shape[0], n = ci.shape[1], k = ai.shape[1];
-        if (ai.shape[0] != m || bi.shape[0] != k || bi.shape[1] != n || k % 16)
-          throw py::value_error("c [m, n], a [m, k], b [k, n], k a multiple of 16");
-        const py::gil_scoped_release free;
-        tensor_core_products(static_cast<float*>(ci.ptr), static_cast<const float*>(ai.ptr),
-                             static_cast<const float*>(bi.ptr), static_cast<int>(m), static_cast<int>(k),
-                             static_cast<int>(n), exact, f16);
-      },
-      py::arg("c"), py::arg("a"), py::arg("b"), py::kw_only(), py::arg("exact"), py::arg("f16"));
-  // One row of the fast mode at a level of the processor; None where it lacks the level.
-  m.def(
-      "product_fast",
-      [](const std::string& level, std::vector<float> c, const std::vector<float>& a,
-         const std::vector<float>& b) -> std::optional<std::vector<float>> {
-        if (a.size() != 16 || b.size() != 16 * c.size())
-          throw py::value_error("a has 16 elements, b 16 rows of c's size");
-        const Products* of = products_of(level);
-        if (!of) return std::nullopt;
-        float* rows[] = {c.data()};
-        const float* slab[] = {a.data()};
-        of->fast(rows, slab, 1, b.data(), static_cast<int>(c.size()), static_cast<int>(c.size()));
-        return c;
-      },
-      py::arg("level"), py::arg("c"), py::arg("a"), py::arg("b"));
-  m.def(
-      "product_exact",
-      [](const std::string& level, std::vector<float> c, const std::vector<float>& a,
-         const std::vector<float>& b, int32_t emin) -> std::optional<std::vector<float>> {
-        if (a.size() != 16 || b.size() != 16 * c.size())
-          throw py::value_error("a has 16 elements, b 16 rows of c's size");
-        const Products* of = products_of(level);
-        if (!of) return std::nullopt;
-        std::vector<int32_t> sa(a.size()), ea(a.size()), sb(b.size()), eb(b.size());
-        of->split(a.data(), static_cast<int>(a.size()), emin, sa.data(), ea.data());
-        of->split(b.data(), static_cast<int>(b.size()), emin, sb.data(), eb.data());
-        const int n = static_cast<int>(c.size());
-        of->exact(c.data(), sa.data(), ea.data(), sb.data(), eb.data(), n, n);
-        return c;
-      },
-      py::arg("level"), py::arg("c"), py::arg("a"), py::arg("b"), py::arg("emin"));
+  bind_products(m);
   m.def(
       "wrong_tensor_map",
       [](const std::string& bytes) {

@@ -140,66 +140,73 @@ void add_integers(const MmaRequest& r, bool saturate, uint32_t* cells, int colum
   }
 }
 
-// Rows with the same columns of B, multiplied together so that B stays in registers.
+// Rows with the same columns of B and the same scale factors of B, multiplied together so that B stays in
+// registers.
 struct Batch {
-  static constexpr int kMost = 4;
   int count = 0;
-  const Segment* segment[kMost];
-  const float* a[kMost];
-  uint32_t* cells[kMost];
+  const Segment* segment[kMostRows];
+  const float* a[kMostRows];
+  uint32_t* cells[kMostRows];
+
+  bool takes(const Segment& s) const {
+    return !count || (count < kMostRows && segment[0]->n0 == s.n0 && segment[0]->lane / 32 == s.lane / 32);
+  }
 };
 
 void products(float* const* c, const float* const* a, int count, const Workspace& w, int k0, int k1, int n0,
               int columns) {
-  const float* slab[Batch::kMost];
+  const float* slab[kMostRows];
   for (int k = k0; k < k1; k += kBlockK) {
     for (int i = 0; i < count; ++i) slab[i] = a[i] + k;
     product_fast(c, slab, count, w.b + k * kMaxN + n0, kMaxN, columns);
   }
 }
 
-void multiply_fast(Workspace& w, const MmaRequest& r, const InstructionDescriptor& d, Into mode, Batch& b) {
-  if (!b.count) return;
+void add_exact(Workspace& w, const Batch& b, float* const* c) {
   const Segment& first = *b.segment[0];
-  const int k = padded_k(r.format), columns = first.columns;
-  float* c[Batch::kMost];
-  if (mode == Into::F32) {
-    for (int i = 0; i < b.count; ++i) c[i] = reinterpret_cast<float*>(b.cells[i]);
-    products(c, b.a, b.count, w, 0, k, first.n0, columns);
-    b.count = 0;
-    return;
-  }
-  alignas(64) static thread_local float sums[Batch::kMost][kMaxN];
-  for (int i = 0; i < b.count; ++i) c[i] = sums[i];
-  auto clear = [&] {
-    for (int i = 0; i < b.count; ++i) std::memset(c[i], 0, static_cast<size_t>(columns) * 4);
-  };
-  if (mode == Into::Scaled) {
-    const int scales = mma_rules().formats[static_cast<size_t>(r.format)].scales;
-    for (int block = 0; block < scales; ++block) {
-      clear();
-      products(c, b.a, b.count, w, block * k / scales, (block + 1) * k / scales, first.n0, columns);
-      for (int i = 0; i < b.count; ++i) {
-        const Segment& s = *b.segment[i];
-        const double scale = w.scale_a[s.lane][block];
-        const float* by = w.scale_b[s.lane / 32][block];
-        float* out = reinterpret_cast<float*>(b.cells[i]);
-        for (int j = 0; j < columns; ++j)
-          out[j] = static_cast<float>(out[j] + c[i][j] * (scale * static_cast<double>(by[j])));
-      }
-    }
-  } else {
-    if (mode == Into::F16)
-      for (int i = 0; i < b.count; ++i) load_d(r, b.cells[i], columns, true, c[i]);
-    else
-      clear();
-    products(c, b.a, b.count, w, 0, k, first.n0, columns);
+  ExactOperand rows[kMostRows];
+  for (int i = 0; i < b.count; ++i) rows[i] = {c[i], b.a[i], w.scale_a[b.segment[i]->lane]};
+  w.exact.add(rows, b.count, first.n0, first.columns, w.scale_b[first.lane / 32]);
+}
+
+void add_scaled(Workspace& w, const MmaRequest& r, const Batch& b, float* const* c) {
+  const int k = padded_k(r.format), scales = mma_rules().formats[static_cast<size_t>(r.format)].scales;
+  const Segment& first = *b.segment[0];
+  for (int block = 0; block < scales; ++block) {
+    for (int i = 0; i < b.count; ++i) std::memset(c[i], 0, static_cast<size_t>(first.columns) * 4);
+    products(c, b.a, b.count, w, block * k / scales, (block + 1) * k / scales, first.n0, first.columns);
     for (int i = 0; i < b.count; ++i) {
-      if (mode == Into::F16)
-        store_half(b.cells[i], columns, c[i]);
-      else
-        add_integers(r, d.saturate, b.cells[i], columns, c[i]);
+      const Segment& s = *b.segment[i];
+      const double scale = w.scale_a[s.lane][block];
+      const float* by = w.scale_b[s.lane / 32][block];
+      float* out = reinterpret_cast<float*>(b.cells[i]);
+      for (int j = 0; j < s.columns; ++j)
+        out[j] = static_cast<float>(out[j] + c[i][j] * (scale * static_cast<double>(by[j])));
     }
+  }
+}
+
+void multiply(Workspace& w, const MmaRequest& r, const InstructionDescriptor& d, Into mode, bool exact,
+              Batch& b) {
+  if (!b.count) return;
+  const int columns = b.segment[0]->columns;
+  alignas(64) static thread_local float sums[kMostRows][kMaxN];
+  const bool direct = mode == Into::F32 || (mode == Into::Scaled && exact);
+  float* c[kMostRows];
+  for (int i = 0; i < b.count; ++i) {
+    c[i] = direct ? reinterpret_cast<float*>(b.cells[i]) : sums[i];
+    if (mode == Into::F16) load_d(r, b.cells[i], columns, true, c[i]);
+    if (mode == Into::S32) std::memset(c[i], 0, static_cast<size_t>(columns) * 4);
+  }
+  if (exact)
+    add_exact(w, b, c);
+  else if (mode == Into::Scaled)
+    add_scaled(w, r, b, c);
+  else
+    products(c, b.a, b.count, w, 0, padded_k(r.format), b.segment[0]->n0, columns);
+  for (int i = 0; i < b.count && !direct; ++i) {
+    if (mode == Into::F16) store_half(b.cells[i], columns, c[i]);
+    if (mode == Into::S32) add_integers(r, d.saturate, b.cells[i], columns, c[i]);
   }
   b.count = 0;
 }
@@ -222,67 +229,10 @@ int32_t emin_of(Format f, int code) {
   }
 }
 
-void split_b(Workspace& w, const MmaRequest& r, const InstructionDescriptor& d) {
-  for (int k = 0; k < padded_k(r.format); ++k) {
-    split_operand(w.b + k * kMaxN, d.n, emin_of(r.format, d.b_type), w.b_split.significand + k * kMaxN,
-                  w.b_split.exponent + k * kMaxN);
-    for (int n = 0; n < d.n; ++n)
-      w.b_special[n] = (k && w.b_special[n]) || !std::isfinite(w.b[k * kMaxN + n]);
-  }
-}
-
-// kind::f16 with an f32 accumulator.
-void exact_segment(Workspace& w, const float* a, float* c, const Segment& s, int32_t emin) {
-  alignas(64) float old[kMaxN];
-  int32_t sa[kBlockK], ea[kBlockK];
-  bool a_special = false, c_special = false;
-  for (int k = 0; k < kBlockK; ++k) a_special |= !std::isfinite(a[k]);
-  for (int j = 0; j < s.columns; ++j) c_special |= !std::isfinite(c[j]) || w.b_special[s.n0 + j];
-  if (a_special || c_special) std::memcpy(old, c, static_cast<size_t>(s.columns) * 4);
-  split_operand(a, kBlockK, emin, sa, ea);
-  product_exact(c, sa, ea, w.b_split.significand + s.n0, w.b_split.exponent + s.n0, kMaxN, s.columns);
-  if (a_special || c_special)
-    for (int j = 0; j < s.columns; ++j)
-      if (product_special(&old[j], a, w.b + s.n0 + j, kMaxN, kBlockK)) c[j] = old[j];
-}
-
-// Every other kind of floats: one aligned sum of all products of the instruction and the accumulator, or of
-// sums of 16 products.
-void exact_wide(Workspace& w, const MmaRequest& r, const InstructionDescriptor& d, const float* a,
-                uint32_t* cells, const Segment& s) {
-  const int k = padded_k(r.format);
-  const int scales = mma_rules().formats[static_cast<size_t>(r.format)].scales;
-  const bool half = d.d_type == 0, grouped = scales && k == 64;  // mxf4 and mxf4nvf4
-  float c[kMaxN];
-  int32_t sa[kMaxK], ea[kMaxK];
-  load_d(r, cells, s.columns, half, c);
-  split_operand(a, k, emin_of(r.format, d.a_type), sa, ea);
-  for (int j = 0; j < s.columns; ++j) {
-    const int n = s.n0 + j;
-    WideSum sum(half);
-    ScaledSum scaled(d.ue8m0 ? -127 : kE4m3.emin());
-    float special_a[kMaxK], special_b[kMaxK];
-    for (int i = 0; i < k; ++i) {
-      const int at = i * kMaxN + n;
-      float by_a = 1, by_b = 1;
-      if (scales) by_a = w.scale_a[s.lane][i * scales / k], by_b = w.scale_b[s.lane / 32][i * scales / k][j];
-      if (!grouped)
-        sum.add(sa[i], ea[i], w.b_split.significand[at], w.b_split.exponent[at], by_a, by_b);
-      else if (i % 16 == 0)
-        scaled.add(a + i, w.b + at, kMaxN, by_a, by_b);
-      // Finite factors change neither a NaN nor an infinity.
-      special_a[i] = std::isfinite(by_a) ? a[i] : NAN;
-      special_b[i] = std::isfinite(by_b) ? w.b[at] : NAN;
-    }
-    float out = c[j];
-    if (!product_special(&out, special_a, special_b, 1, k))
-      out = grouped ? scaled.result(c[j]) : sum.result(c[j]);
-    c[j] = out;
-  }
-  if (half)
-    store_half(cells, s.columns, c);
-  else
-    std::memcpy(cells, c, static_cast<size_t>(s.columns) * 4);
+ExactForm exact_form(const MmaRequest& r, const InstructionDescriptor& d) {
+  const auto& rules = mma_rules().formats[static_cast<size_t>(r.format)];
+  return {rules.k,      emin_of(r.format, d.a_type),  emin_of(r.format, d.b_type), d.d_type == 0,
+          rules.scales, d.ue8m0 ? -127 : kE4m3.emin()};
 }
 
 // B of both CTAs, [k][n]: even CTA rows [0, N/2), odd CTA rows [N/2, N); a zero-column mask moves and clears
@@ -340,7 +290,7 @@ void execute_mma(Engine& e, const MmaRequest& r) {
   if (e.heard()) [[unlikely]]
     tell_tmem(e, r, d, w.segments);
   fetch_b(e, r, d, w);
-  if (exact) split_b(w, r, d);
+  if (exact) w.exact.begin(exact_form(r, d), w.b, d.n);
   const bool b_poison = std::any_of(w.b_poison.begin(), w.b_poison.end(), [](PoisonId p) { return p != 0; });
   LaterWrites later(e, r.queue);
   int member = -1;
@@ -366,67 +316,19 @@ void execute_mma(Engine& e, const MmaRequest& r) {
       const PoisonId row = w.a_poison[static_cast<size_t>(r.a_in_tmem ? s.lane : s.row)];
       const bool old = r.accumulate && accumulates_poison(e, r, *cta, s, w);
       uint32_t* cells = cta->tmem.at(s.lane, s.column);
-      const bool wide = exact && (r.format != Format::F16 || mode == Into::F16);
-      if ((mode == Into::F32 || mode == Into::Scaled) && !wide)
+      if (mode == Into::F32 || mode == Into::Scaled)
         load_d(r, cells, s.columns, false, reinterpret_cast<float*>(cells));
-      if (wide) {
-        exact_wide(w, r, d, a, cells, s);
-      } else if (exact) {
-        exact_segment(w, a, reinterpret_cast<float*>(cells), s, emin_of(r.format, d.a_type));
-      } else {
-        if (batch.count && (batch.count == Batch::kMost || batch.segment[0]->n0 != s.n0))
-          multiply_fast(w, r, d, mode, batch);
-        batch.segment[batch.count] = &s;
-        batch.cells[batch.count] = cells;
-        batch.a[batch.count++] = a;
-      }
+      if (!batch.takes(s)) multiply(w, r, d, mode, exact, batch);
+      batch.segment[batch.count] = &s;
+      batch.cells[batch.count] = cells;
+      batch.a[batch.count++] = a;
       complete_pending(state, static_cast<size_t>(s.columns));
-      if (row || old || b_poison) [[unlikely]]
+      if (row || old || b_poison) [[unlikely]] {
+        if (exact) multiply(w, r, d, mode, exact, batch);
         spread_poison(e, *cta, s, row, old, w);
+      }
     }
-    multiply_fast(w, r, d, mode, batch);
-  }
-}
-
-float tensor_core_block(float c, const float* a, const float* b, bool f16) {
-  if (product_special(&c, a, b, 1, kBlockK)) return c;
-  const int32_t emin = f16 ? kF16.emin() : kBf16.emin();
-  int32_t sa[kBlockK], ea[kBlockK], sb[kBlockK], eb[kBlockK];
-  split_operand(a, kBlockK, emin, sa, ea);
-  split_operand(b, kBlockK, emin, sb, eb);
-  product_exact(&c, sa, ea, sb, eb, 1, 1);
-  return c;
-}
-
-void tensor_core_products(float* c, const float* a, const float* b, int m, int k, int n, bool exact,
-                          bool f16) {
-  const int32_t emin = f16 ? kF16.emin() : kBf16.emin();
-  const size_t slab = static_cast<size_t>(kBlockK) * static_cast<size_t>(n);
-  std::vector<float*> out(static_cast<size_t>(m));
-  std::vector<const float*> left(static_cast<size_t>(m));
-  std::vector<int32_t> sb(exact ? slab : 0), eb(exact ? slab : 0);
-  std::vector<float> old(static_cast<size_t>(n));
-  for (int k0 = 0; k0 < k; k0 += kBlockK) {
-    const float* right = b + static_cast<size_t>(k0) * static_cast<size_t>(n);
-    for (int r = 0; r < m; ++r) {
-      const size_t row = static_cast<size_t>(r);
-      out[row] = c + row * static_cast<size_t>(n);
-      left[row] = a + row * static_cast<size_t>(k) + k0;
-    }
-    if (!exact) {
-      product_fast(out.data(), left.data(), m, right, n, n);
-      continue;
-    }
-    split_operand(right, static_cast<int>(slab), emin, sb.data(), eb.data());
-    for (size_t row = 0; row < out.size(); ++row) {
-      int32_t sa[kBlockK], ea[kBlockK];
-      std::copy_n(out[row], n, old.data());
-      split_operand(left[row], kBlockK, emin, sa, ea);
-      product_exact(out[row], sa, ea, sb.data(), eb.data(), n, n);
-      for (int j = 0; j < n; ++j)
-        if (product_special(&old[static_cast<size_t>(j)], left[row], right + j, n, kBlockK))
-          out[row][j] = old[static_cast<size_t>(j)];
-    }
+    multiply(w, r, d, mode, exact, batch);
   }
 }
 

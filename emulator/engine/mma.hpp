@@ -86,13 +86,6 @@ bool d_allocated(Engine& e, const MmaRequest& r, Cta& cta, const InstructionDesc
 std::vector<TmemWrite> mark_mma(Engine& e, const MmaRequest& r);
 void execute_mma(Engine& e, const MmaRequest& r);
 
-// One block of the exact mode, for tests: c + sum of 16 products; f16 subnormals when `f16`.
-float tensor_core_block(float c, const float* a, const float* b, bool f16);
-
-// c [m, n] += a [m, k] b [k, n] as instructions of 16 products each, in order of k; k is a multiple of 16.
-void tensor_core_products(float* c, const float* a, const float* b, int m, int k, int n, bool exact,
-                          bool f16);
-
 // The zero-column mask (PTX ISA 9.7.16.4.3): true where a column of B counts as zero.
 std::vector<bool> zero_columns(uint64_t descriptor, int m, int n);
 inline int column_shift(uint64_t descriptor) { return static_cast<int>(descriptor >> 56 & 63); }

@@ -4,11 +4,9 @@
 #include <array>
 
 #include "mma.hpp"
-#include "tensor_core.hpp"
+#include "mma_exact.hpp"
 
 namespace tileproof {
-
-constexpr int kMaxK = 64, kMaxScales = 4;
 
 // Working storage of one MMA; too large for the stack, kept from one to the next.
 struct Workspace {
@@ -17,8 +15,7 @@ struct Workspace {
   // Scale factors: A's of each lane; B's as each quarter of the lanes finds them, by column of its segment.
   alignas(64) float scale_a[kTmemLanes][kMaxScales];
   alignas(64) float scale_b[4][kMaxScales][kMaxN];
-  SplitOperand a_split, b_split;
-  bool b_special[kMaxN];
+  ExactProducts exact;
   std::vector<Segment> segments;
   // Reads of what nobody wrote, behind rows (lanes) of A, columns of B, and cells of a segment's old D.
   std::array<PoisonId, kTmemLanes> a_poison;

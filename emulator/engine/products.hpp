@@ -15,12 +15,41 @@ constexpr int32_t kMinAlignment = -133;
 // normalised: their exponent is that of the format's smallest normal. A zero has exponent kDropped.
 constexpr int32_t kDropped = -(1 << 20);
 
-// What tensor_core.hpp says of product_fast, split_operand and product_exact; the same bits at every level.
+// Exponents of operands for the exact loops, subnormals as above.
+constexpr int kZeroExponent = -3000, kSpecialExponent = 6000;  // of zero; of infinity and NaN
+constexpr int kExactColumns = 4;                               // computed or left together
+
+// A row of the exact mode: c += sum over k of a[k] * b[k].
+struct ExactRow {
+  float* c;
+  const float* a;
+  const int32_t* exponents;  // of a[k], as both halves of a word
+  int32_t scale;             // exponent of A's scale factor, a power of two
+  uint64_t left;             // set: columns not computed, kExactColumns of them to a bit
+};
+
+// What the rows are multiplied by, [k][ld], and how the sum is taken.
+struct ExactColumns {
+  const float* b;
+  const int16_t* exponents;
+  const int16_t* scales;  // exponents of B's scale factors, powers of two; null: no factors, of A neither
+  int ld, n, k;           // k even; with more than 16, operands of at most 4 bits
+  int fraction;           // places below the largest exponent that an addend keeps, at most 25
+  int lowest;             // the largest exponent counts as this at least
+  int emin;               // and the accumulator's as this
+  bool odd;  // the sum's last place is set where places were cut off, so that rounding it further
+             // to a narrower format rounds once
+};
+
+// What tensor_core.hpp says of product_fast, split_operand and product_careful; `exact` gives the bits of
+// product_careful (or of WideSum) or leaves a column as it was. The same bits at every level.
 struct Products {
   void (*fast)(float* const* c, const float* const* a, int rows, const float* b, int ldb, int n);
+  void (*exponents)(const float* x, int count, int32_t emin, int16_t* exponent);
+  void (*exact)(ExactRow* rows, int count, const ExactColumns& b);
   void (*split)(const float* x, int count, int32_t emin, int32_t* significand, int32_t* exponent);
-  void (*exact)(float* c, const int32_t* a_significand, const int32_t* a_exponent,
-                const int32_t* b_significand, const int32_t* b_exponent, int ldb, int n);
+  void (*careful)(float* c, const int32_t* a_significand, const int32_t* a_exponent,
+                  const int32_t* b_significand, const int32_t* b_exponent, int ldb, int n);
 };
 
 // The widest that the processor has; the environment's TILEPROOF_LEVEL (v2, v3, v4) lowers the choice.

@@ -1,7 +1,7 @@
 // The loops of the tensor core, in a namespace of its own for each level of the processor: included by
 // products_*.cpp, which define LEVEL and BYTES and are compiled for that level. Nothing here may be an inline
 // function of another header: the linker would keep one copy, perhaps that of the widest level, for all.
-#include "products.hpp"
+#include "exact_kernel.hpp"
 
 namespace tileproof::LEVEL {
 namespace {
@@ -98,8 +98,8 @@ void split(const float* x, int count, int32_t emin, int32_t* significand, int32_
   }
 }
 
-void exact(float* c, const int32_t* sa, const int32_t* ea, const int32_t* sb, const int32_t* eb, int ldb,
-           int n) {
+void careful(float* c, const int32_t* sa, const int32_t* ea, const int32_t* sb, const int32_t* eb, int ldb,
+             int n) {
   constexpr int kLanes = 16;
   for (int n0 = 0; n0 < n; n0 += kLanes) {
     const int count = n - n0 < kLanes ? n - n0 : kLanes;
@@ -142,6 +142,6 @@ void exact(float* c, const int32_t* sa, const int32_t* ea, const int32_t* sb, co
 
 }  // namespace
 
-extern const Products kProducts{fast, split, exact};
+extern const Products kProducts{fast, exponents, exact, split, careful};
 
 }  // namespace tileproof::LEVEL

@@ -18,15 +18,6 @@ void product_fast(float* const* c, const float* const* a, int rows, const float*
   products().fast(c, a, rows, b, ldb, n);
 }
 
-void split_operand(const float* x, int count, int32_t emin, int32_t* significand, int32_t* exponent) {
-  products().split(x, count, emin, significand, exponent);
-}
-
-void product_exact(float* c, const int32_t* sa, const int32_t* ea, const int32_t* sb, const int32_t* eb,
-                   int ldb, int n) {
-  products().exact(c, sa, ea, sb, eb, ldb, n);
-}
-
 bool product_special(float* c, const float* a, const float* b, int ldb, int count) {
   bool special = !std::isfinite(*c);
   bool nan = std::isnan(*c), plus = *c == std::numeric_limits<float>::infinity(),
@@ -61,7 +52,7 @@ int64_t align_wide(int64_t significand, int32_t shift) {
 // A scale factor as 4 bits, 3 of them fraction, and an exponent (e4m3 has 4 bits, a power of two 1).
 void split_scale(float scale, int32_t emin, int64_t& significand, int32_t& exponent) {
   int32_t s, e;
-  split_operand(&scale, 1, emin, &s, &e);
+  products().split(&scale, 1, emin, &s, &e);
   significand = s >> 7;
   exponent = e;
 }
@@ -127,6 +118,10 @@ void ScaledSum::add(const float* a, const float* b, int ldb, float scale_a, floa
   }
   // What nobody wrote is NaN; the caller gives the result of what is not finite.
   if (!any || !std::isfinite(sum) || scale_a == 0 || scale_b == 0) return;
+  add(sum, scale_a, scale_b);
+}
+
+void ScaledSum::add(float sum, float scale_a, float scale_b) {
   int64_t sa, sb;
   int32_t ea, eb;
   split_scale(scale_a, scale_emin_, sa, ea);

@@ -7,24 +7,11 @@
 
 namespace tileproof {
 
-constexpr int kMaxN = 256;
-
-struct SplitOperand {
-  int32_t significand[64 * kMaxN];
-  int32_t exponent[64 * kMaxN];
-};
+constexpr int kMaxN = 256, kMaxK = 64, kMaxScales = 4;
 
 // Fast mode. rows x n accumulators: row r is c[r][0..n) += sum over k of a[r][k] * b[k * ldb + 0..n), one
 // fused multiply-add an element in order of k, f32.
 void product_fast(float* const* c, const float* const* a, int rows, const float* b, int ldb, int n);
-
-// emin: exponent of the format's smallest normal. Splits `count` values.
-void split_operand(const float* x, int count, int32_t emin, int32_t* significand, int32_t* exponent);
-
-// Exact mode, one row: 16 products and the accumulator in one aligned sum with 2 extra bits, truncated toward
-// zero (arXiv 2512.07004; spec/machine/tensor_core.py states the rule). b is [k][ldb].
-void product_exact(float* c, const int32_t* a_significand, const int32_t* a_exponent,
-                   const int32_t* b_significand, const int32_t* b_exponent, int ldb, int n);
 
 // The same where an operand is not finite: a NaN, inf times zero, or infs of both signs give 0x7fffffff, else
 // inf wins. Returns false when every term is finite.
@@ -58,6 +45,8 @@ class ScaledSum {
   explicit ScaledSum(int32_t scale_emin) : scale_emin_(scale_emin) {}
   // 16 products of e2m1, b[k * ldb], and the scale factors of their blocks.
   void add(const float* a, const float* b, int ldb, float scale_a, float scale_b);
+  // Their sum, of which a product is not 0, and factors that are not 0.
+  void add(float sum, float scale_a, float scale_b);
   // c plus the sums; everything is finite.
   float result(float c) const;
 

@@ -22,7 +22,7 @@ def test_a_change_is_found(change: Change) -> None:
 
 def test_there_are_changes_of_every_kind_and_their_texts_stand_in_the_spec() -> None:
     assert len(CHANGES) >= 40 and len({one.name for one in CHANGES}) == len(CHANGES)
-    counts = {one.name: (ROOT / "spec" / one.file).read_text().count(one.old) for one in CHANGES}
+    counts = {each.name: (ROOT / "spec" / each.file).read_text().count(each.old) for each in CHANGES}
     assert set(counts.values()) == {1}, [name for name, count in counts.items() if count != 1]
 
 

@@ -27,7 +27,7 @@ def operands(kind: Kind) -> Words:
     rng, form = np.random.default_rng(0), kinds.format_of(kind.format)
     a, b = (rng.standard_normal(shape) for shape in ((ROWS, form.k), (form.k, COLUMNS)))
     c = typed(rng.standard_normal((ROWS, COLUMNS)), "f16")
-    scales = (np.ones((ROWS, form.scales), np.float32), np.ones((form.scales, COLUMNS), np.float32))
+    scales = (np.full((ROWS, form.scales), 1, np.float32), np.full((form.scales, COLUMNS), 1, np.float32))
     return Words(kind, c, typed(a, kind.a), typed(b, kind.b), *scales)
 
 

@@ -143,7 +143,7 @@ def draw(rng: np.random.Generator, kind: Kind, class_: str) -> Words:
     if kind.half:
         c = typed(c, "f16")
     s_a, s_b = (
-        _scales(rng, kind.scale, shape) if kind.scale else np.ones(shape, np.float32)
+        _scales(rng, kind.scale, shape) if kind.scale else np.full(shape, 1, np.float32)
         for shape in ((ROWS, form.scales), (form.scales, COLUMNS))
     )
     return Words(kind, c, a, np.ascontiguousarray(b), s_a, s_b)

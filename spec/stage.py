@@ -111,16 +111,21 @@ class Stage:
         """The error alone, per element."""
         return self.bounded(copy=copy, **inputs).errors
 
-    @cached_property
-    def printed(self) -> Printed:
-        """The stage in words."""
-        text = Text()
+    def text_over(self, text: Text) -> StageValue[Formula]:
+        """The stage as text; `text` collects its roundings."""
         terms = []
         for name in self.inputs:
             if self.axes.get(name) == () and self.reads[name] == F32:
                 text.roundings.append(f"{name} to f32")
             terms.append(named(name, self.axes.get(name, ()), self.symbols))
         kept: StageValue[Formula] = self._computed(text, terms)
+        return kept
+
+    @cached_property
+    def printed(self) -> Printed:
+        """The stage in words."""
+        text = Text()
+        kept = self.text_over(text)
         if kept.value.axes != self.tile:
             raise TileproofError(
                 "the axes of a stage's tile differ from its formula's",

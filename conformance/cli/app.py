@@ -37,11 +37,12 @@ from tileproof.conformance.cli.gate import diff, gate
 from tileproof.conformance.cli.inspect import inspect, instructions
 from tileproof.conformance.cli.judge import judge
 from tileproof.conformance.cli.layout import layout
-from tileproof.conformance.cli.lists import defects, kernels, stages
+from tileproof.conformance.cli.lists import defects, kernels
 from tileproof.conformance.cli.locate import locate
 from tileproof.conformance.cli.mutants import mutants
 from tileproof.conformance.cli.mutate import mutate
 from tileproof.conformance.cli.record import record
+from tileproof.conformance.cli.stages import stages
 from tileproof.conformance.cli.stopping import closed_pipe_is_fine
 from tileproof.conformance.cli.synchronisation import synchronisation
 from tileproof.conformance.cli.tensors import tensors

@@ -1,4 +1,4 @@
-"""`tileproof kernels`, `stages` and `defects`: lists."""
+"""`tileproof kernels` and `defects`: lists."""
 
 from __future__ import annotations
 
@@ -41,28 +41,6 @@ def kernels(as_json: bool) -> int:
     text.print_rows("Kernels", rows, as_json)
     for told, names in errors.items():
         click.echo(f"not usable: {', '.join(names)}: {told}", err=True)
-    return CLEAN
-
-
-@click.command()
-@click.option("--json", "as_json", is_flag=True, help="The result as JSON on standard output.")
-def stages(as_json: bool) -> int:
-    """List the stages of every problem type, in graph order."""
-    from tileproof.spec.problems import problem_types
-
-    rows = [
-        {
-            "problem": problem.name,
-            "stage": stage.name,
-            "formula": stage.formula,
-            "inputs": ", ".join(stage.inputs),
-            "tile": "[" + ", ".join(stage.tile) + "]",
-            "at rest": stage.at_rest,
-        }
-        for problem in problem_types().values()
-        for stage in problem.stages.values()
-    ]
-    text.print_rows("Stages", rows, as_json)
     return CLEAN
 
 

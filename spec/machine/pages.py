@@ -34,7 +34,7 @@ def unwrapped(page: str, width: int = WIDTH) -> list[int]:
     found, quoted = [], False
     for number, line in enumerate(page.split("\n"), 1):
         if line.startswith("```"):
-            quoted = not quoted and line.strip() == "```text"
+            quoted = not quoted and line.strip() in ("```text", "```text output")
         kept = quoted or line.startswith(("|", "$$")) or " " not in line.strip()
         if len(line) > width and not kept:
             found.append(number)

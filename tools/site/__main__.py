@@ -22,6 +22,8 @@ GENERATORS = (
     "tileproof.emulator.docs",
     "tileproof.tools.pages.layouts",
     "tileproof.tools.pages.rooms",
+    "tileproof.tools.pages.seven_stages",
+    "tileproof.tools.site.figures",
 )
 _REDIRECT = (
     '<!doctype html><meta charset="utf-8"><title>Tileproof</title>'

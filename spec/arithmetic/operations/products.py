@@ -204,7 +204,7 @@ class SumOfRows(Operation):
     """The sum of ``a b`` (or of ``a``) over the last axis, in f32, any order; products in the form given."""
 
     name = "rowsum"
-    error = "that of matmul with U_F32; of products that were rounded, theirs with ones"
+    error = "that of matmul with U_F32; of products that were rounded, theirs with a factor of 1"
     source = "`U_F32`, `gamma` above"
 
     def exact(self, m: Arithmetic, a: F64, b: F64 | None = None, products: Form = F32) -> F64:

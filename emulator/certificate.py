@@ -63,40 +63,48 @@ def _by_engine(raw: Mapping[str, Any]) -> Iterator[Doubt]:
 
 
 def _by_code(executed: bytes, decoded: Decoded, body: str) -> Iterator[Doubt]:
-    """Yield what was executed and depends on the schedule by itself."""
-    ran = np.flatnonzero(np.frombuffer(executed, np.uint8) & 1).tolist()
-    code = decoded.code
-    clock = _engine.handlers()[_CLOCK]
-    handlers, lines, names = code["handler"].tolist(), code["line"].tolist(), code["name"].tolist()
-    opcodes = decoded.names
+    """Yield what was executed and depends on the schedule by itself; of an opcode the first instruction."""
+    if decoded.suspects is None:
+        decoded.suspects = tuple(_suspects(decoded, body))
+    first = dict[int, int]()
+    for at, name, doubt in decoded.suspects:
+        if (at < 0 or executed[at] & 1) and (name < 0 or first.setdefault(name, at) == at):
+            yield doubt
+
+
+def _suspects(decoded: Decoded, body: str) -> Iterator[tuple[int, int, Doubt]]:
+    """Yield instructions whose execution is a doubt, with the number of the opcode where a doubt about its
+    first instruction is enough, else -1; with instruction -1, what holds for any execution.
+    """
+    code, opcodes = decoded.code, decoded.names
+    handlers, names = code["handler"], code["name"].tolist()
+    clock, wait = (_engine.handlers()[name] for name in (_CLOCK, "mbarrier.wait"))
 
     def doubt(at: int, reason: Reason, text: str) -> Doubt:
         source = int(code[at]["source"])
-        return Doubt(
-            reason, text, lines[at], decoded.sources[source] if source >= 0 else "", opcodes[names[at]]
-        )
+        place = decoded.sources[source] if source >= 0 else ""
+        return Doubt(reason, text, int(code[at]["line"]), place, opcodes[names[at]])
 
-    seen = set[int]()
-    for at in ran:
-        if handlers[at] == clock:
-            yield doubt(at, "order-decides", "a clock is read")
-        elif names[at] not in seen:
-            seen.add(names[at])
-            for begin, reason, text in _BY_OPCODE:
-                if opcodes[names[at]].startswith(begin):
-                    yield doubt(at, reason, text)
-            if (
-                opcodes[names[at]].startswith("cp.async.mbarrier.arrive")
-                and ".noinc" not in opcodes[names[at]]
-            ):
-                yield doubt(at, "unsupported", "cp.async.mbarrier.arrive without .noinc")
+    by_name = {name: tuple(_by_opcode(opcode)) for name, opcode in enumerate(opcodes)}
+    clocks = set(np.flatnonzero(handlers == clock).tolist())
+    for at, name in enumerate(names):
+        if at in clocks:
+            yield at, -1, doubt(at, "order-decides", "a clock is read")
+        else:
+            for reason, text in by_name[name]:
+                yield at, name, doubt(at, reason, text)
     if found := _PLACES.search(body):
-        yield Doubt("order-decides", f"{found[0]} is read: the place of a thread is not fixed")
-    waits, wait = Waits(code, decoded.vec, decoded.constants), _engine.handlers()["mbarrier.wait"]
-    for at in ran:
-        if handlers[at] == wait and not code[at]["m"][_UNUSED] and not waits.plain(at):
-            yield doubt(
-                at,
-                "order-decides",
-                "a false result of a wait has another effect than to repeat it",
-            )
+        yield -1, -1, Doubt("order-decides", f"{found[0]} is read: the place of a thread is not fixed")
+    waits = Waits(code, decoded.vec, decoded.constants)
+    for at in np.flatnonzero((handlers == wait) & (code["m"][:, _UNUSED] == 0)).tolist():
+        if not waits.plain(at):
+            text = "a false result of a wait has another effect than to repeat it"
+            yield at, -1, doubt(at, "order-decides", text)
+
+
+def _by_opcode(opcode: str) -> Iterator[tuple[Reason, str]]:
+    for begin, reason, text in _BY_OPCODE:
+        if opcode.startswith(begin):
+            yield reason, text
+    if opcode.startswith("cp.async.mbarrier.arrive") and ".noinc" not in opcode:
+        yield "unsupported", "cp.async.mbarrier.arrive without .noinc"

@@ -122,4 +122,6 @@ class Decoded:
     register_bytes: int  # of a warp
     local_bytes: int  # of a thread
     vec: list[int]  # operands of instructions with lists
-    doubts: dict[bytes, tuple[Doubt, ...]] = field(default_factory=dict)  # by what ran (certificate.py)
+    # Of certificate.py: by what ran, and instructions that may be doubts.
+    doubts: dict[bytes, tuple[Doubt, ...]] = field(default_factory=dict)
+    suspects: tuple[tuple[int, int, Doubt], ...] | None = None

@@ -158,7 +158,7 @@ void products(float* const* c, const float* const* a, int count, const Workspace
   const float* slab[kMostRows];
   for (int k = k0; k < k1; k += kBlockK) {
     for (int i = 0; i < count; ++i) slab[i] = a[i] + k;
-    product_fast(c, slab, count, w.b + k * kMaxN + n0, kMaxN, columns);
+    product_fast(c, slab, count, w.b + k * kMaxN + n0, kMaxN, columns, w.largest);
   }
 }
 
@@ -290,7 +290,10 @@ void execute_mma(Engine& e, const MmaRequest& r) {
   if (e.heard()) [[unlikely]]
     tell_tmem(e, r, d, w.segments);
   fetch_b(e, r, d, w);
-  if (exact) w.exact.begin(exact_form(r, d), w.b, d.n);
+  if (exact)
+    w.exact.begin(exact_form(r, d), w.b, d.n);
+  else
+    w.largest = largest_bits(w.b, k, kMaxN, d.n);
   const bool b_poison = std::any_of(w.b_poison.begin(), w.b_poison.end(), [](PoisonId p) { return p != 0; });
   LaterWrites later(e, r.queue);
   int member = -1;

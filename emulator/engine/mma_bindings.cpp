@@ -48,21 +48,26 @@ void bind_products(py::module_& m) {
                              static_cast<const float*>(bi.ptr), m, k, n, exact, f16);
       },
       py::arg("c"), py::arg("a"), py::arg("b"), py::kw_only(), py::arg("exact"), py::arg("f16"));
-  // One row of the fast mode at a level of the processor; None where it lacks the level.
+  // A row of the fast mode at a level of the processor; None where it lacks the level. `plain`: by the loop
+  // for all values.
   m.def(
       "product_fast",
       [](const std::string& level, std::vector<float> c, const std::vector<float>& a,
-         const std::vector<float>& b) -> std::optional<std::vector<float>> {
+         const std::vector<float>& b, bool plain) -> std::optional<std::vector<float>> {
         if (a.size() != 16 || b.size() != 16 * c.size())
           throw py::value_error("a has 16 elements, b 16 rows of c's size");
         const Products* of = products_of(level);
         if (!of) return std::nullopt;
         float* rows[] = {c.data()};
         const float* slab[] = {a.data()};
-        of->fast(rows, slab, 1, b.data(), static_cast<int>(c.size()), static_cast<int>(c.size()));
+        const int n = static_cast<int>(c.size());
+        if (plain)
+          of->fast(rows, slab, 1, b.data(), n, n);
+        else
+          product_fast(rows, slab, 1, b.data(), n, n, largest_bits(b.data(), kBlockK, n, n), *of);
         return c;
       },
-      py::arg("level"), py::arg("c"), py::arg("a"), py::arg("b"));
+      py::arg("level"), py::arg("c"), py::arg("a"), py::arg("b"), py::arg("plain") = false);
   // Rows of an instruction in the exact mode at a level of the processor, into c, and how many words were
   // computed singly; None where it lacks the level. `carefully`: each element by itself, without the
   // loops on vectors. Scale factors [m, s] and [s, n].

@@ -178,6 +178,7 @@ void tensor_core_products(float* c, const float* a, const float* b, int m, int k
       for (int i = 0; i < kBlockK; ++i)
         std::copy_n(b + static_cast<size_t>(k0 + i) * width + n0, columns, block.data() + i * kMaxN);
       if (exact) exactly->begin({kBlockK, emin, emin}, block.data(), columns);
+      const uint32_t largest = largest_bits(block.data(), kBlockK, kMaxN, columns);
       for (int m0 = 0; m0 < m; m0 += kMostRows) {
         const int rows = std::min(kMostRows, m - m0);
         ExactOperand row[kMostRows];
@@ -191,7 +192,7 @@ void tensor_core_products(float* c, const float* a, const float* b, int m, int k
         if (exact)
           exactly->add(row, rows, 0, columns, nullptr);
         else
-          product_fast(to, from, rows, block.data(), kMaxN, columns);
+          product_fast(to, from, rows, block.data(), kMaxN, columns, largest);
       }
     }
   }

@@ -16,6 +16,7 @@ struct Workspace {
   alignas(64) float scale_a[kTmemLanes][kMaxScales];
   alignas(64) float scale_b[4][kMaxScales][kMaxN];
   ExactProducts exact;
+  uint32_t largest;  // bits of the largest magnitude of b
   std::vector<Segment> segments;
   // Reads of what nobody wrote, behind rows (lanes) of A, columns of B, and cells of a segment's old D.
   std::array<PoisonId, kTmemLanes> a_poison;

@@ -41,10 +41,14 @@ struct ExactColumns {
              // to a narrower format rounds once
 };
 
-// What tensor_core.hpp says of product_fast, split_operand and product_careful; `exact` gives the bits of
-// product_careful (or of WideSum) or leaves a column as it was. The same bits at every level.
+// What tensor_core.hpp says. `tiny` gives the bits of `fast` where every product is below 2^-131 (and
+// operands below 2^50), fast where |c| is below `limit`, in places of 2^-149: sums of `limit` and all
+// products are below 2^-127. `exact` gives the bits of product_careful (or of WideSum) or leaves a column as
+// it was. The same bits at every level.
 struct Products {
   void (*fast)(float* const* c, const float* const* a, int rows, const float* b, int ldb, int n);
+  void (*tiny)(float* const* c, const float* const* a, int rows, const float* b, int ldb, int n,
+               int32_t limit);
   void (*exponents)(const float* x, int count, int32_t emin, int16_t* exponent);
   void (*exact)(ExactRow* rows, int count, const ExactColumns& b);
   void (*split)(const float* x, int count, int32_t emin, int32_t* significand, int32_t* exponent);

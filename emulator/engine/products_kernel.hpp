@@ -8,6 +8,7 @@ namespace {
 
 constexpr int kWidth = BYTES / 4;
 typedef float Lanes __attribute__((vector_size(BYTES), aligned(4), may_alias));
+typedef int32_t Loaded __attribute__((vector_size(BYTES), aligned(4), may_alias));
 
 #ifdef __FMA__
 // Contracted to one fused multiply-add: these files are compiled with -ffp-contract=fast.
@@ -65,6 +66,72 @@ void fast(float* const* c, const float* const* a, int rows, const float* b, int 
   int r = 0;
   for (; r + 4 <= rows; r += 4) rows_of<4>(c + r, a + r, b, ldb, n);
   for (; r < rows; ++r) rows_of<1>(c + r, a + r, b, ldb, n);
+}
+
+// Where every product is below 2^-131, and so c too where it is below `limit`, all sums are subnormal: for
+// each of them the processor takes some hundred clocks. Here they are whole numbers of 2^-149, to which a sum
+// beside 1.5 * 2^23 is rounded as that of the subnormals; a zero has the sign of the sum before it was
+// rounded. A c from 2^-100 on keeps its value. False, with nothing done, where a c is none of these.
+template <int Rows>
+inline bool tiny_block(float* const* c, const float (*a)[kBlockK], const float* b, int ldb, int n0,
+                       int32_t limit) {
+  using I = Vector<BYTES>::I;
+  constexpr int32_t kSign = INT32_MIN, kInfinity = 0x7f800000, kKept = (127 - 100) << 23;
+  const Lanes beside = Lanes{} + 0x1.8p23f;
+  Lanes u[Rows];
+  I old[Rows], kept[Rows], other{};
+  for (int r = 0; r < Rows; ++r) {
+    old[r] = *reinterpret_cast<const Loaded*>(c[r] + n0);
+    const I size = old[r] & ~kSign;
+    kept[r] = (size >= kKept) & (size < kInfinity);
+    other |= ~(kept[r] | (size < limit));
+    u[r] =
+        reinterpret_cast<Lanes>(reinterpret_cast<I>(__builtin_convertvector(size, Lanes)) | (old[r] & kSign));
+  }
+  if (any(other)) return false;
+  for (int k = 0; k < kBlockK; ++k) {
+    const Lanes bk = *reinterpret_cast<const Lanes*>(b + k * ldb + n0) * 0x1p74f;
+    for (int r = 0; r < Rows; ++r) {
+      const Lanes ak = a[r][k] - Lanes{};
+      const I sum = reinterpret_cast<I>(ak * bk + u[r]);
+      const I whole = reinterpret_cast<I>(fused(ak, bk, u[r] + beside) - beside);
+      u[r] = reinterpret_cast<Lanes>((whole & ~kSign) | (sum & kSign));
+    }
+  }
+  for (int r = 0; r < Rows; ++r) {
+    const I bits = reinterpret_cast<I>(u[r]);
+    const I size = __builtin_convertvector(reinterpret_cast<Lanes>(bits & ~kSign), I);
+    *reinterpret_cast<Loaded*>(c[r] + n0) = kept[r] ? old[r] : size | (bits & kSign);
+  }
+  return true;
+}
+
+// x * 2^75, without arithmetic on a subnormal.
+inline float raised(float x) {
+  int32_t u;
+  __builtin_memcpy(&u, &x, 4);
+  if (u & 0x7f800000) return x * 0x1p75f;
+  const float size = static_cast<float>(u & 0x7fffff) * 0x1p-74f;
+  return u < 0 ? -size : size;
+}
+
+template <int Rows>
+inline void tiny_rows(float* const* c, const float* const* a, const float* b, int ldb, int n, int32_t limit) {
+  float high[Rows][kBlockK];
+  for (int r = 0; r < Rows; ++r)
+    for (int k = 0; k < kBlockK; ++k) high[r][k] = raised(a[r][k]);
+  int n0 = 0;
+  for (; n0 + kWidth <= n; n0 += kWidth)
+    if (!tiny_block<Rows>(c, high, b, ldb, n0, limit)) block<Rows, 1>(c, a, b, ldb, n0);
+  float* rest[Rows];
+  for (int r = 0; r < Rows; ++r) rest[r] = c[r] + n0;
+  rows_of<Rows>(rest, a, b + n0, ldb, n - n0);
+}
+
+void tiny(float* const* c, const float* const* a, int rows, const float* b, int ldb, int n, int32_t limit) {
+  int r = 0;
+  for (; r + 4 <= rows; r += 4) tiny_rows<4>(c + r, a + r, b, ldb, n, limit);
+  for (; r < rows; ++r) tiny_rows<1>(c + r, a + r, b, ldb, n, limit);
 }
 
 inline int32_t align(int32_t significand, int32_t shift) {
@@ -142,6 +209,6 @@ void careful(float* c, const int32_t* sa, const int32_t* ea, const int32_t* sb, 
 
 }  // namespace
 
-extern const Products kProducts{fast, exponents, exact, split, careful};
+extern const Products kProducts{fast, tiny, exponents, exact, split, careful};
 
 }  // namespace tileproof::LEVEL

@@ -14,8 +14,34 @@ constexpr int32_t kMinAlignmentHalf = -21;
 
 }  // namespace
 
-void product_fast(float* const* c, const float* const* a, int rows, const float* b, int ldb, int n) {
-  products().fast(c, a, rows, b, ldb, n);
+uint32_t largest_bits(const float* x, int rows, int ld, int columns) {
+  uint32_t most = 0;
+  for (int r = 0; r < rows; ++r)
+    for (int j = 0; j < columns; ++j) {
+      uint32_t u;
+      std::memcpy(&u, x + r * ld + j, 4);
+      u &= 0x7fffffff;
+      most = most < u ? u : most;
+    }
+  return most;
+}
+
+void product_fast(float* const* c, const float* const* a, int rows, const float* b, int ldb, int n,
+                  uint32_t largest, const Products& level) {
+  constexpr uint32_t kSmall = (127 - 20) << 23, kOperand = (127 + 50) << 23;
+  if (largest < kSmall) [[unlikely]] {
+    uint32_t most = 0;
+    for (int r = 0; r < rows; ++r) most = std::max(most, largest_bits(a[r], 1, 0, kBlockK));
+    float x, y;
+    std::memcpy(&x, &most, 4);
+    std::memcpy(&y, &largest, 4);
+    const double product = static_cast<double>(x) * static_cast<double>(y) * 0x1p149;  // in places of 2^-149
+    if (most < kOperand && product > 0 && product < 0x1p18) {
+      level.tiny(c, a, rows, b, ldb, n, (1 << 22) - 16 * (static_cast<int32_t>(product) + 2));
+      return;
+    }
+  }
+  level.fast(c, a, rows, b, ldb, n);
 }
 
 bool product_special(float* c, const float* a, const float* b, int ldb, int count) {

@@ -103,6 +103,7 @@ races|race-relaxed-barrier|warning>error|continues|two accesses to a CTA's share
 races|race-rounded-value|warning>error|continues|as race-same-value, but the two f32 values differ by rounding, at most 2^-16 of the largest value beside them: which value stays is undefined; an error with strict
 races|race-copy-unwaited|error|continues|an access to bytes of a TMA or bulk copy whose completion its thread has not observed
 races|race-mma-unwaited|error|continues|an access to the operands or the destination of tcgen05.mma or cp, without a commit and a wait for it
+races|race-wgmma-unwaited|error|continues|an access to shared memory that a wgmma.mma_async reads, without a wait_group for its group and a barrier
 races|race-tmem-unwaited|error|continues|an access to cells that tcgen05.ld or st of another warp accesses, without wait::ld or wait::st
 races|race-tmem-released|error|continues|cells of a tcgen05.ld are released (an arrival, a barrier, dealloc) after its registers were used, without wait::ld
 races|race-tmem-reused|warning>error|continues|a warp overwrites cells after it used the registers of their tcgen05.ld, without wait::ld; an error with strict
@@ -135,6 +136,11 @@ end|setmaxnreg-count|error|stops|setmaxnreg.inc to fewer registers than the warp
 tensor core|mma-operands|error|stops|an illegal shape, descriptor or address of tcgen05.mma or cp
 tensor core|mma-many-threads|warning|continues|several threads of a warp each issue the same tcgen05.mma
 tensor core|mma-collector|warning|continues|tcgen05.mma uses a collector buffer that is empty or holds another matrix
+tensor core|wgmma-fence|error|continues|wgmma.mma_async without a wgmma.fence before the first of a warp, or between it and another access to a register of its D or A
+tensor core|wgmma-in-flight|error|continues|an access to a register of D, or a write to a register of A, of a wgmma.mma_async in flight: wgmma.wait_group is missing
+tensor core|wgmma-a-read|warning>error|continues|a read of a register of A of a wgmma.mma_async in flight; an error with strict
+tensor core|wgmma-uniform|error|stops|the threads of a warpgroup pass different descriptors or scale-d to wgmma.mma_async
+tensor core|wgmma-warpgroup|error|stops|wgmma by warps that are no warpgroup of four, or that execute different wgmma.mma_async
 tensor core|cta-group-mixed|warning>error|continues|a kernel with tcgen05 instructions of both values of .cta_group: ptxas 13 refuses it
 tensor core|cta-pair|error|stops|a cta_group::2 instruction without a CTA pair, or that does not match the other CTA's
 tensor memory|pair-left|error|stops|a CTA of a pair exits without its part of a cta_group::2 alloc, dealloc or relinquish

@@ -125,7 +125,7 @@ class Decoder(Operands):
             raise PtxError(
                 "the module is for another target",
                 where=f".target {self.module.target}",
-                expected="a target that runs on SM100 (its family, or generic up to sm_103), or SM120",
+                expected="a target that runs on SM100 (its family, or generic up to sm_103), SM90a or SM120",
                 found=f"a module for {self.target}",
             )
         code = np.zeros(len(self.rows), dtype=PACKED)

@@ -11,12 +11,13 @@ from tileproof.emulator.reach import ProgramView
 from tileproof.spec.machine.finding import Graph
 
 # `lanes`: a .sync instruction waits for other lanes that it names; `join`: arrived at a post-dominator before
-# the other lanes; `registers`: setmaxnreg.inc, the pool has too few; `copies`: cp.async.wait_group.
+# the other lanes; `registers`: setmaxnreg.inc, the pool has too few; `copies`: cp.async.wait_group;
+# `warpgroup`: wgmma.wait_group.
 WAITS = enumeration(
     "Wait",
-    "none mbarrier named cluster bulk alloc lanes join registers copies",
+    "none mbarrier named cluster bulk alloc lanes join registers copies warpgroup",
     names="None MbarrierParity NamedBarrier ClusterBarrier BulkGroup TmemAlloc WarpLanes Join "
-    "Registers CopyGroup",
+    "Registers CopyGroup WarpgroupMmas",
     bits=8,
 )
 

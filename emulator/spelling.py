@@ -119,11 +119,16 @@ class Target:
         """Whether the module is for SM120 or SM121, whose shared memory per CTA is smaller."""
         return self.number in _FAMILIES[3]
 
+    @property
+    def is_sm90a(self) -> bool:
+        """Whether the module has the features of Hopper that no later GPU has."""
+        return (self.number, self.suffix) == (90, "a")
+
     def runs(self) -> bool:
-        """Whether the emulator runs the module: SM100 loads it, or it is for SM120 or SM121. These differ
-        from SM100 by instructions and by the size of shared memory.
+        """Whether the emulator runs the module: SM100 loads it, or it is for SM90a, SM120 or SM121. These
+        differ from SM100 by instructions, SM120 and SM121 also by the size of shared memory.
         """
-        return self.is_sm120 or self.loads_on_sm100()
+        return self.is_sm120 or self.is_sm90a or self.loads_on_sm100()
 
     def meets(self, requirement: str) -> bool:
         """Whether one requirement (the text after `@`) holds."""

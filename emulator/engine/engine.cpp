@@ -37,6 +37,7 @@ Engine::Engine(const Program& p, GlobalMemory& m, Config c)
     races_ = std::make_unique<Races>(*this);
     listeners_.push_back(races_.get());
   }
+  mark_fragment_accesses(program, executed);
   if (!config.recorded.empty()) {
     recorded = std::make_unique<RegisterRecord>(p, config.recorded, kMostRecordedWords);
     for (const uint32_t k : config.recorded) executed[k] |= kRecorded;
@@ -167,6 +168,10 @@ void Engine::start_cluster(Dim3 first) {
                            config.dynamic_shared);
     cta.tmem.reset();
     cta.named.fill(NamedBarrier{});
+    for (const auto& group : cta.warpgroups)
+      if (group)
+        for (const WarpFragments& warp : group->warps) release(kGroupBytes * warp.groups.size());
+    cta.warpgroups.clear();
     cta.pair_ops.clear();
     cta.pair_allocations.clear();
     cta.register_pool = 0;
@@ -375,6 +380,16 @@ void Engine::exit_lanes(Warp& w, uint32_t lanes, const Instr* at) {
             "that tracks it)",
             Origin{at, w.cta->id, w.cta->rank, w.index, static_cast<int32_t>(l)});
     }
+  if (const size_t n = static_cast<size_t>(w.index / kWarpgroup);
+      n < w.cta->warpgroups.size() && w.cta->warpgroups[n]) {
+    const WarpFragments& mine = w.cta->warpgroups[n]->warps[static_cast<size_t>(w.index % kWarpgroup)];
+    if (mine.issued > mine.waited)
+      warn("async-pending-at-exit",
+           "a warp exits without having waited for its last wgmma.mma_async (wgmma.commit_group and "
+           "wait_group)",
+           Origin{at, w.cta->id, w.cta->rank, w.index,
+                  static_cast<int32_t>(__builtin_ctz(lanes ? lanes : 1))});
+  }
   w.live &= ~lanes;
   Cluster& cluster = *w.cta->cluster;
   // A thread that arrived at the cluster barrier and exited is no longer waited for, and no longer counts.

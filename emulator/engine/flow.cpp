@@ -26,6 +26,7 @@ Rule rule_named(const std::string& name) {
       {"ldmatrix", {Flow::Matrix}},
       {"stmatrix", {Flow::Matrix}},
       {"tcgen05.st", {Flow::Matrix}},
+      {"wgmma.mma_async", {Flow::Matrix}},
       {"mov", {Flow::Move}},
       {"mov.pack", {Flow::Move}},
       {"mov.unpack", {Flow::Move}},

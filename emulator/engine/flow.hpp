@@ -15,7 +15,7 @@ struct Exec;
 enum class Flow : uint8_t {
   Depends,   // on every operand
   Load,      // ld: on its address; the handler itself marks what it loads
-  Matrix,    // ldmatrix, stmatrix, tcgen05.st: the same, and the handler says what becomes of the values
+  Matrix,    // ldmatrix, stmatrix, tcgen05.st, wgmma: the same, and the handler says what becomes of them
   Store,     // st: on its address
   Move,      // each bit of the result is a bit of a source, or the function is monotone in each bit
   MoveOne,   // the same while a single source is poison

@@ -5,7 +5,18 @@ namespace tileproof {
 
 namespace {
 
-std::string describe(const Engine& e, const Warp& w, const Split& s, const Join* join, Waiter& out) {
+// Which warps of the group have not executed an operation that is waited for.
+std::string lacking(Warp& w, uint64_t serial) {
+  const Warpgroup& group = warpgroup_of(w);
+  std::string text;
+  for (int k = 0; k < kWarpgroup; ++k)
+    if (group.warps[static_cast<size_t>(k)].issued < serial)
+      text += (text.empty() ? ", which has not been executed by warp " : ", ") +
+              std::to_string(w.index / kWarpgroup * kWarpgroup + k);
+  return text;
+}
+
+std::string describe(const Engine& e, Warp& w, const Split& s, const Join* join, Waiter& out) {
   (void)e;
   Cta& cta = *w.cta;
   switch (s.wait) {
@@ -39,6 +50,8 @@ std::string describe(const Engine& e, const Warp& w, const Split& s, const Join*
       return "bulk async-groups that do not complete";
     case Wait::CopyGroup:
       return "groups of cp.async that do not complete";
+    case Wait::WarpgroupMmas:
+      return "wgmma operation " + std::to_string(s.token) + " of its warpgroup" + lacking(w, s.token);
     case Wait::TmemAlloc:
       return "free TMEM columns";
     case Wait::WarpLanes:

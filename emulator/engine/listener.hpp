@@ -22,6 +22,7 @@ struct PendingTmemLoad;
 struct Split;
 struct View;
 struct Warp;
+struct WarpgroupMma;
 
 // One virtual an event. Where the tense matters, "arrive" comes before the barrier counts the arrival, "done"
 // when a round or phase is complete, "pass" when a thread's wait for it has succeeded.
@@ -103,6 +104,11 @@ class Listener {
   virtual void tmem_load_used(const Warp&, const PendingTmemLoad&) {}
   virtual void tmem_loads_done(const Warp&) {}
   virtual void tmem_stores_done(const Warp&) {}
+  // wgmma: a warp issues its part of an operation; warps whose part reads now; a warp's wait for the
+  // operations up to a serial is over.
+  virtual void warpgroup_issue(const Exec&, WarpgroupMma&) {}
+  virtual void warpgroup_part(const WarpgroupMma&, uint32_t /*warps*/) {}
+  virtual void warpgroup_pass(const Warp&, uint64_t /*serial*/) {}
   virtual void tmem_alloc(const Exec&) {}
   // The first column is in shared memory at `offset`; the allocation is the CTA's `serial`-th. `fixed`: no
   // other column is possible.

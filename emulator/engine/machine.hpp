@@ -72,8 +72,9 @@ enum Scope : uint8_t { kNoScope, kScopeCta, kScopeCluster, kScopeGpu, kScopeSys 
 enum : uint8_t { kRan = 1, kTaken = 2, kFellThrough = 4 };
 // While the launch runs, in the same place: the instruction is handed to FirstColumns.
 constexpr uint8_t kFollowed = 8;
-constexpr uint8_t kRecorded = 16;  // its results are kept by RegisterRecord
-constexpr uint8_t kSlowly = kFollowed | kRecorded;
+constexpr uint8_t kRecorded = 16;   // its results are kept by RegisterRecord
+constexpr uint8_t kFragments = 32;  // it accesses registers that wgmma has as D or A
+constexpr uint8_t kSlowly = kFollowed | kRecorded | kFragments;
 
 // One executing instruction: the handler's view of the machine.
 struct Exec {

@@ -63,7 +63,7 @@ void ExactProducts::add_aligned(const ExactOperand* rows, int count, int n0, int
                 .ld = kMaxN,
                 .n = columns,
                 .k = form_.k,
-                .fraction = kFraction,
+                .fraction = form_.fraction,
                 .lowest = form_.half ? kLowestHalf : kLowestTop,
                 .emin = (form_.half ? kF16 : kF32).emin(),
                 .odd = form_.half});
@@ -131,7 +131,7 @@ void ExactProducts::add_carefully(const ExactOperand& row, int n0, int first, in
   }
   for (int j = 0; j < count; ++j) {
     const int n = n1 + j;
-    WideSum sum(form_.half);
+    WideSum sum(form_.half, form_.fraction);
     ScaledSum scaled(form_.scale_emin);
     float special_a[kMaxK], special_b[kMaxK];
     for (int k = 0; k < form_.k; ++k) {

@@ -9,11 +9,12 @@ constexpr int kMostRows = 4;
 
 // What the bits of a result depend on besides the values.
 struct ExactForm {
-  int k = kBlockK;         // products of an instruction
-  int32_t a_emin, b_emin;  // exponents of the operands' smallest normals
-  bool half = false;       // an f16 accumulator
-  int scales = 0;          // scale factors along k
-  int32_t scale_emin = 0;  // exponent of the smallest normal factor
+  int k = kBlockK;               // products of an instruction
+  int32_t a_emin, b_emin;        // exponents of the operands' smallest normals
+  bool half = false;             // an f16 accumulator
+  int scales = 0;                // scale factors along k
+  int32_t scale_emin = 0;        // exponent of the smallest normal factor
+  int32_t fraction = kFraction;  // places below the largest exponent that an addend keeps
 
   bool grouped() const { return scales && k == kMaxK; }             // mxf4 and mxf4nvf4
   bool blocks() const { return k == kBlockK && !half && !scales; }  // kind::f16 into f32

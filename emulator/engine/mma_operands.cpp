@@ -6,10 +6,6 @@
 namespace tileproof {
 namespace {
 
-// What an element is and how it lies in memory (PTX ISA 9.7.16.10.4): 16 bytes hold 4, 8 or 16 elements,
-// those of 6 and 4 bits followed by padding; E2m1Dense, of kinds mxf4 and mxf4nvf4, 32.
-enum class Element { F16, Bf16, Tf32, S8, U8, E4m3, E5m2, E2m3, E3m2, E2m1, E2m1Dense };
-
 Element element_of(Format f, int code) {
   switch (f) {
     case Format::F16:
@@ -112,15 +108,15 @@ constexpr uint32_t bytes_read(Element e) {
 // The 16 bytes at a shared offset; bytes that may not be read are poison in `scratch`, and reported, but for
 // those that nobody wrote: the reads go to `poison`.
 template <uint32_t Bytes>
-inline const uint8_t* fetch_chunk(Engine& e, Cta& cta, uint32_t offset, const Origin& at, uint8_t* scratch,
-                                  PoisonId& poison) {
+inline const uint8_t* fetch_chunk(Engine& e, Cta& cta, uint32_t offset, const Origin& at, const char* who,
+                                  uint8_t* scratch, PoisonId& poison) {
   if (offset >= kReservedSharedBytes && offset + 16 <= cta.shared.data.size() &&
       all_valid(&cta.shared.state[offset], Bytes)) {
     e.tell(&Listener::async_shared, cta, offset, Bytes, false);
     return &cta.shared.data[offset];
   }
   std::memset(scratch, kPoisonByte, 16);
-  follow_shared(e, cta, offset, Bytes, scratch, at, "tcgen05.mma", poison);
+  follow_shared(e, cta, offset, Bytes, scratch, at, who, poison);
   return scratch;
 }
 
@@ -130,14 +126,15 @@ constexpr bool kPoisons =
     E == Element::F16 || E == Element::Bf16 || E == Element::Tf32 || E == Element::E4m3 || E == Element::E5m2;
 
 template <Element E>
-void fetch_typed(Engine& e, Cta& cta, const MatrixDescriptor& d, bool mn_major, int rows, int k_count,
-                 float sign, const Origin& at, float* out, int stride_row, int stride_k, PoisonId* poison) {
+void fetch_typed(Engine& e, Cta& cta, const MatrixDescriptor& d, bool mn_major, int first_row, int rows,
+                 int k_count, float sign, const Origin& at, const char* who, float* out, int stride_row,
+                 int stride_k, PoisonId* poison) {
   constexpr int kCount = per_chunk(E);
   constexpr bool integer = E == Element::S8 || E == Element::U8;
   uint8_t scratch[16];
   auto unpack = [&](uint32_t offset, float* to, int stride, PoisonId* first, int count) {
     PoisonId found = 0;
-    const uint8_t* p = fetch_chunk<bytes_read(E)>(e, cta, offset, at, scratch, found);
+    const uint8_t* p = fetch_chunk<bytes_read(E)>(e, cta, offset, at, who, scratch, found);
     for (int row = 0; row < count && found; ++row) first[row] = e.poisons.both(first[row], found);
     if (!kPoisons<E> && !integer && p == scratch) {
       for (int j = 0; j < kCount; ++j) to[j * stride] = NAN;
@@ -148,12 +145,13 @@ void fetch_typed(Engine& e, Cta& cta, const MatrixDescriptor& d, bool mn_major, 
   if (!mn_major) {
     for (int mn = 0; mn < rows; ++mn)
       for (int c = 0; c < k_count / kCount; ++c)
-        unpack(k_chunk(d, mn, c), out + mn * stride_row + c * kCount * stride_k, stride_k, poison + mn, 1);
+        unpack(k_chunk(d, first_row + mn, c), out + mn * stride_row + c * kCount * stride_k, stride_k,
+               poison + mn, 1);
   } else {
     for (int k = 0; k < k_count; ++k)
       for (int g = 0; g * kCount < rows; ++g)
-        unpack(mn_chunk(d, g, k), out + g * kCount * stride_row + k * stride_k, stride_row,
-               poison + g * kCount, kCount);
+        unpack(mn_chunk(d, first_row / kCount + g, k), out + g * kCount * stride_row + k * stride_k,
+               stride_row, poison + g * kCount, kCount);
   }
 }
 
@@ -216,6 +214,18 @@ uint32_t read_cell(Engine& e, Cta& cta, const MmaRequest& r, int lane, int colum
 
 }  // namespace
 
+void fetch_rows(Engine& e, Cta& cta, const MatrixDescriptor& d, Element element, bool mn_major, int first_row,
+                int rows, int k, float sign, const Origin& at, const char* who, float* out, int stride_row,
+                int stride_k, PoisonId* poison) {
+  with_element(element, [&]<Element E>() {
+    fetch_typed<E>(e, cta, d, mn_major, first_row, rows, k, sign, at, who, out, stride_row, stride_k, poison);
+  });
+}
+
+float element_at(Element element_, const uint8_t* p, int j) {
+  return with_element(element_, [&]<Element E>() { return element<E>(p, j); });
+}
+
 void fetch_operand(Engine& e, Cta& cta, uint64_t desc, const MmaRequest& r, bool is_b, int rows, float* out,
                    int stride_row, int stride_k, PoisonId* poison) {
   const InstructionDescriptor i = r.descriptor();
@@ -223,9 +233,8 @@ void fetch_operand(Engine& e, Cta& cta, uint64_t desc, const MmaRequest& r, bool
   const float sign = (is_b ? i.negate_b : i.negate_a) ? -1.0f : 1.0f;
   const bool mn_major = is_b ? i.b_mn_major : i.a_mn_major;
   const int k = k_of(r.format);
-  with_element(element_of(r.format, is_b ? i.b_type : i.a_type), [&]<Element E>() {
-    fetch_typed<E>(e, cta, d, mn_major, rows, k, sign, r.origin, out, stride_row, stride_k, poison);
-  });
+  fetch_rows(e, cta, d, element_of(r.format, is_b ? i.b_type : i.a_type), mn_major, 0, rows, k, sign,
+             r.origin, "tcgen05.mma", out, stride_row, stride_k, poison);
   for (int pad = k; pad < kBlockK; ++pad)
     for (int row = 0; row < rows; ++row) out[row * stride_row + pad * stride_k] = 0;
 }

@@ -8,6 +8,10 @@
 
 namespace tileproof {
 
+// What an element is and how it lies in memory (PTX ISA 9.7.16.10.4): 16 bytes hold 4, 8 or 16 elements,
+// those of 6 and 4 bits followed by padding; E2m1Dense, of kinds mxf4 and mxf4nvf4, 32.
+enum class Element { F16, Bf16, Tf32, S8, U8, E4m3, E5m2, E2m3, E3m2, E2m1, E2m1Dense };
+
 // Working storage of one MMA; too large for the stack, kept from one to the next.
 struct Workspace {
   alignas(64) float a[kTmemLanes * kMaxK];  // [row or lane][k of the format]
@@ -28,6 +32,14 @@ inline int padded_k(Format f) {
   const int k = mma_rules().formats[static_cast<size_t>(f)].k;
   return k < kBlockK ? kBlockK : k;
 }
+
+// Rows of a matrix in shared memory from `first_row` on, whole chunks of them: out[row * stride_row + k *
+// stride_k]; `who` reads them; `poison`: reads behind each row.
+void fetch_rows(Engine& e, Cta& cta, const MatrixDescriptor& d, Element element, bool mn_major, int first_row,
+                int rows, int k, float sign, const Origin& at, const char* who, float* out, int stride_row,
+                int stride_k, PoisonId* poison);
+// Element j of packed elements.
+float element_at(Element element, const uint8_t* p, int j);
 
 // rows x k elements from shared memory: out[row * stride_row + k * stride_k]; `poison`: reads behind each
 // row.

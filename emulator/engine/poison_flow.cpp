@@ -490,6 +490,7 @@ Step Engine::run_poisoned(Exec& x, const Instr& i) {
 
 Step Engine::run_slowly(Exec& x, const Instr& i) {
   const uint8_t marks = executed[static_cast<size_t>(&i - program.code.data())];
+  if (marks & kFragments) check_fragment_access(x, i);
   const Step step =
       marks & kFollowed ? races_->columns()->run(x, [&] { return run_followed(x, i); }) : run_followed(x, i);
   if ((marks & kRecorded) && (step == Step::Next || step == Step::Yield)) recorded->add(x, i);

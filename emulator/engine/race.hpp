@@ -33,6 +33,7 @@ enum class Path : uint8_t {
   Generic,     // ld, st, atom, red
   Copy,        // TMA and bulk copies: the async proxy
   Tensor,      // tcgen05.mma and cp: the async proxy in shared memory, the tcgen05 pipeline in TMEM
+  Warpgroup,   // wgmma: the async proxy
   Warp,        // tcgen05.ld, st, alloc and dealloc
   ThreadCopy,  // cp.async: the generic proxy, not in program order
   Store,       // st.async, red.async: likewise (PTX ISA 9.7.9.12)
@@ -155,6 +156,9 @@ class Races : public Listener {
   void tmem_load_used(const Warp& w, const PendingTmemLoad& load) override;
   void tmem_loads_done(const Warp& w) override;
   void tmem_stores_done(const Warp& w) override;
+  void warpgroup_issue(const Exec& x, WarpgroupMma& op) override;
+  void warpgroup_part(const WarpgroupMma& op, uint32_t warps) override;
+  void warpgroup_pass(const Warp& w, uint64_t serial) override;
   void tmem_alloc(const Exec& x) override { allocates(x); }
   void tmem_base(const Exec& x, uint32_t offset, int base, int columns, int serial, bool fixed) override;
   void tmem_dealloc(const Exec& x, int column, int columns) override;
@@ -499,7 +503,8 @@ class Races : public Listener {
   const Warp* view_warp_ = nullptr;
   const Group* view_group_ = nullptr;
   bool grouped_ = false;
-  uint32_t copy_lanes_ = 0;  // of the cp.async issued next
+  uint32_t copy_lanes_ = 0;         // of the cp.async issued next
+  std::vector<const View*> parts_;  // of the wgmma that completes now: the warps that read
   std::vector<Question> questions_;
   // Pairs of unordered writes, the smaller record first, that left the same bytes wherever they met: true;
   // false where some bytes differ.

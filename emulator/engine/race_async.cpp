@@ -54,10 +54,10 @@ std::shared_ptr<View> Races::issued(const Origin& at, const char* engine, uint64
   }
   t.now++;  // what the warp does from here on is not before the operation
   forget_view();
-  if (name == "MMA" || name == "commit" || name == "tcgen05.cp") {
+  if (name == "MMA" || name == "commit" || name == "tcgen05.cp" || name == "wgmma") {
     Pipe& p = pipes_[queue];
     if (!p.agent) p.agent = new_agent(*t.home);
-    v->path = Path::Tensor;
+    v->path = name == "wgmma" ? Path::Warpgroup : Path::Tensor;
     v->pipe = p.agent;
     v->pipe_tick = ++p.tick;
     v->reads = v->writes = record(t, at, v->lanes, v->path);

@@ -224,6 +224,7 @@ void Races::compare(const Slot& first, int8_t lane, bool first_writes, uint32_t 
       case Path::Copy:
       case Path::Store:
       case Path::Tensor:
+      case Path::Warpgroup:
       case Path::Map:
         unwaited(first.record, first_writes, second, second_writes, place, rank, address);
         break;
@@ -392,6 +393,10 @@ void Races::unwaited(uint32_t first, bool first_writes, uint32_t second, bool se
       code = "race-mma-unwaited";
       missing = "tcgen05.commit by the issuing thread and a wait on that mbarrier phase before the second";
       break;
+    case Path::Warpgroup:
+      code = "race-wgmma-unwaited";
+      missing = "wgmma.commit_group, wgmma.wait_group for that group, and a barrier from there to the second";
+      break;
     case Path::Warp:
       code = "race-tmem-unwaited";
       missing = first_writes ? "tcgen05.wait::st by the first warp" : "tcgen05.wait::ld by the first warp";
@@ -454,8 +459,8 @@ std::string Races::wait_ld_missing(const Access& a) const {
 namespace {
 // Findings of two accesses that nothing orders.
 bool unordered(std::string_view code) {
-  for (const char* one : {"race-unordered", "race-copy-unwaited", "race-mma-unwaited", "race-tmem-unwaited",
-                          "race-clusters", "race-mma-pipeline", "race-exit"})
+  for (const char* one : {"race-unordered", "race-copy-unwaited", "race-mma-unwaited", "race-wgmma-unwaited",
+                          "race-tmem-unwaited", "race-clusters", "race-mma-pipeline", "race-exit"})
     if (code == one) return true;
   return false;
 }

@@ -17,6 +17,7 @@
 #include "program.hpp"
 #include "shared.hpp"
 #include "tmem_writes.hpp"
+#include "wgmma.hpp"
 
 namespace tileproof {
 
@@ -138,7 +139,8 @@ struct Cta {
   SharedMemory shared;
   TensorMemory tmem;
   std::array<NamedBarrier, 16> named{};
-  std::array<Collector, 5> collectors{};  // a, b0 .. b3
+  std::array<Collector, 5> collectors{};               // a, b0 .. b3
+  std::vector<std::unique_ptr<Warpgroup>> warpgroups;  // that have executed wgmma; null others
   uint32_t live_threads = 0;
   int32_t register_pool = 0;   // given back by setmaxnreg.dec
   bool claim_refused = false;  // it has seen a clusterlaunchcontrol request refused

@@ -184,6 +184,8 @@ bool Scheduler::ready(Warp& w, Split& s) {
       for (uint32_t m = s.lanes_wanted; m; m &= m - 1)
         if (w.copies->waits(__builtin_ctz(m), s.bulk_allowed)) return false;
       return true;
+    case Wait::WarpgroupMmas:
+      return warpgroup_of(w).complete >= s.token;
     case Wait::TmemAlloc:
       return s.frees_seen != cta.tmem.frees;
     case Wait::WarpLanes:

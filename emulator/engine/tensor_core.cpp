@@ -128,10 +128,10 @@ float WideSum::result(float c) const {
   }
   int32_t top = std::max(ec, half_ ? kMinAlignmentHalf : kMinAlignment);
   for (int i = 0; i < count_; ++i) top = std::max(top, terms_[i].exponent);
-  int64_t total = sc ? align_wide(sc, kFraction - 23 - (top - ec)) : 0;
+  int64_t total = sc ? align_wide(sc, fraction_ - 23 - (top - ec)) : 0;
   for (int i = 0; i < count_; ++i)
-    total += align_wide(terms_[i].significand, kFraction - terms_[i].fraction - (top - terms_[i].exponent));
-  return rounded(total, top - kFraction, half_);
+    total += align_wide(terms_[i].significand, fraction_ - terms_[i].fraction - (top - terms_[i].exponent));
+  return rounded(total, top - fraction_, half_);
 }
 
 void ScaledSum::add(const float* a, const float* b, int ldb, float scale_a, float scale_b) {

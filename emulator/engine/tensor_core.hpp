@@ -24,7 +24,8 @@ bool product_special(float* c, const float* a, const float* b, int ldb, int k);
 // result is aligned down to 2^-21 and rounded once, to nearest even (spec/machine/tensor_core.py).
 class WideSum {
  public:
-  explicit WideSum(bool half) : half_(half) {}
+  // fraction: places below the largest exponent that an addend keeps.
+  explicit WideSum(bool half, int32_t fraction = kFraction) : half_(half), fraction_(fraction) {}
   // Split operands, and the scale factors of their blocks (1: none).
   void add(int32_t sa, int32_t ea, int32_t sb, int32_t eb, float scale_a, float scale_b);
   // c plus the products; everything is finite.
@@ -36,6 +37,7 @@ class WideSum {
     int32_t exponent, fraction;  // the value is significand * 2^(exponent - fraction)
   };
   bool half_;
+  int32_t fraction_;
   int count_ = 0;
   Term terms_[64];
 };

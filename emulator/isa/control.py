@@ -158,5 +158,4 @@ def setmaxnreg(d: Decoder, i: Instruction, m: Modifiers) -> None:
     d.emit("setmaxnreg", inc=int(way == "inc"), imm=value)
 
 
-refused("wgmma", group="tensor core", forms="*", section="9.7.15", note="Hopper's warpgroup MMA")
 refused("tex", group="memory", forms="*", section="9.7.10", note="textures")

@@ -164,10 +164,13 @@ def instruction(
     scale_b: Array | None = None,
     scale_emin: int = UE8M0_EMIN,
     half: bool = False,
+    fraction: int = _FRACTION,
+    result_bits: int = 24,
 ) -> F32:
     """``[m, n]`` f32: one dense instruction of any kind of floats, ``c + (a sa) [m, k] @ (b sb) [n, k]^T``.
 
     scale_a ``[m, s]``, scale_b ``[n, s]``: factors of blocks of k / s elements. half: an f16 accumulator.
+    fraction: bits kept below the largest exponent. result_bits: significant bits of an f32 result.
 
     All k products of the instruction and the accumulator go into one aligned sum, a product's exponent being
     the sum of its factors' exponents. For tf32 (8 products) and for f16 with an f16 accumulator (16; aligned
@@ -202,11 +205,13 @@ def instruction(
     s_c, e_c = _split(clean_c, 24, F16_EMIN if half else BF16_EMIN)
     exponent = e_a[:, None, :] + e_b[None, :, :]
     top = np.maximum(np.maximum(exponent.max(axis=2), e_c), HALF_MIN_ALIGNMENT if half else MIN_ALIGNMENT)
-    products = _align(s_a[:, None, :] * s_b[None, :, :], _FRACTION - 26 - (top[:, :, None] - exponent))
-    total = products.sum(axis=2) + _align(s_c, EXTRA_BITS - (top - e_c))
+    products = _align(s_a[:, None, :] * s_b[None, :, :], fraction - 26 - (top[:, :, None] - exponent))
+    total = products.sum(axis=2) + _align(s_c, fraction - 23 - (top - e_c))
     if half:
         with np.errstate(over="ignore"):
-            result = np.ldexp(total.astype(np.float64), top - _FRACTION).astype(np.float16).astype(np.float32)
+            result = np.ldexp(total.astype(np.float64), top - fraction).astype(np.float16).astype(np.float32)
     else:
-        result = _truncate(total, top - _FRACTION)
+        result = _truncate(total, top - fraction)
+        kept = np.uint32(-(1 << (24 - result_bits)) & 0xFFFFFFFF)
+        result = (result.view(np.uint32) & kept).view(np.float32)
     return _with_specials(result, special, bad_a, bad_b, c64) if special.any() else result

@@ -101,7 +101,7 @@ def decode(target: str, version: str, line: str) -> None:
     [
         ("sm_90a", "8.6", "tcgen05.wait::ld.sync.aligned;", ("sm_100a", "sm_90a")), ("sm_100", "8.6", "tcgen05.wait::ld.sync.aligned;", ("sm_100a", "a module for sm_100,")),
         ("sm_80", "8.0", "barrier.cluster.arrive;", ("sm_90", "sm_80")), ("sm_90", "7.8", "elect.sync %r1|%p1, -1;", ("PTX 8.0", "PTX 7.8")),
-        ("sm_90a", "8.6", "add.u32 %r1, %r2, %r3;", ("another target", "sm_90a")), ("sm_107a", "9.4", "add.u32 %r1, %r2, %r3;", ("another target", "sm_107a")),
+        ("sm_89a", "8.6", "add.u32 %r1, %r2, %r3;", ("another target", "sm_89a")), ("sm_107a", "9.4", "add.u32 %r1, %r2, %r3;", ("another target", "sm_107a")),
         ("sm_120a", "8.8", "tcgen05.wait::ld.sync.aligned;", ("sm_100a", "sm_120a")), ("sm_107a", "9.3", "add.u32 %r1, %r2, %r3;", ("no target sm_107a", "9.4")),
         ("sm_100a", "9.4", "mbarrier.arrive.expect_tx.shared::cluster.multicast::cluster::32b.b64 _, [%r1], 4, %r2;", ("sm_107a", "a module for sm_100a")),
         ("sm_100a", "9.4", "mbarrier.arrive.release.cluster.shared::cluster.multicast::cluster::32b.b64 _, [%r1], %r2;", ("sm_107a", "a module for sm_100a")),

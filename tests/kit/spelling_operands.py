@@ -104,6 +104,8 @@ def operands(opcode: str) -> str | None:
         return of_mine
     if base == "wmma":
         return _wmma(rest, types)
+    if base == "wgmma":
+        return _wgmma(rest, types)
     hint = ", %rd9" if "L2::cache_hint" in rest else ""
     if base in ("add", "sub", "fma") and len(types) == 2:  # the addend has the type of the result
         return ", ".join(
@@ -274,6 +276,21 @@ _COUNTS = {
     "add": 3, "sub": 3, "div": 3, "rem": 3, "min": 3, "max": 3, "neg": 2, "abs": 2, "fma": 4, "ex2": 2, "lg2": 2, "rsqrt": 2,
     "sqrt": 2, "rcp": 2, "and": 3, "or": 3, "xor": 3, "not": 2, "brev": 2, "prmt": 4, "mov": 2,
 }  # fmt: skip
+
+
+def _wgmma(rest: list[str], types: list[str]) -> str | None:
+    if "mma_async" not in rest:
+        return "0" if "wait_group" in rest else ""
+    shape = next((found for word in rest if (found := re.fullmatch(r"m64n(\d+)k(\d+)", word))), None)
+    if not shape or len(types) != 3:
+        return None
+    count = min(int(shape.group(1)), 256) // (4 if types[0] == "f16" else 2)
+    metadata = ["%r130", "0"] if "sp" in rest else []
+    majors = {"16": ["1", "1", "0", "0"]} | {
+        "32": ["1", "1", "0", "0"] if metadata and bits(types[1]) == 16 else ["1", "1"]
+    }
+    rest_ = [] if types[0] == "s32" else majors.get(shape.group(2), ["1", "1"])
+    return ", ".join([_group([f"%r{i}" for i in range(count)]), "%rd1", "%rd2", *metadata, "%p1", *rest_])
 
 
 def _mma(rest: list[str], types: list[str]) -> str | None:

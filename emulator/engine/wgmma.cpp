@@ -1,0 +1,359 @@
+// wgmma carried out: operands out of shared memory and registers, products, D (PTX ISA 9.7.15.5).
+#include "wgmma.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+
+#include "enumerations/wgmma.hpp"
+#include "mma_operands.hpp"
+#include "poison_memory.hpp"
+#include "slots/wgmma.hpp"
+#include "small_float.hpp"
+
+namespace tileproof {
+namespace {
+
+namespace slot = ::slot::wgmma_mma_async;
+
+constexpr int kRows = 64, kRowsOfWarp = 16, kBytesOfK = 32;
+constexpr int32_t kFractionFp8 = 13;  // of sums of e4m3 and e5m2, and of their f32 results
+
+// The matrix descriptor of sm_90a (PTX ISA 9.7.15.5.1.2.2): swizzle codes of two bits.
+MatrixDescriptor decode(uint64_t v) {
+  constexpr int kSwizzle[4] = {0, 3, 2, 1};
+  MatrixDescriptor d;
+  d.start = static_cast<uint32_t>(v & 0x3fff) << 4;
+  d.lbo = static_cast<uint32_t>(v >> 16 & 0x3fff) << 4;
+  d.sbo = static_cast<uint32_t>(v >> 32 & 0x3fff) << 4;
+  d.base_offset = static_cast<int>(v >> 49 & 7);
+  d.swizzle = kSwizzle[v >> 62];
+  return d;
+}
+
+int bits_of(WgmmaType t) {
+  switch (t) {
+    case WgmmaType::Tf32:
+      return 32;
+    case WgmmaType::F16:
+    case WgmmaType::Bf16:
+      return 16;
+    case WgmmaType::B1:
+      return 1;
+    default:
+      return 8;
+  }
+}
+
+Element element_of(WgmmaType t) {
+  constexpr Element kElements[] = {Element::F16,  Element::Bf16, Element::Tf32, Element::E4m3,
+                                   Element::E5m2, Element::S8,   Element::U8};
+  return kElements[static_cast<size_t>(t)];
+}
+
+int32_t emin_of(WgmmaType t) {
+  switch (t) {
+    case WgmmaType::F16:
+      return kF16.emin();
+    case WgmmaType::E4m3:
+      return kE4m3.emin();
+    case WgmmaType::E5m2:
+      return kE5m2.emin();
+    default:
+      return kBf16.emin();
+  }
+}
+
+struct Job {
+  Engine& e;
+  Cta& cta;
+  int first_warp;
+  const WarpgroupMma& op;
+  const Instr& i;
+  int n, k;
+  WgmmaType a_type, b_type;
+  WgmmaResult result;
+  const int32_t *d, *a;  // registers; a: null where A is in shared memory
+
+  Job(Engine& engine, Cta& c, int first, const WarpgroupMma& o)
+      : e(engine), cta(c), first_warp(first), op(o), i(*o.instr), n(i.m[slot::n]) {
+    a_type = static_cast<WgmmaType>(i.m[slot::a_type]);
+    b_type = static_cast<WgmmaType>(i.m[slot::b_type]);
+    result = static_cast<WgmmaResult>(i.m[slot::d_type]);
+    k = 8 * kBytesOfK / bits_of(a_type);
+    d = &e.program.vec[static_cast<size_t>(i.vec)];
+    a = i.o[slot::a] == INT32_MIN ? d + i.vec_end : nullptr;
+  }
+  Warp& warp(int w) const { return cta.warps[static_cast<size_t>(first_warp + w)]; }
+  uint32_t* lanes(int w, int32_t off) const { return reinterpret_cast<uint32_t*>(warp(w).regs() + off); }
+  const uint32_t* source(int w, int32_t off) const {
+    if (off >= 0) return lanes(w, off);
+    return reinterpret_cast<const uint32_t*>(e.program.constants.data() + ~off);
+  }
+  float sign(int operand) const { return i.m[slot::negated] >> operand & 1 ? -1.0f : 1.0f; }
+  bool transposed(int operand) const { return i.m[slot::transposed] >> operand & 1; }
+  bool half() const { return result == WgmmaResult::F16; }
+  int registers_of_d() const { return half() ? n / 4 : n / 2; }
+  // The cell of D that a register holds: row inside the warp's 16, first column.
+  int row_of_d(int l, int r) const { return l / 4 + 8 * (half() ? r % 2 : r / 2 % 2); }
+  int column_of_d(int l, int r) const { return 2 * (l % 4) + (half() ? 8 * (r / 2) : r % 2 + 8 * (r / 4)); }
+};
+
+// ---- A in registers: register r of lane l holds, of row l / 4 + 8 * (r % 2), the 32 bits l % 4 + 4 * (r /
+// 2).
+
+int row_of_a(int l, int r) { return l / 4 + 8 * (r % 2); }
+int word_of_a(int l, int r) { return l % 4 + 4 * (r / 2); }
+
+void words_of_a(const Job& j, uint32_t (*words)[8], PoisonId* poison) {
+  for (int w = 0; w < kWarpgroup; ++w)
+    for (int r = 0; r < 4; ++r) {
+      const uint32_t* from = j.source(w, j.a[r]);
+      const PoisonRegister* unknown = j.warp(w).poison.at(j.a[r]);
+      for (int l = 0; l < kWarpSize; ++l) {
+        const int row = kRowsOfWarp * w + row_of_a(l, r);
+        words[row][word_of_a(l, r)] = from[l];
+        if (unknown && (unknown->lanes >> l & 1))
+          poison[row] = j.e.poisons.both(poison[row], unknown->set[static_cast<size_t>(l)]);
+      }
+    }
+}
+
+void tell_part(const Job& j, uint32_t warps) { j.e.tell(&Listener::warpgroup_part, j.op, warps); }
+
+// ---- products
+
+struct Storage : Workspace {
+  alignas(64) float c[kRows * kMaxN];
+};
+
+void fetch(const Job& j, Storage& s) {
+  const int stride = std::max(j.k, kBlockK);
+  const char* who = "wgmma.mma_async";
+  s.a_poison.fill(0);
+  s.b_poison.fill(0);
+  if (j.k < kBlockK) {
+    std::fill_n(s.a, kRows * kBlockK, 0.0f);
+    std::fill_n(s.b + j.k * kMaxN, (kBlockK - j.k) * kMaxN, 0.0f);
+  }
+  if (j.a) {
+    uint32_t words[kRows][8];
+    words_of_a(j, words, s.a_poison.data());
+    for (int row = 0; row < kRows; ++row)
+      for (int x = 0; x < j.k; ++x)
+        s.a[row * stride + x] =
+            j.sign(0) * element_at(element_of(j.a_type), reinterpret_cast<const uint8_t*>(words[row]), x);
+  } else {
+    for (int w = 0; w < kWarpgroup; ++w) {
+      tell_part(j, 1u << w);
+      fetch_rows(j.e, j.cta, decode(j.op.a), element_of(j.a_type), j.transposed(0), kRowsOfWarp * w,
+                 kRowsOfWarp, j.k, j.sign(0), j.op.at[static_cast<size_t>(w)], who,
+                 s.a + kRowsOfWarp * w * stride, stride, 1, s.a_poison.data() + kRowsOfWarp * w);
+    }
+  }
+  tell_part(j, (1u << kWarpgroup) - 1);
+  fetch_rows(j.e, j.cta, decode(j.op.b), element_of(j.b_type), j.transposed(1), 0, j.n, j.k, j.sign(1),
+             j.op.at[0], who, s.b, 1, kMaxN, s.b_poison.data());
+}
+
+void load_d(const Job& j, float* c) {
+  for (int w = 0; w < kWarpgroup; ++w)
+    for (int r = 0; r < j.registers_of_d(); ++r) {
+      const uint32_t* from = j.lanes(w, j.d[r]);
+      for (int l = 0; l < kWarpSize; ++l) {
+        float* to = c + (kRowsOfWarp * w + j.row_of_d(l, r)) * kMaxN + j.column_of_d(l, r);
+        if (j.half()) {
+          to[0] = static_cast<float>(small_value(kF16, from[l] & 0xffff));
+          to[1] = static_cast<float>(small_value(kF16, from[l] >> 16));
+        } else {
+          std::memcpy(to, from + l, 4);
+        }
+      }
+    }
+}
+
+// A sum that rounds to zero is +0.
+uint32_t half_of(float x) {
+  const uint32_t h = round_to(kF16, x, Round::Rn);
+  return h == 0x8000 ? 0 : h;
+}
+
+void store_d(const Job& j, const float* c) {
+  for (int w = 0; w < kWarpgroup; ++w)
+    for (int r = 0; r < j.registers_of_d(); ++r) {
+      uint32_t* to = j.lanes(w, j.d[r]);
+      for (int l = 0; l < kWarpSize; ++l) {
+        const float* from = c + (kRowsOfWarp * w + j.row_of_d(l, r)) * kMaxN + j.column_of_d(l, r);
+        if (j.half())
+          to[l] = half_of(from[0]) | half_of(from[1]) << 16;
+        else
+          std::memcpy(to + l, from, 4);
+      }
+    }
+}
+
+void multiply_fast(const Job& j, Storage& s) {
+  const int stride = std::max(j.k, kBlockK);
+  constexpr int kBatch = 4;
+  for (int row = 0; row < kRows; row += kBatch)
+    for (int k0 = 0; k0 < j.k; k0 += kBlockK) {
+      float* c[kBatch];
+      const float* a[kBatch];
+      for (int x = 0; x < kBatch; ++x) {
+        c[x] = s.c + (row + x) * kMaxN;
+        a[x] = s.a + (row + x) * stride + k0;
+      }
+      product_fast(c, a, kBatch, s.b + k0 * kMaxN, kMaxN, j.n);
+    }
+}
+
+// Sums of 8-bit floats keep fewer places, and so does an f32 result (spec/machine/wgmma.py).
+void multiply_exact(const Job& j, Storage& s) {
+  const int stride = std::max(j.k, kBlockK);
+  const bool narrow = bits_of(j.a_type) == 8;
+  s.exact.begin({.k = stride,
+                 .a_emin = emin_of(j.a_type),
+                 .b_emin = emin_of(j.b_type),
+                 .half = j.half(),
+                 .fraction = narrow ? kFractionFp8 : kFraction},
+                s.b, j.n);
+  for (int row = 0; row < kRows; row += kMostRows) {
+    ExactOperand rows[kMostRows];
+    for (int x = 0; x < kMostRows; ++x)
+      rows[x] = {s.c + (row + x) * kMaxN, s.a + (row + x) * stride, nullptr};
+    s.exact.add(rows, kMostRows, 0, j.n, nullptr);
+  }
+  if (!narrow || j.half()) return;
+  for (int row = 0; row < kRows; ++row)
+    for (int n = 0; n < j.n; ++n) {
+      float& c = s.c[row * kMaxN + n];
+      if (!std::isfinite(c)) continue;
+      uint32_t bits;
+      std::memcpy(&bits, &c, 4);
+      bits &= ~0u << (23 - kFractionFp8);
+      std::memcpy(&c, &bits, 4);
+    }
+}
+
+void floats(const Job& j, Storage& s) {
+  fetch(j, s);
+  if (j.op.accumulate)
+    load_d(j, s.c);
+  else
+    std::fill_n(s.c, kRows * kMaxN, 0.0f);
+  if (j.e.config.mma == MmaMode::Exact)
+    multiply_exact(j, s);
+  else
+    multiply_fast(j, s);
+  store_d(j, s.c);
+}
+
+// 8-bit integers: exact as f32 sums of at most 32 products.
+void bytes(const Job& j, Storage& s) {
+  fetch(j, s);
+  std::fill_n(s.c, kRows * kMaxN, 0.0f);
+  multiply_fast(j, s);
+  for (int w = 0; w < kWarpgroup; ++w)
+    for (int r = 0; r < j.registers_of_d(); ++r) {
+      uint32_t* d = j.lanes(w, j.d[r]);
+      for (int l = 0; l < kWarpSize; ++l) {
+        const float sum = s.c[(kRowsOfWarp * w + j.row_of_d(l, r)) * kMaxN + j.column_of_d(l, r)];
+        int64_t v = (j.op.accumulate ? static_cast<int32_t>(d[l]) : 0) + static_cast<int64_t>(sum);
+        if (j.i.m[slot::saturates]) v = std::clamp<int64_t>(v, INT32_MIN, INT32_MAX);
+        d[l] = static_cast<uint32_t>(v);
+      }
+    }
+}
+
+// Rows of single bits, 256 each; `poison`: reads behind each row.
+void fetch_bits(const Job& j, uint64_t desc, int first, int rows, const Origin& at, uint32_t (*words)[8],
+                PoisonId* poison) {
+  const MatrixDescriptor d = decode(desc);
+  for (int row = 0; row < rows; ++row)
+    for (int c = 0; c < 2; ++c)
+      follow_shared(j.e, j.cta, k_chunk(d, first + row, c), 16,
+                    reinterpret_cast<uint8_t*>(words[row] + 4 * c), at, "wgmma.mma_async", poison[row]);
+}
+
+void single_bits(const Job& j, Storage& s) {
+  uint32_t a[kRows][8] = {}, b[kMaxN][8] = {};
+  s.a_poison.fill(0);
+  s.b_poison.fill(0);
+  if (j.a) {
+    words_of_a(j, a, s.a_poison.data());
+  } else {
+    for (int w = 0; w < kWarpgroup; ++w) {
+      tell_part(j, 1u << w);
+      fetch_bits(j, j.op.a, kRowsOfWarp * w, kRowsOfWarp, j.op.at[static_cast<size_t>(w)],
+                 a + kRowsOfWarp * w, s.a_poison.data() + kRowsOfWarp * w);
+    }
+  }
+  tell_part(j, (1u << kWarpgroup) - 1);
+  fetch_bits(j, j.op.b, 0, j.n, j.op.at[0], b, s.b_poison.data());
+  for (int w = 0; w < kWarpgroup; ++w)
+    for (int r = 0; r < j.registers_of_d(); ++r) {
+      uint32_t* d = j.lanes(w, j.d[r]);
+      for (int l = 0; l < kWarpSize; ++l) {
+        const uint32_t *x = a[kRowsOfWarp * w + j.row_of_d(l, r)], *y = b[j.column_of_d(l, r)];
+        uint32_t sum = j.op.accumulate ? d[l] : 0;
+        for (int at = 0; at < 8; ++at) sum += static_cast<uint32_t>(std::popcount(x[at] & y[at]));
+        d[l] = sum;
+      }
+    }
+}
+
+// D where a row of A, a column of B or the old D is poison.
+void spread_poison(const Job& j, const Storage& s) {
+  const bool any =
+      std::any_of(s.a_poison.begin(), s.a_poison.begin() + kRows, [](PoisonId p) { return p; }) ||
+      std::any_of(s.b_poison.begin(), s.b_poison.begin() + j.n, [](PoisonId p) { return p; });
+  for (int w = 0; w < kWarpgroup; ++w) {
+    PoisonRegisters& registers = j.warp(w).poison;
+    if (!any && !registers.any()) continue;
+    for (int r = 0; r < j.registers_of_d(); ++r) {
+      const PoisonRegister* p = registers.at(j.d[r]);
+      const PoisonRegister old = p ? *p : PoisonRegister{};
+      if (!j.op.accumulate) registers.drop(j.d[r], ~0u);
+      for (int l = 0; l < kWarpSize; ++l) {
+        PoisonId set = s.a_poison[static_cast<size_t>(kRowsOfWarp * w + j.row_of_d(l, r))];
+        for (int part = 0; part < (j.half() ? 2 : 1); ++part)
+          set = j.e.poisons.both(set, s.b_poison[static_cast<size_t>(j.column_of_d(l, r) + part)]);
+        if (j.op.accumulate && (old.lanes >> l & 1))
+          set = j.e.poisons.both(set, old.set[static_cast<size_t>(l)]);
+        if (set) j.e.mark_poison(j.warp(w), j.d[r], l, nullptr, set);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+std::string check_warpgroup_descriptor(uint64_t v, const char* name) {
+  constexpr uint64_t kReserved = 0x3ull << 14 | 0x3ull << 30 | 0x7ull << 46 | 0x3ffull << 52;
+  if (!(v & kReserved)) return "";
+  return std::string("the descriptor of ") + name + ", " + hex(v) +
+         ": bits 14-15, 30-31, 46-48 and 52-61 must be 0 (PTX ISA 9.7.15.5.1.2.2)" +
+         ((v >> 46 & 7) == 1 ? "; this is a descriptor of sm_100a" : "");
+}
+
+void execute_wgmma(Engine& e, Cta& cta, int first_warp, const WarpgroupMma& op) {
+  static thread_local Storage s;
+  const Job j(e, cta, first_warp, op);
+  if (cta.exited()) {
+    e.fault("access-after-exit",
+            "wgmma.mma_async uses CTA rank " + std::to_string(cta.rank) + " after it exited", op.at[0]);
+    return;
+  }
+  e.counters.mma_instructions++;
+  e.counters.mma_macs += static_cast<uint64_t>(kRows * j.n * j.k);
+  if (j.a_type == WgmmaType::B1)
+    single_bits(j, s);
+  else if (j.result == WgmmaResult::S32)
+    bytes(j, s);
+  else
+    floats(j, s);
+  spread_poison(j, s);
+}
+
+}  // namespace tileproof

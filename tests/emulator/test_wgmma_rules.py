@@ -88,7 +88,7 @@ WRONG = {
     "another scale-d in a warp": (WARP + "setp.lt.u32 %p3, %r30, 2;\n" + START + MMA.replace("%rd21, 1,", "%rd21, %p3,") + COMMIT + ALL, "wgmma-uniform", "mma_async"),
     "a reserved bit of a descriptor": ("or.b64 %rd21, %rd21, 0x400000000000;\n" + START + GROUP + ALL, "mma-operands", MMA),
     "a matrix outside shared memory": ("or.b64 %rd21, %rd21, 0x3FFF;\n" + START + GROUP + ALL, "shared-out-of-bounds", MMA),
-    "different instructions": (WARP + "setp.lt.u32 %p3, %r30, 2;\n" + START + "@%p3 bra ONE;\n" + MMA + "\nbra BOTH;\nONE:\n" + OTHER + "\nBOTH:\n" + COMMIT + ALL, "wgmma-warpgroup", ""),
+    "different instructions": (WARP + "setp.lt.u32 %p3, %r30, 2;\n" + START + "@%p3 bra LEFT;\n" + MMA + "\nbra BOTH;\nLEFT:\n" + OTHER + "\nBOTH:\n" + COMMIT + ALL, "wgmma-warpgroup", ""),
     "half a warpgroup": (START + GROUP + ALL, "wgmma-warpgroup", FENCE),
     "a warpgroup with half a warp": (START + GROUP + ALL, "aligned-partial", FENCE),
     "a warp without it": (WARP + "setp.eq.u32 %p3, %r30, 2;\n" + START + "@%p3 bra AFTER;\n" + GROUP + ALL + "\nAFTER:\n", "hang", wait_group(0)),

@@ -247,8 +247,8 @@ def run_program(
 ) -> tuple[np.ndarray, RunResult]:
     """The output words [16, threads] of a program, with races checked."""
     image = np.zeros(BYTES - SHARED, np.uint8)
-    a = place(image, A_AT, np.ones((64, 16)), "K", "128B", "bf16")
-    b = place(image, B_AT, np.ones((8, 16)), "K", "128B", "bf16")
+    a = place(image, A_AT, np.full((64, 16), 1), "K", "128B", "bf16")
+    b = place(image, B_AT, np.full((8, 16), 1), "K", "128B", "bf16")
     memory = Memory()
     out = memory.buffer(np.zeros((16, threads), np.uint32))
     result = Module.from_ptx(program(body, setup)).launch(

@@ -57,6 +57,7 @@ class Buffer:
 
     @property
     def bytes(self) -> int:
+        """The size in bytes."""
         return int(self._array.nbytes)
 
     def numpy(self) -> np.ndarray:

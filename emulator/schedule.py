@@ -41,7 +41,7 @@ class HeldBack:
 
     `start` and `end` count scheduling points; `end` None: it never moved again. `waited` names what a group
     of lanes had waited for where it was held back after that wait was over; `barrier` is the mbarrier's byte
-    offset in the CTA's shared memory, or the number of a named one. `at` is PTX line and source in words;
+    offset in the CTA's shared memory, or the number of a named barrier. `at` is PTX line and source in words;
     `others`: the grid has several clusters; `visible`: the instruction is the operation that waits, not one
     before it.
     """

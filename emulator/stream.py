@@ -22,7 +22,7 @@ GridRecord = _engine.GridRecord
 
 
 class Stream:
-    """Launches run to their end one after another, and their values are those of this order.
+    """Each launch runs to its end before the next, and their values are those of this order.
 
     A programmatic launch (CUDA's programmatic stream serialization) may start while the launch before it is
     in flight, when the earlier launch executed `griddepcontrol.launch_dependents`. An access that conflicts

@@ -36,7 +36,7 @@ LONG = 24  # decisions; a longer schedule is written to a file
 @click.argument("kernel", metavar="KERNEL|FILE")
 @click.option(
     "--schedules", default=100, show_default=True, type=click.IntRange(1),
-    help="Number of schedules; a certified launch needs one.",
+    help="Number of schedules; a certified launch needs no second.",
 )  # fmt: skip
 @click.option("--sample", is_flag=True, help="Run all schedules of a certified launch too.")
 @click.option("--policies", metavar="A,B", help="Only schedules of these policies (default: all).")
@@ -67,7 +67,10 @@ LONG = 24  # decisions; a longer schedule is written to a file
     "--shrink", "shrink_seconds", default=20.0, show_default=True, metavar="SECONDS",
     help="CPU time for shrinking the schedule of a finding; 0 disables shrinking.",
 )  # fmt: skip
-@click.option("--processes", default=2, show_default=True, type=click.IntRange(1, 64))
+@click.option(
+    "--processes", default=2, show_default=True, type=click.IntRange(1, 64),
+    help="Processes that run schedules in parallel.",
+)  # fmt: skip
 @click.option(
     "--out", default=".", show_default=True, type=click.Path(file_okay=False),
     help="Folder for schedules that are too long for a command line.",

@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @click.option(
     "--schedules", default=100, show_default=True, type=click.IntRange(2),
-    help="Maximum number of schedules; a certified launch needs one.",
+    help="Maximum number of schedules; a certified launch needs no second.",
 )  # fmt: skip
 @click.option("--sample", is_flag=True, help="Also explore the schedules of a certified launch.")
 @click.option(

@@ -54,7 +54,10 @@ NO_PTX = "plant its defects (`tileproof mutants`)"
     "--at", metavar="FILE[:LINE]", multiple=True,
     help="Only mutants at this place, or inlined there (repeatable).",
 )  # fmt: skip
-@click.option("--profile", default="quick", show_default=True, type=click.Choice(["quick", "full"]))
+@click.option(
+    "--profile", default="quick", show_default=True, type=click.Choice(["quick", "full"]),
+    help="How many problems and schedules judge a mutant (docs/mutate.md).",
+)  # fmt: skip
 @variant_options
 @click.option(
     "-j", "--jobs", default=1, show_default=True, type=click.IntRange(0),

@@ -29,7 +29,7 @@ PTX_TYPES = {
 class ScalarArgument:
     """A number by value: `type` is PTX's ("u32", "f32", "bf16") or numpy's ("int32", "float16").
 
-    A reference function is given it by its name, where it has one.
+    A reference function is given it by its name, if it has a name.
     """
 
     kind: ClassVar[str] = "scalar"
@@ -99,7 +99,7 @@ class EncodedMapArgument:
     """The 128 bytes that cuTensorMapEncodeTiled or cuTensorMapEncodeIm2col wrote: NVIDIA's driver, as far as
     its encoding was measured (`spec.machine.tensor_map_bytes`), or this emulator's encoder.
 
-    The address is the one in the bytes, or with `buffer` that of its byte `offset`.
+    The address is that in the bytes, or with `buffer` that of its byte `offset`.
     """
 
     kind: ClassVar[str] = "encoded tensor map"

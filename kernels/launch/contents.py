@@ -54,7 +54,7 @@ class Unwritten:
 
 @dataclass(frozen=True)
 class Filled:
-    """The same number everywhere; 0 without one."""
+    """The same number everywhere."""
 
     kind: ClassVar[str] = "fill"
     value: float = 0.0

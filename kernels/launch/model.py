@@ -147,7 +147,7 @@ class LaunchBuffer:
 
 @dataclass(frozen=True)
 class KernelLaunch:
-    """One launch. `cluster` is () for what the PTX says; `module` may be left out where there is one.
+    """One launch. `cluster` is () for what the PTX says; `module` may be omitted if there is a single module.
 
     `stream` 0 is the legacy default stream (`events`). `programmatic`: it may begin while the launch before
     it in its stream is in flight (CUDA's programmatic stream serialization). `cooperative`: all its CTAs run
@@ -211,7 +211,7 @@ class BufferFree:
 @dataclass(frozen=True)
 class VariableWrite:
     """The host writes a `.global` or `.const` variable of a module (`__device__`, `__constant__`), before the
-    launches or between them. `module` may be left out where there is one.
+    launches or between them. `module` may be omitted if there is a single module.
 
     `items`: pointers among what is written, at offsets from its begin. `stream`: as of `BufferWrite`.
     """
@@ -256,7 +256,7 @@ LaunchStep = (
 @dataclass(frozen=True)
 class SharedPlace:
     """A place in a CTA's shared memory: `offset` bytes from the begin of its dynamic part, or from that of a
-    `.shared` variable of the PTX, where `symbol` names one.
+    `.shared` variable of the PTX, if `symbol` names it.
     """
 
     offset: int = 0
@@ -307,7 +307,7 @@ StageRegion = TmemStage | SharedStage
 class StageCapture:
     """What `region` holds when `barrier` completes a phase; captured arrays are called `name`.
 
-    `phases` are counted from 0; () for all. `entry`: of this kernel only, "" for every one.
+    `phases` are counted from 0; () for all. `entry`: of this kernel only, "" for all kernels.
     """
 
     name: str
@@ -373,7 +373,7 @@ class LaunchFile:
 
     @property
     def main_number(self) -> int:
-        """The number among `launches` of the one that `main_entry` names; TileproofError without one."""
+        """The number, among `launches`, of `main`; TileproofError if no launch has the entry."""
         entries = [launch.entry for launch in self.launches]
         if not entries or (self.main_entry and self.main_entry not in entries):
             raise self._unknown("launch", self.main_entry, entries, "")

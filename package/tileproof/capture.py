@@ -10,7 +10,7 @@ from typing import Any
 def save(path: str | Path, **tensors: Any) -> None:
     """Write tensors of any device, and numbers, as safetensors. Entries that are None are not written.
 
-    `tensors`: torch tensors, floats or ints, by the names that `tileproof tensors --map` or a convention has.
+    `tensors`: torch tensors, floats or ints, by the names of a convention or of a map (`--map`).
     """
     import torch
     from safetensors.torch import save_file

@@ -20,6 +20,8 @@ from tileproof.tools.site.contents import ROOT
 GENERATORS = (
     "tileproof.spec.docs",
     "tileproof.emulator.docs",
+    "tileproof.tools.pages.api",
+    "tileproof.tools.pages.commands",
     "tileproof.tools.pages.layouts",
     "tileproof.tools.pages.rooms",
     "tileproof.tools.pages.seven_stages",

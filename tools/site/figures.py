@@ -81,6 +81,30 @@ def stage_graph() -> Svg:
     return svg
 
 
+def overview() -> Svg:
+    """What goes in, what runs, what is compared, and what comes out."""
+    svg = Svg(760, 190, "A kernel runs on the emulator; its tiles are compared with a float64 reference")
+
+    def box(x: float, y: float, w: float, colour: str, title: str, *words: str) -> None:
+        svg.rect(x, y, w, 66, colour, radius=6)
+        svg.text(x + w / 2, y + 22, title, bold=True)
+        for number, line in enumerate(words):
+            svg.text(x + w / 2, y + 40 + 15 * number, line, size=11, colour=FAINT)
+
+    box(14, 14, 170, "input", "your kernel", "PTX, CUDA, Triton,", "Gluon, TileLang")
+    box(214, 14, 190, "strong", "emulator", "TMA, mbarriers, tcgen05,", "TMEM, clusters; any order")
+    box(434, 14, 130, "stage", "tiles, outputs", "and the order", "of every access")
+    box(214, 110, 190, "input", "reference", "float64, with a derived", "bound for each element")
+    box(434, 110, 130, "stage", "comparison", "values, races,", "hangs, coverage")
+    box(594, 110, 152, "output", "verdict", "place, cause, replay;", "JSON, SARIF, JUnit")
+    svg.arrow(184, 47, 212, 47)
+    svg.arrow(404, 47, 432, 47)
+    svg.arrow(499, 80, 499, 108)
+    svg.arrow(404, 143, 432, 143)
+    svg.arrow(564, 143, 592, 143)
+    return svg
+
+
 def tile_walk() -> Svg:
     """The tiles of a token: heads of two CTAs, k-blocks of slots, and the slots that are no keys."""
     holes = ((3, -1), (70, -1), (71, -1))
@@ -189,7 +213,11 @@ def tensor_memory(plan: KernelPlan) -> Svg:
 
 def figures() -> dict[str, Callable[[], Svg]]:
     """Every figure by the name of its file."""
-    made: dict[str, Callable[[], Svg]] = {"stage-graph": stage_graph, "tile-walk": tile_walk}
+    made: dict[str, Callable[[], Svg]] = {
+        "overview": overview,
+        "stage-graph": stage_graph,
+        "tile-walk": tile_walk,
+    }
     made |= {f"stage-{name}": partial(stage_tile, name) for name in STAGES}
     for module in (head64, head128_columns):
         plan = module.plan(576)

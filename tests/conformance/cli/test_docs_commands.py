@@ -70,14 +70,6 @@ def test_the_commands_are_found_and_wrong_ones_seen() -> None:
     assert not wrong(["check", "head64", "-j", "0"])
 
 
-def test_every_command_is_shown_in_readme() -> None:
-    shown = {words[0] for words in commands((ROOT / "README.md").read_text()) if words}
-    listed = re.search(r"^    (tileproof kernels, .*)$", (ROOT / "README.md").read_text(), re.MULTILINE)
-    assert listed
-    shown |= {words.split()[1] for words in listed[1].split(", ")}
-    assert {name for name, command in main.commands.items() if not command.hidden} - shown <= {"defects"}
-
-
 def test_pictures_of_layouts_are_what_their_commands_draw(tmp_path: Path) -> None:
     drawn = [
         words for words in commands((ROOT / "docs" / "layouts.md").read_text()) if words[-1].endswith(".svg")

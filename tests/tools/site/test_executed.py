@@ -10,8 +10,12 @@ from tileproof.tools.site import executed
 from tests.kit.judging import plugin_is_installed
 from tests.kit.paths import ROOT
 
-# `make docs` runs the blocks of every page.
-PAGES = ("docs/judging.md", "docs/tensors.md")
+# `make docs` runs the blocks of every page; here are those that cost little.
+PAGES = (
+    "README.md", "docs/algorithm.md", "docs/bounds.md", "docs/judging.md", "docs/sparse-mla.md",
+    "docs/ten-minutes.md", "docs/tensors.md",
+    pytest.param("docs/checking.md", marks=pytest.mark.slow),
+)  # fmt: skip
 PAGE = """```sh file=a.sh
 echo "seen in 1.52 s"
 ```
@@ -47,6 +51,13 @@ def test_blocks_of_a_page(page: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if not plugin_is_installed():
         monkeypatch.setenv("PYTEST_PLUGINS", "tileproof.conformance.api.plugin")
     assert executed.stale(ROOT / page) == []
+
+
+def test_every_page_with_blocks_is_named() -> None:
+    named = {page if isinstance(page, str) else page.values[0] for page in PAGES}
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    blocks = {str(path.relative_to(ROOT)) for path in pages if executed.has_blocks(path.read_text())}
+    assert blocks == named
 
 
 def test_a_page_is_left_as_it_is_where_it_is_right() -> None:

@@ -1,0 +1,118 @@
+"""Writes docs/python.md from the docstrings of the public names: ``python -m tileproof.tools.pages.api``;
+--check compares. A public name without a docstring is an error.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.pages import write_or_check
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "python.md"
+# The public modules, and the names of those that have no `__all__`.
+MODULES: dict[str, tuple[str, ...]] = {
+    "tileproof": (),
+    "tileproof.launches": (),
+    "tileproof.emulator": (),
+    "tileproof.capture": ("save", "backward"),
+}
+
+
+def documented(name: str, value: object) -> str:
+    """The docstring of a public name; TileproofError if there is none but what a dataclass writes itself."""
+    text = inspect.getdoc(value) or ""
+    own = name.rpartition(".")[2]
+    if not text or text.startswith(f"{own}("):
+        raise TileproofError("a public name has no docstring", where=name, do="write what it is")
+    return text
+
+
+def _words(annotation: object) -> str:
+    """A type as it is written."""
+    if isinstance(annotation, str):
+        return annotation.strip("'\"")
+    return getattr(annotation, "__name__", str(annotation))
+
+
+def _parameter(own: inspect.Parameter) -> str:
+    text = "*" * (own.kind == own.VAR_POSITIONAL) + "**" * (own.kind == own.VAR_KEYWORD) + own.name
+    if own.annotation is not own.empty:
+        text += f": {_words(own.annotation)}"
+    if own.default is own.empty:
+        return text
+    plain = isinstance(own.default, str | int | float | tuple | type(None))
+    return f"{text} = {own.default!r}" if plain else f"{text} = ..."
+
+
+def _signature(name: str, value: object) -> str:
+    """A call with its parameters; each on its own line if they are many."""
+    try:
+        own = inspect.signature(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return name
+    words: list[str] = []
+    for parameter in own.parameters.values():
+        if parameter.kind == parameter.KEYWORD_ONLY and "*" not in "".join(words):
+            words.append("*")
+        words.append(_parameter(parameter))
+    known = not inspect.isclass(value) and own.return_annotation is not own.empty
+    result = f" -> {_words(own.return_annotation)}" if known else ""
+    line = f"{name}({', '.join(words)}){result}"
+    return line if len(line) <= 90 else f"{name}(\n    " + ",\n    ".join(words) + f",\n){result}"
+
+
+def _markdown(text: str) -> str:
+    """A docstring as Markdown: double backquotes become single, indented blocks after `::` stay code."""
+    return text.replace("``", "`").replace("::\n", ":\n").replace("<", r"\<")
+
+
+def _entry(module: str, name: str) -> list[str]:
+    value = getattr(importlib.import_module(module), name)
+    text = documented(f"{module}.{name}", value)
+    parts = [f"### {name}"]
+    if callable(value):
+        parts.append(f"```python\n{_signature(name, value)}\n```")
+    parts.append(_markdown(text))
+    if inspect.isclass(value):
+        rows = []
+        for method, own in vars(value).items():
+            function = own.__func__ if isinstance(own, classmethod | staticmethod) else own
+            if method.startswith("_") or not (inspect.isfunction(function) or isinstance(own, property)):
+                continue
+            said = inspect.getdoc(function)
+            if not said:
+                raise TileproofError("a public method has no docstring", where=f"{module}.{name}.{method}")
+            first = " ".join(said.split("\n\n")[0].split())
+            rows.append(f"- `{method}`: {_markdown(first)}")
+        parts += ["\n".join(rows)] if rows else []
+    return parts
+
+
+def page() -> str:
+    """The page as Markdown."""
+    parts = [
+        "# Python API",
+        "Generated from docstrings by `python -m tileproof.tools.pages.api`.",
+        "The operator of torch (`tileproof.ops`) is described in [operator.md](operator.md), `emulate()` for "
+        "Triton and TileLang in [triton.md](triton.md), the pytest fixture in [judging.md](judging.md).",
+    ]
+    for module, names in MODULES.items():
+        found = importlib.import_module(module)
+        parts += [f"## {module}", _markdown(documented(module, found))]
+        for name in names or (name for name in found.__all__ if not name.startswith("_")):
+            parts += _entry(module, name)
+    return "\n\n".join(parts) + "\n"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Write the page, or with --check return 1 if the page on disk is stale."""
+    return write_or_check("tileproof.tools.pages.api", PAGE, page, arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -195,6 +195,7 @@ void store_d(const Job& j, const float* c) {
 
 void multiply_fast(const Job& j, Storage& s) {
   const int stride = std::max(j.k, kBlockK);
+  const uint32_t largest = largest_bits(s.b, stride, kMaxN, j.n);
   constexpr int kBatch = 4;
   for (int row = 0; row < kRows; row += kBatch)
     for (int k0 = 0; k0 < j.k; k0 += kBlockK) {
@@ -204,7 +205,7 @@ void multiply_fast(const Job& j, Storage& s) {
         c[x] = s.c + (row + x) * kMaxN;
         a[x] = s.a + (row + x) * stride + k0;
       }
-      product_fast(c, a, kBatch, s.b + k0 * kMaxN, kMaxN, j.n);
+      product_fast(c, a, kBatch, s.b + k0 * kMaxN, kMaxN, j.n, largest);
     }
 }
 

@@ -98,24 +98,32 @@ def match(expected: F64, bound: F64, found: F64) -> npt.NDArray[np.int64] | None
 
 
 def zeros(found: F64, wrong: npt.NDArray[np.bool_]) -> str:
-    """Whether what is wrong is zero, or NaN."""
+    """Whether what is wrong is zero, inf or NaN."""
     if not found[wrong].any():
         return "every wrong element is zero"
+    if np.isinf(found[wrong]).all():
+        return "every wrong element is inf: an exponent or a sum overflowed"
     if np.isnan(found[wrong]).any():
         return SOME_NAN
     return ""
 
 
-def coarse(value: Array, wrong: npt.NDArray[np.bool_]) -> str:
-    """Of how few significant bits all elements of a tile are, where f32 would have more."""
-    seen = np.abs(value[wrong & np.isfinite(value)].astype(np.float64))
-    seen = seen[seen > 0]
-    if seen.size < COARSE:
-        return ""
-    bits = np.frexp(seen)[1] - numerics.lowest_bit(seen)
-    most = int(bits.max())
+def coarse(value: Array, wrong: npt.NDArray[np.bool_], right: F64 | None = None) -> str:
+    """Of how few significant bits all elements of a tile are, where f32 would have more; and `right` has."""
+    usable = np.isfinite(value) & (value != 0)
+    at = usable & wrong if (usable & wrong).sum() >= COARSE else usable
+    most = _most_bits(value[at])
     kept = 24 if value.dtype.itemsize == 4 else 8
-    return f"no value has more than {most} significant bits" if most < kept else ""
+    if at.sum() < COARSE or most >= kept or (right is not None and _most_bits(right[at]) <= most):
+        return ""
+    return f"no value has more than {most} significant bits"
+
+
+def _most_bits(values: Array) -> int:
+    """The most significant bits of a value; 0 of none."""
+    seen = np.abs(values[np.isfinite(values)].astype(np.float64))
+    seen = seen[seen > 0]
+    return int((np.frexp(seen)[1] - numerics.lowest_bit(seen)).max()) if seen.size else 0
 
 
 def imprecise(found: F64, value: F64, bound: F64, wrong: npt.NDArray[np.bool_]) -> str:

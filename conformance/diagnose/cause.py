@@ -176,6 +176,7 @@ def cause(chain: Chain, divergence: Divergence) -> str:
         or explain_vector(stage, reference, chain.inputs, found, wrong, copied)
         or imprecise(found, reference.value, reference.bound, wrong)
         or explain_unseen(chain, divergence, copied, cause)
+        or coarse(tile.value, wrong, reference.value)
     )
 
 
@@ -223,7 +224,7 @@ def _scaled(chain: Chain, value: F64, bound: F64, found: F64, region: Region) ->
             return f"every value is the expected one times {name}"
     slack = abs(ratio) * bound[at] + numerics.gamma(4, numerics.U_F32) * abs(ratio * expected)
     if usable.sum() >= 16 and ratio not in (0.0, 1.0) and holds(seen, ratio * expected, slack):
-        return f"every value is the expected one times {ratio:.6g}"
+        return f"every value is the expected one times {ratio:.4g}"
     return ""
 
 

@@ -235,12 +235,16 @@ def _counted(deviation: Deviation, region: Region, at: Index) -> str:
             own = [step for step, c in zip(steps, counts, strict=True) if c == count and step.term is term]
             if own:
                 told.append(f"the contribution of {runs_of(own)} to {title} {how}")
-    return "; ".join(told[:SHOWN]) + ("" if held.any() else _cleared(deviation, counts.tolist()))
+    return "; ".join(told[:SHOWN]) + (
+        "" if held.any() else _cleared(deviation, counts.tolist(), set(live.tolist()))
+    )
 
 
-def _cleared(deviation: Deviation, counts: list[int]) -> str:
-    """Words where all that is missing comes before one step, or one step of each CTA's share."""
-    if set(counts) != {0, -1}:
+def _cleared(deviation: Deviation, counts: list[int], live: set[int]) -> str:
+    """Words where all that is missing comes before one step, or one step of each CTA's share. `live`: the
+    steps that add something there.
+    """
+    if {counts[n] for n in live if n < len(counts)} != {0, -1}:
         return ""
     words = ""
     for term in {id(step.term): step.term for step in deviation.steps}.values():

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from tileproof.conformance.compare.compare import Comparison, Divergence, StageScore, compare
 from tileproof.conformance.compare.endtoend import EndToEnd
+from tileproof.conformance.diagnose.arrays import holds
 from tileproof.conformance.diagnose.cause import diagnose
 from tileproof.conformance.diagnose.partial import SCORE, WrongSums
 from tileproof.conformance.observe.tiles import Chain, StageTile
@@ -95,7 +96,7 @@ class GroupComparer:
         for divergence in wrong_sums.without_consequences(compared).divergences:
             wrong.setdefault(divergence.tile.stage, []).append(divergence)
         for first, *others in wrong.values():
-            findings.append(self._explained(chain, first, len(others), explain))
+            findings.append(self._explained(chain, first, group, len(others), explain))
         scores = {SCORE.format(stage=name): score for name, score in of_sums.scores.items()}
         scores = {**compared.scores, **scores}
         if any(given_before(self.problem, self.dump, stage) for stage in self.plan.stages):
@@ -122,7 +123,28 @@ class GroupComparer:
             problem=replace(at, group=group, row=row),
         )
 
-    def _explained(self, chain: PartialChain, wrong: Divergence, others: int, explain: bool) -> Finding:
+    def _of_another_group(self, wrong: Divergence, group: int) -> str:
+        """Whether a wrong tile is that of another group (before, after, or the first), in words."""
+        tile, total = wrong.tile, self.dump.forms.groups(self.dump.inputs)
+        for other in dict.fromkeys((group - 1, group + 1, 0)):
+            if not 0 <= other < total or other == group:
+                continue
+            inputs = self.dump.forms.group_inputs(self.dump.inputs, other)
+            chain = PartialChain(
+                inputs, self.tiles(inputs, other)[0], {}, problem=self.problem, tiling=self.tiling
+            )
+            if tile.coord not in chain.coordinates(tile.stage, 0):
+                continue
+            there = chain.reference(tile.stage, tile.coord, tile.rows, tile.cols)
+            if there.value.shape == tile.value.shape and holds(
+                tile.value.astype(np.float64)[wrong.wrong], there.value[wrong.wrong], there.bound[wrong.wrong]
+            ):
+                return f"the tile is that of {self.problem.unit} {other} (stale buffer, or its operands)"
+        return ""
+
+    def _explained(
+        self, chain: PartialChain, wrong: Divergence, group: int, others: int, explain: bool
+    ) -> Finding:
         """The finding of a wrong tile. Its cause: a mistake of its own stage if the dump has any before it;
         else, and if there is none, a mistake of a stage before it that the dump does not have.
         """
@@ -131,6 +153,8 @@ class GroupComparer:
         if explain and not given:
             ranked = ranked_hypotheses(chain, wrong)
         finding = diagnose(chain, _widened(chain, wrong), "", others=others, explain=explain and not ranked)
+        if explain and not finding.cause and not ranked:
+            finding = replace(finding, cause=self._of_another_group(wrong, group))
         if explain and given and not finding.cause:
             ranked = ranked_hypotheses(chain, wrong)
         return explained(replace(finding, elements=int(wrong.wrong.size)), ranked)

@@ -102,7 +102,7 @@ def _ranked(
     for name in upstream(chain.problem, stage):
         if name in held:
             continue
-        for words, tiles, own_to_problem in _alternatives(chain, name, group):
+        for words, tiles, own_to_problem in alternatives(chain, name, group):
             known = [*own, *tiles.values()]
             other = PartialChain(chain.inputs, known, problem=chain.problem, tiling=chain.tiling)
             with np.errstate(invalid="ignore", over="ignore"):
@@ -119,7 +119,7 @@ def _ranked(
     return [item for *_, item in sorted(ranked, key=lambda item: item[:2])[:SHOWN]]
 
 
-def _alternatives(chain: Chain, name: str, group: int) -> Iterator[tuple[str, dict[Key, StageTile], bool]]:
+def alternatives(chain: Chain, name: str, group: int) -> Iterator[tuple[str, dict[Key, StageTile], bool]]:
     """Words, the tiles of a stage over a group, and whether the problem has this hypothesis itself, for each
     known way in which the stage can be wrong.
     """

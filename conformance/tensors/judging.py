@@ -11,6 +11,8 @@ from tileproof.conformance.compare.compare import StageScore
 from tileproof.conformance.tensors.groups import GroupComparer, given_before, held_stages, summed
 from tileproof.conformance.tensors.hypotheses import explained, ranked_for_rows
 from tileproof.conformance.tensors.named import NamedDump
+from tileproof.conformance.tensors.sum_causes import ROWS as WRONG_ROWS
+from tileproof.conformance.tensors.sum_causes import WrongRows, explain_sums
 from tileproof.conformance.tensors.sums import SummedOutput
 from tileproof.conformance.verdict import program as programs
 from tileproof.conformance.verdict.contract import CheckOutcome, JudgedProgram, VerdictRecord
@@ -94,17 +96,25 @@ def _explained(
     comparer: GroupComparer, dump: NamedDump, output: SummedOutput, finding: Finding, chosen: Sequence[int]
 ) -> Finding:
     """The finding with hypotheses about earlier stages, by wrong rows that only one group adds to."""
-    stage = output.form.stage
-    if finding.kind != "value" or finding.cause or given_before(comparer.problem, dump, stage):
+    stage, array = output.form.stage, dump.tensors[output.form]
+    if finding.kind != "value" or finding.code == "surplus" or finding.cause:
         return finding
-    wrong = np.zeros(dump.tensors[output.form].shape[0], bool)
+    rows = np.sort(
+        output.wrong_rows[np.argsort(output.groups_of(output.wrong_rows), kind="stable")][:WRONG_ROWS]
+    )
+    seen = WrongRows(rows, np.asarray(array[rows]).astype(np.float64), output.is_wrong(rows))
+    if cause := explain_sums(comparer, stage, array, chosen, seen):
+        return replace(finding, cause=cause)
+    if given_before(comparer.problem, dump, stage):
+        return finding
+    wrong = np.zeros(array.shape[0], bool)
     wrong[output.wrong_rows] = True
     for group in chosen:
         inputs = dump.forms.group_inputs(dump.inputs, group)
         own = added_rows(comparer.problem, inputs, comparer.tiling, stage)
         own = own[wrong[own] & (output.groups_of(own) == 1)][:ROWS]
         if own.size:
-            found = np.asarray(dump.tensors[output.form][own]).astype(np.float64)
+            found = np.asarray(array[own]).astype(np.float64)
             chain = comparer.compare(group, False).chain
             ranked = ranked_for_rows(chain, stage, found, output.is_wrong(own), own)
             return explained(finding, ranked)

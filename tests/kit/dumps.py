@@ -61,7 +61,11 @@ def dump(x: Inputs, mistakes: Mistakes | None = None, dkv_dtype: Any = np.float3
         tile = dS.T @ t["q"]
         tile[:, : p.d_v] += S.astype(BF16).astype(float).T @ t["dO"]
         tile = mistakes["dkv"](tile, t) if "dkv" in mistakes else tile
-        np.add.at(dkv, x.indices[token][mask[token]], tile[mask[token]])
+        own = dkv, x.indices[token][mask[token]], tile[mask[token]]
+        if "scatter" in mistakes:
+            mistakes["scatter"](own, t | {"first": np.array(token == 0)})
+        else:
+            np.add.at(*own)
     arrays = {name: getattr(x, name) for name in ("q", "kv", "o", "dO", "lse", "indices")}
     lengths = {} if x.topk_length is None else {"topk_length": x.topk_length}
     scale = {"sm_scale": np.float64(p.sm_scale)}

@@ -17,6 +17,7 @@ from tileproof.spec.problems.sparse_mla_bwd.tiling import k_blocks
 Make = Callable[[LaunchView, WrongTile], Iterator[Alternative]]
 GATHER_ROWS = 4  # kv rows of one tile::gather4
 WARP_LANES = 32
+RING = 2  # k-blocks before, whose keys a buffer may still hold
 
 
 class SparseMlaFaultHypotheses(FaultHypotheses):
@@ -90,7 +91,8 @@ def _under(launched: LaunchView, tile: WrongTile, changes: Mapping[str, Operands
 def _softmax(launched: LaunchView, tile: WrongTile) -> Iterator[Alternative]:
     lse, mask = (tile.operands[name] for name in ("lse", "mask"))
     P = tile.operands["P"].value
-    factor = launched.inputs.problem.sm_scale
+    p = launched.inputs.problem
+    factor = p.sm_scale
     log2 = factor * LOG2_E
 
     def exponent(wanted: F64) -> Operands:
@@ -106,7 +108,9 @@ def _softmax(launched: LaunchView, tile: WrongTile) -> Iterator[Alternative]:
             "the factor log2(e) is missing": {"sm_scale": factor / LOG2_E},
             "sm_scale is missing": {"sm_scale": 1.0},
             "sm_scale is applied twice": {"sm_scale": factor * factor},
+            "the scale is 1 / sqrt(d_qk), not sm_scale": {"sm_scale": p.d_qk**-0.5},
             "lse is taken as a natural logarithm": {"lse": lse.value * LOG2_E},
+            "lse is a natural logarithm, and taken to base 2": {"lse": lse.value / LOG2_E},
             "P is taken as 0: its load from tensor memory was lost": {"P": np.zeros_like(P)},
             "lse is not subtracted": {"lse": np.zeros_like(lse.value)},
             "lse is that of the neighbouring head": {"lse": _neighbours(lse.value)},
@@ -119,6 +123,18 @@ def _softmax(launched: LaunchView, tile: WrongTile) -> Iterator[Alternative]:
             **{words: {"P": other} for words, other in shares(launched, tile, "P")},
         },
     )
+
+
+def _value_gradient(launched: LaunchView, tile: WrongTile) -> Iterator[Alternative]:
+    dO, v = (tile.operands[name].value for name in ("dO", "v"))
+    x, token = launched.inputs, tile.coord.group
+    index = x.indices[token, tile.cols]
+    k = np.where((index >= 0) & (index < x.problem.s_kv), index, 0)
+    keys = x.kv[k].astype(np.float64) * v.any(axis=1, keepdims=True)  # no key: a row of zeros
+    changes: dict[str, Operands] = {"V is the last d_v columns of kv, not the first": {"v": keys[:, -D_V:]}}
+    o = x.o[token].astype(np.float64).reshape(-1, *dO.shape)[tile.coord.cta or 0]
+    changes["o is in the place of dO"] = {"dO": o}
+    yield from _under(launched, tile, changes)
 
 
 def _gradient(launched: LaunchView, tile: WrongTile) -> Iterator[Alternative]:
@@ -141,6 +157,10 @@ def _gradient(launched: LaunchView, tile: WrongTile) -> Iterator[Alternative]:
             "sm_scale is applied twice": {"sm_scale": p.sm_scale * p.sm_scale},
             "the scale is 1 / sqrt(d_qk), not sm_scale": {"sm_scale": p.d_qk**-0.5},
             "it is made from the bf16 copy of S": {"S": launched.copy_of("S", tile.coord)},
+            "dP - delta is rounded to bf16": {
+                "dP": round_bf16(dP - delta[:, None]),
+                "delta": np.zeros_like(delta),
+            },
             "dP is taken as 0: its load from tensor memory was lost": {"dP": np.zeros_like(dP)},
             "P is in the place of dP: the load of dP was lost, or loaded P": {
                 "dP": launched.value_of("P", tile.coord)
@@ -214,6 +234,12 @@ def _query_gradient(launched: LaunchView, tile: WrongTile) -> Iterator[Alternati
         here = (slot // size == block).astype(np.float64)
         changes[f"the contribution of k-block {block} is missing"] = weighted(1 - here)
         changes[f"the contribution of k-block {block} was added twice"] = weighted(1 + here)
+    for block in range(1, blocks):
+        for behind in range(1, min(block, RING) + 1):
+            stale, own = k.copy(), slot[block * size : (block + 1) * size]
+            stale[own] = k[own - behind * size]
+            words = f"the keys of k-block {block} are those of k-block {block - behind} (stale buffer)"
+            changes[words] = {"k": stale}
     for part, words in enumerate(("first", "second")):
         half = (slot % size // (size // 2) == part).astype(np.float64)
         changes[f"the {words} half of every k-block's keys is missing"] = weighted(1 - half)
@@ -248,4 +274,6 @@ def _key_gradient(launched: LaunchView, tile: WrongTile) -> Iterator[Alternative
     yield from _under(launched, tile, changes)
 
 
-_STAGES: dict[str, Make] = {"S": _softmax, "dS": _gradient, "dQ": _query_gradient, "dKV": _key_gradient}
+_STAGES: dict[str, Make] = {
+    "S": _softmax, "dP": _value_gradient, "dS": _gradient, "dQ": _query_gradient, "dKV": _key_gradient,
+}  # fmt: skip

@@ -70,6 +70,12 @@ class _Builder:
                 if id not in self.nodes:
                     verdict = others.registers(self.hang, self.names, g)
                     self._add(Node(id, "registers", verdict.message, g.rank), verdict)
+            case "warpgroup":
+                id = f"warpgroup {g.rank}.{g.warp // 4}.{g.token}"
+                self._edge(g.id, id, f"waits for operation {g.token} at {here}")
+                if id not in self.nodes:
+                    verdict = others.warpgroup(self.hang, self.names, g)
+                    self._add(Node(id, "warpgroup", verdict.message, g.rank), verdict)
             case "lanes" | "join":
                 for other in others.other_lanes(self.hang, g):
                     self._edge(

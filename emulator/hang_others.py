@@ -141,6 +141,36 @@ def registers(hang: Hang, names: Names, waiter: Group) -> Verdict:
     return verdict
 
 
+def warpgroup(hang: Hang, names: Names, waiter: Group) -> Verdict:
+    """A wgmma.mma_async begins when all four warps of the warpgroup have executed it (PTX ISA 9.7.15)."""
+    cta, first = hang.ctas[waiter.rank], waiter.warp // 4 * 4
+    lacking = [warp for warp in range(first, first + 4) if cta["warps"][warp]["wgmma"] < waiter.token]
+    verdict = Verdict(
+        False,
+        f"operation {waiter.token} of wgmma of warps {first} to {first + 3} of CTA {waiter.rank} lacks "
+        + join(names.warp(waiter.rank, warp) for warp in lacking),
+    )
+    for warp in lacking:
+        who = f"{names.warp(waiter.rank, warp)}, which has executed {cta['warps'][warp]['wgmma']} of them"
+        groups = [g for g in hang.groups if (g.rank, g.warp) == (waiter.rank, warp)]
+        coming = [
+            g
+            for g in groups
+            if any(hang.view.handler[pc] == "wgmma.mma_async" for pc in hang.view.reach(g.pc))
+        ]
+        for g in coming:
+            verdict.edges.append((g.id, f"{who}, is at {hang.view.at(g.pc)}"))
+        if coming:
+            verdict.evidence.append(f"{who}, {_doing(hang, coming[0])}")
+            continue
+        verdict.dead = True
+        if groups:
+            verdict.evidence.append(f"{who}, is at {hang.view.at(groups[0].pc)} and comes to no other")
+        else:
+            verdict.evidence.append(f"{who}, exited at {hang.view.at(cta['warps'][warp]['exits'][-1][1])}")
+    return verdict
+
+
 def other_lanes(hang: Hang, waiter: Group) -> list[Group]:
     """The groups of the same warp that hold the lanes a .sync instruction waits for."""
     return [g for g in hang.live(waiter.rank, waiter.warp, waiter.wanted) if g.id != waiter.id]

@@ -50,6 +50,11 @@ py::dict warp_state(const Engine& e, const Warp& w) {
   d["live"] = w.live;
   d["maxnreg"] = w.maxnreg;
   d["cluster_arrived"] = w.cluster_arrived;
+  const auto& warpgroups = w.cta->warpgroups;
+  const size_t group = static_cast<size_t>(w.index / kWarpgroup);
+  d["wgmma"] = group < warpgroups.size() && warpgroups[group]
+                   ? warpgroups[group]->warps[static_cast<size_t>(w.index % kWarpgroup)].issued
+                   : 0;
   py::list exits;
   for (const auto& [lanes, instr] : w.exits) exits.append(py::make_tuple(lanes, index_of(e.program, instr)));
   d["exits"] = exits;

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 Severity = Literal["error", "warning", "note"]
-NodeKind = Literal["warp", "mbarrier", "named barrier", "cluster barrier", "TMEM", "registers"]
+NodeKind = Literal["warp", "mbarrier", "named barrier", "cluster barrier", "TMEM", "registers", "warpgroup"]
 RootKind = Literal["unsatisfiable", "lapped", "cycle", "spin"]
 
 # Codes that no table of the emulator has (`tileproof.emulator.codes`), and what they mean.

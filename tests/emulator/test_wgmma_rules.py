@@ -171,7 +171,12 @@ def test_a_warp_that_does_not_wait_for_the_copies_of_the_others(schedule: Schedu
 def test_the_message_of_a_hang_names_the_warps() -> None:
     body, *_ = WRONG["a warp without it"]
     _, result = run_program(body)
-    assert "warp 2" in result.findings[0].machine.waiting[0].waits_for
+    machine = result.findings[0].machine
+    assert machine.waiting[0].waits_for.endswith("which has not been executed by warp 2")
+    assert machine.root is not None and machine.root.node.kind == "warpgroup" and machine.root.followers == 3
+    assert (
+        "lacks warp 2 of CTA 0" in machine.root.message and "executed 0 of them" in machine.root.evidence[0]
+    )
 
 
 @pytest.mark.parametrize(

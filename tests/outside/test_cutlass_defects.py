@@ -131,3 +131,23 @@ def test_a_vector_that_ends_within_its_stages_reads_past_it() -> None:
     found, right = judged(named("91-vector-past"))
     assert found == written_up("91-vector-past") and right == {False}
     assert "global-out-of-bounds" in found
+
+
+def test_the_wgmma_tutorial_waits_for_its_own_copies_only() -> None:
+    """With a proxy fence and a barrier behind cp.async.wait_all nothing is found."""
+    example = named("cute-wgmma")
+    wait = "cp.async.wait_all;"
+    text = example.program.ptx.read_text()
+    assert wait in text
+    module = Module.from_ptx(text.replace(wait, f"{wait} fence.proxy.async.shared::cta; bar.sync 0;"))
+    recording = record(example.program, example.arguments, example.processors)
+    for schedule in POLICIES:
+        ran = example.check(Replay(recording, module), {"schedule": schedule, "races": True})
+        assert ran.right and not any(result.findings for result in ran.results), str(schedule)
+
+
+def test_the_wgmma_tutorial_by_tma_leaves_copies_behind() -> None:
+    """It copies tiles past the last one, which nothing waits for: a CTA exits under them."""
+    example = named("cute-wgmma-tma")
+    found, right = judged(example)
+    assert found == written_up(example.name) and right == {True, False}

@@ -17,8 +17,10 @@ _CONTAINER, _ELF = 0xBA55ED50, 0x464C457F
 _PTX, _SASS = 1, 2  # kinds of entries
 _MOST = 1 << 30  # bytes of a text
 _LZ4, _ZSTD = 0x2000, 0x8000  # flags of an entry
-# The targets that an SM100 runs, best last; a generic target of an older architecture ranks by its number.
+# The targets that an SM100 runs, and those of an SM90, best last; a generic target of an older architecture
+# ranks by its number.
 _OWN = ("100", "100f", "100a")
+_HOPPER = ("90", "90a")
 
 
 class NoPtx(LaunchError):
@@ -28,8 +30,9 @@ class NoPtx(LaunchError):
         super().__init__("the image has no PTX for sm_100", found=found)
 
 
-def ptx_of(image: bytes) -> str:
+def ptx_of(image: bytes, hopper: bool = False) -> str:
     """Return the best PTX of `image` for an SM100: sm_100a, sm_100f, sm_100, then the newest older target.
+    With `hopper` for an SM90: sm_90a, sm_90, then the newest older target.
 
     `image` is a fat binary, PTX text, or an ELF file of machine code. Raises NoPtx.
     """
@@ -40,7 +43,7 @@ def ptx_of(image: bytes) -> str:
         text = image.decode(errors="replace")
         if ".version" not in text:
             raise NoPtx("it is neither PTX nor a fat binary")
-        if fitness(text) is None:
+        if fitness(text, hopper) is None:
             raise NoPtx("its PTX is for another architecture")
         return text
     try:
@@ -48,7 +51,7 @@ def ptx_of(image: bytes) -> str:
     except (struct.error, ValueError, zstandard.ZstdError, lz4.block.LZ4BlockError) as error:
         raise NoPtx(f"the fat binary is damaged: {error}") from None
     texts = [text for kind, text in entries if kind == _PTX]
-    ranked = [(rank, text) for text in texts if (rank := fitness(text)) is not None]
+    ranked = [(rank, text) for text in texts if (rank := fitness(text, hopper)) is not None]
     if ranked:
         return max(ranked, key=lambda one: one[0])[1]
     if texts:
@@ -58,14 +61,17 @@ def ptx_of(image: bytes) -> str:
     raise NoPtx("its fat binary is empty")
 
 
-def fitness(ptx: str) -> int | None:
-    """Rank of PTX for an SM100 by its target: higher is better; None if an SM100 cannot run it."""
+def fitness(ptx: str, hopper: bool = False) -> int | None:
+    """Rank of PTX for an SM100, or with `hopper` an SM90, by its target: higher is better; None if it cannot
+    run there.
+    """
+    own = _HOPPER if hopper else _OWN
     match = re.match(r"sm_(\d+)([af]?)$", _target(ptx))
     if not match:
         return None
-    if match[1] + match[2] in _OWN:
-        return 1000 + _OWN.index(match[1] + match[2])
-    return int(match[1]) if not match[2] and int(match[1]) < 100 else None
+    if match[1] + match[2] in own:
+        return 1000 + own.index(match[1] + match[2])
+    return int(match[1]) if not match[2] and int(match[1]) < int(own[0]) else None
 
 
 def _target(ptx: str) -> str:

@@ -22,7 +22,7 @@ from tileproof.spec.machine.limits import PROCESSORS
 
 # Embed PTX only, uncompressed: the kernels do not run natively, and the PTX is kept beside the program.
 FLAGS = (
-    "-c", "-gencode", "arch=compute_100a,code=compute_100a", "-std=c++17", "--expt-relaxed-constexpr",
+    "-c", "-std=c++17", "--expt-relaxed-constexpr",
     "-DNDEBUG", "-lineinfo", "-cudart", "shared", "--keep",
 )  # fmt: skip
 COMPILE_S = 1800
@@ -35,6 +35,7 @@ class HostProgram:
 
     path: Path
     ptx: Path
+    hopper: bool = False
 
     @property
     def module(self) -> Module:
@@ -46,20 +47,26 @@ def _module(ptx: Path) -> Module:
     return Module.from_file(ptx)
 
 
-def build(source: Path, defines: Sequence[str] = (), includes: Sequence[Path] = ()) -> HostProgram:
-    """Compile a single-file CUDA program with the CUTLASS headers, and link it with the shared runtime of the
-    open package, as its users do; the driver that it is linked with is the stub.
+def build(
+    source: Path, defines: Sequence[str] = (), includes: Sequence[Path] = (), hopper: bool = False
+) -> HostProgram:
+    """Compile a single-file CUDA program with the CUTLASS headers for sm_100a, or with `hopper` for sm_90a.
+
+    It is linked with the shared runtime of the open package, as its users do; the driver that it is linked
+    with is the stub.
     """
+    architecture = "90a" if hopper else "100a"
+    flags = ("-gencode", f"arch=compute_{architecture},code=compute_{architecture}", *FLAGS)
     tools = toolchain.find()
     root = tools.cutlass_include.parent
     folders = [tools.cutlass_include, root / "tools/util/include", source.parent, *includes]
-    arguments = [*FLAGS, *(f"-D{define}" for define in defines), *(f"-I{folder}" for folder in folders)]
-    stated = " ".join((tools.version, *FLAGS, *defines)).encode()
+    arguments = [*flags, *(f"-D{define}" for define in defines), *(f"-I{folder}" for folder in folders)]
+    stated = " ".join((tools.version, *flags, *defines)).encode()
     headers = (one.read_bytes() for one in sorted(source.parent.glob("*.h*")))
     key = hashlib.sha256(b"".join((source.read_bytes(), stated, *headers))).hexdigest()[:24]
     target = cache_root() / "record" / f"{source.stem}-{key}"
     compiled, ptx = target / "program.o", target / "kernels.ptx"
-    program = HostProgram(target / "program", ptx)
+    program = HostProgram(target / "program", ptx, hopper)
     target.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target) as folder, (target / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # concurrent tests compile a program once
@@ -84,7 +91,7 @@ def record(program: HostProgram, arguments: Sequence[str], processors: int = PRO
     LaunchError if the recording is incomplete.
     """
     command = [str(program.path), *arguments]
-    done = recorder.record(command, processors=processors, seconds=RUN_S, quiet=True)
+    done = recorder.record(command, processors=processors, seconds=RUN_S, quiet=True, hopper=program.hopper)
     if done.problem is not None:
         raise done.problem
     return done.recording

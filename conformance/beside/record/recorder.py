@@ -111,6 +111,7 @@ def record(
     quiet: bool = False,
     wanted: str | None = None,
     base: int | None = None,
+    hopper: bool = False,
 ) -> Recorded:
     """Run `command` on a device of `processors` multiprocessors, and return the recording.
 
@@ -121,6 +122,7 @@ def record(
     quiet: discard the program's output.
     wanted: with `run`, keep the memory before the first launch whose entry contains this text.
     base: the address of the first allocation, for a second recording to compare with the first.
+    hopper: the device is an H200 instead of a B200.
 
     LaunchError if the program cannot be started on the stub.
     """
@@ -128,7 +130,7 @@ def record(
     elf.check(program)
     stubs = libraries()
     with tempfile.TemporaryDirectory(prefix="tileproof-") as folder:
-        server = _Server(Path(folder) / "socket", run, wanted)
+        server = _Server(Path(folder) / "socket", run, wanted, hopper)
         path = os.pathsep.join(filter(None, (str(LIBRARIES), os.environ.get("LD_LIBRARY_PATH"))))
         preload = " ".join(filter(None, (*map(str, stubs), os.environ.get("LD_PRELOAD"))))
         environment = {
@@ -140,6 +142,8 @@ def record(
         }
         if run:
             environment["TILEPROOF_RECORD_RUN"] = "1"
+        if hopper:
+            environment["TILEPROOF_RECORD_HOPPER"] = "1"
         if base is not None:
             environment["TILEPROOF_RECORD_BASE"] = hex(base)
         return server.serve([str(program), *command[1:]], environment, seconds, quiet)
@@ -148,8 +152,8 @@ def record(
 class _Server:
     """The recorder's end of the socket."""
 
-    def __init__(self, path: Path, run: bool, wanted: str | None) -> None:
-        self.path, self.run, self.wanted = path, run, wanted
+    def __init__(self, path: Path, run: bool, wanted: str | None, hopper: bool) -> None:
+        self.path, self.run, self.wanted, self.hopper = path, run, wanted, hopper
         self.device = RecordedDevice()
         self.events: list[UncheckedObject] = []
         self.data = bytearray()
@@ -247,7 +251,7 @@ class _Server:
             if kind == "launch":
                 return self._launch(event, payload)
             if kind == "image":
-                event, payload = {**event, "event": "module"}, ptx_of(payload).encode()
+                event, payload = {**event, "event": "module"}, ptx_of(payload, self.hopper).encode()
             self.device.host(event, payload)
             self._keep(event, payload)
         except MemoryError:

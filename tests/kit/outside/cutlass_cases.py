@@ -1,4 +1,4 @@
-"""CUTLASS's own Blackwell examples, built as shipped, with inputs and expected outputs of our own.
+"""CUTLASS's own Hopper and Blackwell examples, built as shipped, with inputs and expected outputs of our own.
 
 The host program of an example is built against the recording runtime; its launches run on the emulator with
 the inputs written into the allocations that the program made for them (the program fills them on the device
@@ -8,6 +8,7 @@ or not at all).
 from __future__ import annotations
 
 import ml_dtypes
+import numpy as np
 
 from tests.kit.outside.cutlass_attention import backward, forward, latent
 from tests.kit.outside.cutlass_block_scaled import (
@@ -21,7 +22,15 @@ from tests.kit.outside.cutlass_block_scaled import (
 from tests.kit.outside.cutlass_convolutions import Convolution
 from tests.kit.outside.cutlass_example import Example
 from tests.kit.outside.cutlass_experts import block_scaled_experts, experts
-from tests.kit.outside.cutlass_gemms import blockwise, builders, emulated, fp8, gemm, grouped
+from tests.kit.outside.cutlass_gemms import (
+    blockwise,
+    builders,
+    emulated,
+    fp8,
+    gemm,
+    grouped,
+    tutorial,
+)
 from tests.kit.outside.cutlass_vector import vector
 from tests.kit.paths import ROOT
 
@@ -51,7 +60,24 @@ def _square(n: int) -> tuple[str, ...]:
     return (*_HEAD, f"--q={n}", f"--k={n}")
 
 
+_HOPPER = ("--m=256", "--n=256", "--k=288", "--iterations=0")
+_48 = "48_hopper_warp_specialized_gemm/48_hopper_warp_specialized_gemm.cu"
+_CUTE = "cute/tutorial/hopper/wgmma"
+_TUTORIAL = ("256", "256", "192", "N", "T")
+
 EXAMPLES = (
+    Example("48-tf32", _48, _HOPPER, gemm(256, 256, 288, np.float32), processors=132, hopper=True),
+    Example(
+        "cute-wgmma", f"{_CUTE}_sm90.cu", _TUTORIAL, tutorial(256, 256, 192), processors=132, hopper=True
+    ),
+    Example(
+        "cute-wgmma-tma",
+        f"{_CUTE}_tma_sm90.cu",
+        _TUTORIAL,
+        tutorial(256, 256, 192),
+        processors=132,
+        hopper=True,
+    ),
     Example("70-fp16", f"{_70}fp16_gemm.cu", _TWO, gemm(512, 256, 256)),
     Example("70-fp8", f"{_70}fp8_gemm.cu", _GEMM, fp8(512, 512, 256)),
     Example(

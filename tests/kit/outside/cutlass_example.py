@@ -48,10 +48,11 @@ class Example:
     check: Check
     defines: tuple[str, ...] = ()
     processors: int = 148
+    hopper: bool = False
 
     @property
     def program(self) -> HostProgram:
-        return _program(self.source, self.defines)
+        return _program(self.source, self.defines, self.hopper)
 
     def run(self, **how: Any) -> Ran:
         """Records the program and runs its kernels; `how` is passed on to `Module.launch`."""
@@ -60,9 +61,9 @@ class Example:
 
 
 @lru_cache
-def _program(source: str, defines: Sequence[str]) -> HostProgram:
+def _program(source: str, defines: Sequence[str], hopper: bool) -> HostProgram:
     examples = toolchain.find().cutlass_include.parent / "examples"
-    return build(examples / source, defines, [examples / "common", curand()])
+    return build(examples / source, defines, [examples / "common", curand()], hopper)
 
 
 def curand() -> Path:

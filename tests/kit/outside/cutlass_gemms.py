@@ -11,14 +11,14 @@ from tileproof.conformance.beside.record.recording import Replay
 from tests.kit.outside.cutlass_example import Check, Ran, kernel, of, put
 
 
-def gemm(m: int, n: int, k: int) -> Check:
-    """D [m, n] column-major f32 = A [m, k] B [n, k]^T, f16 small integers: exact."""
+def gemm(m: int, n: int, k: int, dtype: Any = np.float16) -> Check:
+    """D [m, n] column-major f32 = A [m, k] B [n, k]^T, small integers as `dtype`: exact."""
 
     def check(replay: Replay, how: dict[str, Any]) -> Ran:
         launch = kernel(replay)
-        (a, _), (b, _), (c, _), (_d, out) = of(replay, np.float16, np.float16, np.float32, np.float32)
+        (a, _), (b, _), (c, _), (_d, out) = of(replay, dtype, dtype, np.float32, np.float32)
         rng = np.random.default_rng(7)
-        left, right = (rng.integers(-4, 5, (rows, k)).astype(np.float16) for rows in (m, n))
+        left, right = (rng.integers(-4, 5, (rows, k)).astype(dtype) for rows in (m, n))
         put(a, left)
         put(b, right)
         put(c, np.zeros((n, m), dtype=np.float32))
@@ -158,5 +158,18 @@ def blockwise(m: int, n: int, k: int, rows_a: int = 128, groups: int = 1) -> Che
         rounded = np.clip(expected, -448, 448).astype(ml_dtypes.float8_e4m3fn).astype(np.float64)
         found = d.numpy().view(ml_dtypes.float8_e4m3fn).reshape(groups, n, m).transpose(0, 2, 1)
         return Ran((result,), {"D": (found.astype(np.float64), rounded, 0.0)})
+
+    return check
+
+
+def tutorial(m: int, n: int, k: int) -> Check:
+    """D [m, n] = A [m, k] B [n, k]^T of CuTe's tutorial, f16 and column-major; the program's own signs."""
+
+    def check(replay: Replay, how: dict[str, Any]) -> Ran:
+        launch = kernel(replay, "gemm_device")
+        (_, a), (_, b), (_, d) = of(replay, *[np.float16] * 3)
+        left, right = a.reshape(k, m).T.astype(np.float64), b.reshape(k, n).T.astype(np.float64)
+        result = replay.run(launch, **how)
+        return Ran((result,), {"D": (d.reshape(n, m).T.astype(np.float64), left @ right.T, 0.0)})
 
     return check

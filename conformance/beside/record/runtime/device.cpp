@@ -48,6 +48,7 @@ Side side_of(std::uint64_t address, std::size_t bytes) {
 
 Device::Device() {
   if (const char* count = std::getenv("TILEPROOF_RECORD_SMS")) processors = std::atoi(count);
+  hopper = std::getenv("TILEPROOF_RECORD_HOPPER") != nullptr;
   next_ = kBase;
   if (const char* base = std::getenv("TILEPROOF_RECORD_BASE")) next_ = std::strtoull(base, nullptr, 0);
   mmap(reinterpret_cast<void*>(kBase), kSpace, PROT_NONE,

@@ -52,6 +52,7 @@ struct Variable {
 class Device {
  public:
   int processors = kProcessors;
+  bool hopper = false;  // an H200 in place of a B200
 
   // Memory. `address` of a failed allocation is 0.
   std::uint64_t allocate(std::string_view call, std::size_t bytes, Place place);

@@ -68,7 +68,7 @@ TILEPROOF_API int cuDeviceGetAttribute(int* out, int attribute, int) {
   return 0;
 }
 TILEPROOF_API int cuDeviceComputeCapability(int* major, int* minor, int) {
-  *major = 10, *minor = 0;
+  *major = device().hopper ? 9 : 10, *minor = 0;
   return 0;
 }
 

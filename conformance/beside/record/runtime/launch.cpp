@@ -245,6 +245,10 @@ int resident_blocks(std::string_view call, Kernel* kernel, int threads, std::siz
 }
 
 bool device_attribute(int attribute, int* value) {
+  if (attribute == 75 && device().hopper) {  // the compute capability's first number
+    *value = 9;
+    return true;
+  }
   // cudaDeviceAttr and CUdevice_attribute, which agree: a B200's limits of sm_100; what only says how fast,
   // or where on a bus, is a plain number.
   static const std::unordered_map<int, int> known = {{1, kMaxThreads},

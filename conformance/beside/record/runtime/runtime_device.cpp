@@ -70,7 +70,8 @@ TILEPROOF_API int cudaGetDeviceProperties(abi::DeviceProperties* out, int which)
   Lock lock(calls());
   if (which) return done(fail("cudaGetDeviceProperties", abi::kInvalidDevice, "there is one device, 0"));
   std::memset(out, 0, sizeof *out);
-  std::strcpy(out->name, "NVIDIA B200 (tileproof record)");
+  std::strcpy(out->name,
+              device().hopper ? "NVIDIA H200 (tileproof record)" : "NVIDIA B200 (tileproof record)");
   const auto get = [](int attribute) {
     int value = 0;
     device_attribute(attribute, &value);
@@ -82,7 +83,7 @@ TILEPROOF_API int cudaGetDeviceProperties(abi::DeviceProperties* out, int which)
   out->registers_per_block = out->registers_per_processor = kRegisters;
   out->warp_size = 32, out->pitch = 0x7FFFFFFF, out->threads_per_block = kMaxThreads;
   for (int i = 0; i < 3; ++i) out->block[i] = get(2 + i), out->grid[i] = get(5 + i);
-  out->constant_bytes = 65536, out->major = 10, out->minor = 0;
+  out->constant_bytes = 65536, out->major = get(75), out->minor = 0;
   out->texture_alignment = out->surface_alignment = 512, out->texture_pitch_alignment = 32;
   out->processors = device().processors, out->maps_host_memory = 1, out->concurrent_kernels = 1, out->ecc = 1;
   out->async_engines = get(40), out->unified_addressing = 1, out->bus_width = get(37),

@@ -20,11 +20,12 @@ class SitePart:
 
     title: str
     pages: tuple[str, ...]
+    late: bool = False  # its pages come last among search results
 
 
 @dataclass(frozen=True)
 class Contents:
-    """The parts of the site in order; `search` has further search words of a page, by its path."""
+    """The parts of the site in order; `search`: the words by which newcomers search each page."""
 
     parts: tuple[SitePart, ...]
     search: dict[str, str]
@@ -54,7 +55,11 @@ def read(root: Path = ROOT, pages: Sequence[str] | None = None) -> Contents:
     named = [page for part in data["part"] for page in part.get("pages", ())]
     folders = [page for page in known if page not in named and not page.startswith("docs/") and "/" in page]
     parts = tuple(
-        SitePart(part["title"], (*part.get("pages", ()), *(folders if part.get("folders") else ())))
+        SitePart(
+            part["title"],
+            (*part.get("pages", ()), *(folders if part.get("folders") else ())),
+            part.get("late", False),
+        )
         for part in data["part"]
     )
     contents = Contents(parts, data.get("search", {}))

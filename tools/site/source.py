@@ -6,6 +6,7 @@ README.md.
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from collections.abc import Iterable
@@ -13,6 +14,7 @@ from pathlib import Path
 
 from tileproof.tools.site.contents import FRONT, Contents, read
 
+SCORER = "scorer.js"  # how the site's search orders results
 _FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 _CODE = re.compile(r"`[^`\n]*`")
 _LINK = re.compile(r"(!?\[[^\]]*\]\()([^)\s]+)(\))")
@@ -34,6 +36,27 @@ def _front(text: str, contents: Contents) -> str:
     return "\n\n".join([text.rstrip(), *trees]) + "\n"
 
 
+def _scorer(contents: Contents) -> str:
+    """JavaScript that orders search results: by a page's search words, parts with `late` last."""
+    words = {page.removesuffix(".md"): text.lower().split() for page, text in contents.search.items()}
+    late = [page.removesuffix(".md") for part in contents.parts if part.late for page in part.pages]
+    return (
+        f"const searchWords = {json.dumps(words)};\nconst latePages = new Set({json.dumps(late)});\n"
+        """const query = new URLSearchParams(location.search).get("q") || "";
+const asked = query.toLowerCase().split(/\\W+/).filter(word => word.length > 2);
+var Scorer = {
+  score: ([page, , , , score]) => {
+    const own = searchWords[page] || [];
+    const met = asked.filter(word => own.some(o => o.startsWith(word) || word === o + "s"));
+    return score + 8 * met.length - (latePages.has(page) ? 10 : 0);
+  },
+  objNameMatch: 11, objPartialMatch: 6, objPrio: {0: 15, 1: 5, 2: -5}, objPrioDefault: 0,
+  title: 15, partialTitle: 7, term: 5, partialTerm: 2,
+};
+"""
+    )
+
+
 def write(folder: Path, root: Path, pages: Iterable[str] | None = None) -> Contents:
     """Replace `folder` by the sources of the site of the repository at `root`, and return its contents."""
     contents = read(root, None if pages is None else list(pages))
@@ -53,6 +76,8 @@ def write(folder: Path, root: Path, pages: Iterable[str] | None = None) -> Conte
         if name == FRONT:
             text = _front(text, contents)
         if words := contents.search.get(name):
-            text = f"---\nmyst:\n  html_meta:\n    keywords: {words}\n---\n\n{text}"
+            keywords = ", ".join(words.split())
+            text = f"---\nmyst:\n  html_meta:\n    keywords: {keywords}\n---\n\n{text}"
         made.write_text(text, encoding="utf-8")
+    (folder / SCORER).write_text(_scorer(contents), encoding="utf-8")
     return contents

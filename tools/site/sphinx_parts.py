@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Protocol
 
 from docutils import nodes
@@ -11,6 +12,7 @@ from docutils.utils.math.latex2mathml import tex2mathml
 from pygments.lexers.special import TextLexer
 from sphinx.search.en import SearchEnglish
 from sphinx.util.logging import getLogger
+from tileproof.tools.site.source import SCORER
 
 _log = getLogger(__name__)
 
@@ -51,6 +53,14 @@ class _Application(Protocol):
     add_html_math_renderer: Callable[..., None]
     add_search_language: Callable[..., None]
     add_lexer: Callable[..., None]
+    connect: Callable[..., None]
+    srcdir: Path
+
+
+class _Config(Protocol):
+    """Sphinx's configuration, as `_scored` uses it."""
+
+    html_search_scorer: str
 
 
 def _inline(self: _Translator, node: nodes.math) -> None:
@@ -63,10 +73,15 @@ def _display(self: _Translator, node: nodes.math_block) -> None:
     raise nodes.SkipNode
 
 
+def _scored(app: _Application, config: _Config) -> None:
+    config.html_search_scorer = str(Path(app.srcdir) / SCORER)
+
+
 def setup(app: _Application) -> dict[str, bool]:
     """Register the renderer, the search language and the lexers."""
     app.add_html_math_renderer("mathml", (_inline, None), (_display, None))
     app.add_search_language(SearchNewcomer)
+    app.connect("config-inited", _scored)
     for name in PLAIN:
         app.add_lexer(name, TextLexer)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

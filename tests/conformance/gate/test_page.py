@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import base64
 import io
-import shutil
-from collections.abc import Iterator
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -25,6 +23,7 @@ from tileproof.conformance.verdict.program import record as judged
 from tileproof.spec.machine.finding import Finding, Graph, MachinePlace, Node, Root
 from tileproof.spec.machine.finding_text import folded, hang_first
 
+from tests.kit.browser import browser as browser
 from tests.kit.evidences import DEFECT, RACE, REPLAY, failure, mutated, record, release
 
 
@@ -193,23 +192,6 @@ def test_the_page_says_when_where_how_long_and_what_clean_does_not_promise() -> 
 
 
 # ---- in a browser
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    """A headless Chromium; the tests are skipped, by name, where it or its driver is not installed."""
-    webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
-    chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
-    if not chromium or not driver:
-        pytest.skip("chromium or chromium-driver is not installed (make browser)")
-    options = webdriver.ChromeOptions()
-    options.binary_location = chromium
-    for word in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
-        options.add_argument(word)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    opened = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
-    yield opened
-    opened.quit()
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ PAGES = (
     "README.md", "docs/algorithm.md", "docs/bounds.md", "docs/judging.md", "docs/sparse-mla.md",
     "docs/ten-minutes.md", "docs/tensors.md",
     pytest.param("docs/checking.md", marks=pytest.mark.slow),
+    pytest.param("docs/kernels.md", marks=pytest.mark.slow),
 )  # fmt: skip
 PAGE = """```sh file=a.sh
 echo "seen in 1.52 s"

@@ -22,7 +22,7 @@ from tileproof.spec.problems.sparse_mla_bwd.case import Indices, SparseCase
 from tileproof.spec.problems.sparse_mla_bwd.problem import SPARSE_MLA_BWD
 
 SCHEDULES = (Schedule("early"), Schedule("late"), Schedule("random", 1), Schedule("random", 2))
-COLUMNS = 16  # of the small problems of expand and collect
+COLUMNS, ROWS = 16, 21  # of the small problems of expand and collect: rows of two CTAs of collect
 
 
 def inputs(tokens: int = 2) -> Any:
@@ -35,10 +35,10 @@ def inputs(tokens: int = 2) -> Any:
 def small(tokens: int = 5, topk: int = 70) -> Any:
     """Of a few columns, with lengths and with indices that are no keys."""
     x, rng = inputs(1), np.random.default_rng(tokens)
-    problem = replace(x.problem, s_q=tokens, s_kv=9, topk=topk, d_qk=COLUMNS)
-    indices = rng.integers(-2, 12, (tokens, topk)).astype(np.int32)
+    problem = replace(x.problem, s_q=tokens, s_kv=ROWS, topk=topk, d_qk=COLUMNS)
+    indices = rng.integers(-2, ROWS + 3, (tokens, topk)).astype(np.int32)
     length = rng.integers(-1, topk + 3, tokens).astype(np.int32)
-    kv = np.ascontiguousarray(x.kv[:9, :COLUMNS])
+    kv = np.ascontiguousarray(x.kv[:ROWS, :COLUMNS])
     return replace(x, problem=problem, kv=kv, indices=indices, topk_length=length)
 
 
@@ -56,8 +56,8 @@ def right(x: Any, wide: Array) -> tuple[Array, Array, Array]:
     return slots.reshape(x.indices.shape), rows, dKV
 
 
-def is_wrong(ptx: str = "") -> bool:
-    x = small()
+def is_wrong(ptx: str = "", tokens: int = 5) -> bool:
+    x = small(tokens)
     wide = np.random.default_rng(1).standard_normal((x.indices.size, COLUMNS)).astype(np.float32)
     slots, rows, dKV = right(x, wide)
     before = tileproof.run(ordered.expand(x, ptx))
@@ -77,6 +77,11 @@ def test_the_kernels_are_certified_and_have_the_bits_of_sums_in_order() -> None:
     assert not is_wrong()
 
 
+def test_slots_of_many_chunks_wait_and_are_added_in_order() -> None:
+    """A CTA of collect reads 2,048 indices at a time; more than 2,048 of its rows wait, and are added."""
+    assert not is_wrong(tokens=250)
+
+
 def in_entry(entry: str, pattern: str, instead: str) -> str:
     """The PTX with the first match in an entry replaced."""
     head, body = built().ptx.split(f".entry {entry}", 1)
@@ -89,14 +94,20 @@ COLLECT, EXPAND = "tileproof_mla_collect", "tileproof_mla_expand"
 PLANTED = {
     "collect without its first barrier": (COLLECT, r"bar\.sync\s+0;", ""),
     "collect of slots that are no keys": (COLLECT, r"(setp\.gt\.s32\s+\S+\s+\S+\s+)-1;", r"\g<1>-2;"),
-    "collect of later slots first": (COLLECT, r"(setp\.gt\.s32\s+\S+\s+%r1, )127;", r"\g<1>2000;"),
+    "collect of later slots first": (COLLECT, r"(setp\.gt\.s32\s+\S+\s+%r1, )63;", r"\g<1>2000;"),
+    "collect without its last barrier": (COLLECT, r"(bar\.sync[^}]*)bar\.sync\s+0;", r"\g<1>"),
+    "collect that adds before all have found": (COLLECT, r"(\s2049;[^}]*?)bar\.sync\s+0;", r"\g<1>"),
+    "collect whose list is not emptied": (COLLECT, r"\s2049;", " 99999;"),
     "expand of the index s_kv": (EXPAND, r"setp\.lt\.s32", "setp.le.s32"),
 }
 
 
+LARGE = ("collect that adds before all have found", "collect whose list is not emptied")
+
+
 @pytest.mark.parametrize("name", PLANTED)
 def test_planted_defects_are_found(name: str) -> None:
-    assert is_wrong(in_entry(*PLANTED[name]))
+    assert is_wrong(in_entry(*PLANTED[name]), tokens=250 if name in LARGE else 5)
 
 
 def deterministic(x: Any, schedule: Schedule) -> Array:

@@ -10,7 +10,7 @@
 static_assert(sizeof(tileproof::DeltaParams) == 32 && offsetof(tileproof::DeltaParams, heads) == 24);
 static_assert(sizeof(tileproof::SinkParams) == 40 && offsetof(tileproof::SinkParams, heads) == 36);
 static_assert(sizeof(tileproof::ExpandParams) == 56 && offsetof(tileproof::ExpandParams, d_qk) == 48);
-static_assert(sizeof(tileproof::CollectParams) == 48 && offsetof(tileproof::CollectParams, d_qk) == 40);
+static_assert(sizeof(tileproof::CollectParams) == 48 && offsetof(tileproof::CollectParams, s_kv) == 44);
 
 extern "C" __global__ void __launch_bounds__(tileproof::kDeltaThreads)
     tileproof_mla_delta(const __grid_constant__ tileproof::DeltaParams params) {

@@ -31,7 +31,7 @@ DELTA, CLEAR, D_SINK = "tileproof_mla_delta", "tileproof_mla_clear", "tileproof_
 EXPAND, COLLECT = "tileproof_mla_expand", "tileproof_mla_collect"
 CONVERT = {"bfloat16": "tileproof_mla_bf16", "float16": "tileproof_mla_f16"}
 DELTA_THREADS, DKV_THREADS = 128, 256  # of delta.cuh, dkv.cuh
-EXPAND_THREADS, COLLECT_THREADS = 96, 256  # of ordered.cuh
+EXPAND_THREADS, COLLECT_ROWS = 96, 16  # of ordered.cuh: a warp for each row
 SINK_HEADS, SINK_TOKENS = 8, 128  # of d_sink.cuh: heads of a CTA, threads of a head
 DKV_ELEMENTS = 4 * DKV_THREADS  # of a CTA, where the grid is as large as the buffer
 COUNT = LaunchParameter.lone(Number("count", "s64"))
@@ -72,9 +72,9 @@ LAYOUTS: Mapping[str, Layout] = {
         _struct(("kv", "indices", "topk_length", "slots", "rows"), ("s_kv", "topk", "d_qk"), 56),
     ),
     COLLECT: Layout(
-        Extent(("s_kv",)),
-        COLLECT_THREADS,
-        _struct(("wide", "indices", "slots", "dKV"), ("s_q", "topk", "d_qk"), 48),
+        Extent(("s_kv",), per=COLLECT_ROWS),
+        32 * COLLECT_ROWS,
+        _struct(("wide", "indices", "slots", "dKV"), ("s_q", "topk", "d_qk", "s_kv"), 48),
     ),
 }
 Half = Literal["bfloat16", "float16"]

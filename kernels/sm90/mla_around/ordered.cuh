@@ -8,8 +8,11 @@
 namespace tileproof {
 
 constexpr int kExpandThreads = 96;
-constexpr int kCollectThreads = 256;
-constexpr int kCollectColumns = 3;  // of a thread: d_qk up to 768
+constexpr int kCollectRows = 16;  // of dKV, one for each warp of a CTA
+constexpr int kCollectThreads = 32 * kCollectRows;
+constexpr int kCollectColumns = 24;                 // of a lane: d_qk up to 768
+constexpr int kCollectChunk = 4 * kCollectThreads;  // indices that a CTA reads at a time
+constexpr int kCollectWaiting = 2 * kCollectChunk;  // slots of its rows that wait to be added
 
 struct ExpandParams {
   const uint16_t* kv;      // bf16 [s_kv, d_qk], aligned to 16 bytes, d_qk a multiple of 8
@@ -25,13 +28,13 @@ struct ExpandParams {
 
 struct CollectParams {
   const float* wide;   // [s_q * topk, d_qk]: dKV of each slot
-  const int* indices;  // [s_q, topk]
+  const int* indices;  // [s_q, topk], aligned to 16 bytes
   const int* slots;    // of expand
   float* dKV;          // [s_kv, d_qk]
   int s_q;
   int topk;
   int d_qk;
-  int unused;
+  int s_kv;
 };
 
 // One CTA per slot.
@@ -47,41 +50,84 @@ __device__ __forceinline__ void expand(const ExpandParams& params) {
   for (int i = threadIdx.x; i < vectors; i += kExpandThreads) to[i] = key ? from[i] : make_uint4(0, 0, 0, 0);
 }
 
-// One CTA per row of dKV. It reads all indices, kCollectThreads at a time, and keeps their order.
+// The slots of a CTA's rows that are found and not yet added, in their order.
+struct Waiting {
+  int slot[kCollectWaiting];
+  uint8_t row[kCollectWaiting];
+  int in_warp[kCollectRows];
+};
+
+// Adds the waiting slots of the warp's row to its sums.
+__device__ __forceinline__ void add_waiting(const CollectParams& params, const Waiting& waiting, int count,
+                                            float (&sum)[kCollectColumns]) {
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  for (int first = 0; first < count; first += 32) {
+    const int at = first + lane;
+    unsigned own = __ballot_sync(0xffffffff, at < count && waiting.row[at] == warp);
+    for (; own; own &= own - 1) {
+      const float* row = params.wide + int64_t(waiting.slot[first + __ffs(own) - 1]) * params.d_qk;
+      // A lane without a column reads the last one, so that no load waits for a branch.
+#pragma unroll
+      for (int v = 0; v < kCollectColumns; ++v) sum[v] += row[min(lane + 32 * v, params.d_qk - 1)];
+    }
+  }
+}
+
+// One CTA per kCollectRows rows of dKV. It reads all indices and keeps the order of the slots; each warp adds
+// those of its row.
 __device__ __forceinline__ void collect(const CollectParams& params) {
-  __shared__ int found[kCollectThreads];
-  __shared__ int in_warp[kCollectThreads / 32];
+  __shared__ Waiting waiting;
   const int thread = threadIdx.x, warp = thread / 32, lane = thread % 32;
-  const int count = params.s_q * params.topk;
+  const int count = params.s_q * params.topk, first_row = blockIdx.x * kCollectRows;
   float sum[kCollectColumns] = {};
-  for (int first = 0; first < count; first += kCollectThreads) {
-    const int slot = first + thread;
-    const bool mine = slot < count && params.indices[slot] == int(blockIdx.x) && params.slots[slot] >= 0;
-    const unsigned ballot = __ballot_sync(0xffffffff, mine);
-    if (lane == 0) in_warp[warp] = __popc(ballot);
-    __syncthreads();
+  int filled = 0;  // the same in all threads
+  for (int first = 0; first < count; first += kCollectChunk) {
+    const int slot = first + 4 * thread;
+    int index[4] = {-1, -1, -1, -1};
+    if (slot + 4 <= count) {
+      *reinterpret_cast<int4*>(index) = *reinterpret_cast<const int4*>(params.indices + slot);
+    } else {
+      for (int i = 0; slot + i < count && i < 4; ++i) index[i] = params.indices[slot + i];
+    }
+    bool mine[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      mine[i] = unsigned(index[i] - first_row) < unsigned(kCollectRows) && params.slots[slot + i] >= 0;
+    }
+    if (!__syncthreads_or(mine[0] || mine[1] || mine[2] || mine[3])) continue;
     int before = 0, all = 0;
 #pragma unroll
-    for (int other = 0; other < kCollectThreads / 32; ++other) {
-      before += other < warp ? in_warp[other] : 0;
-      all += in_warp[other];
+    for (int i = 0; i < 4; ++i) {
+      const unsigned ballot = __ballot_sync(0xffffffff, mine[i]);
+      before += __popc(ballot & ((1u << lane) - 1));
+      all += __popc(ballot);
     }
-    if (mine) found[before + __popc(ballot & ((1u << lane) - 1))] = slot;
+    if (lane == 0) waiting.in_warp[warp] = all;
     __syncthreads();
-    for (int i = 0; i < all; ++i) {
-      const float* row = params.wide + int64_t(found[i]) * params.d_qk;
+    before += filled;
 #pragma unroll
-      for (int v = 0; v < kCollectColumns; ++v) {
-        const int column = thread + v * kCollectThreads;
-        if (column < params.d_qk) sum[v] += row[column];
-      }
+    for (int other = 0; other < kCollectRows; ++other) {
+      before += other < warp ? waiting.in_warp[other] : 0;
+      filled += waiting.in_warp[other];
     }
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      if (!mine[i]) continue;
+      waiting.slot[before] = slot + i;
+      waiting.row[before++] = uint8_t(index[i] - first_row);
+    }
+    if (filled <= kCollectWaiting - kCollectChunk) continue;
     __syncthreads();
+    add_waiting(params, waiting, filled, sum);
+    filled = 0;
   }
+  __syncthreads();
+  add_waiting(params, waiting, filled, sum);
+  if (first_row + warp >= params.s_kv) return;
+  float* row = params.dKV + int64_t(first_row + warp) * params.d_qk;
 #pragma unroll
   for (int v = 0; v < kCollectColumns; ++v) {
-    const int column = thread + v * kCollectThreads;
-    if (column < params.d_qk) params.dKV[int64_t(blockIdx.x) * params.d_qk + column] = sum[v];
+    if (lane + 32 * v < params.d_qk) row[lane + 32 * v] = sum[v];
   }
 }
 

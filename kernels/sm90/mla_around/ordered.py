@@ -2,7 +2,7 @@
 
 `expand` gives each slot a row of kv of its own, so that the backward adds to a row of dKV from one slot only;
 `collect` sums the slots of each row in their order. Memory: ``s_q * topk`` rows of bf16 and of f32; `collect`
-reads all indices once per row of dKV.
+reads all indices once per 16 rows of dKV.
 """
 
 from __future__ import annotations

@@ -105,7 +105,9 @@ PLANTED = {
 LARGE = ("collect that adds before all have found", "collect whose list is not emptied")
 
 
-@pytest.mark.parametrize("name", PLANTED)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name == LARGE[1])) for name in PLANTED]
+)
 def test_planted_defects_are_found(name: str) -> None:
     assert is_wrong(in_entry(*PLANTED[name]), tokens=250 if name in LARGE else 5)
 

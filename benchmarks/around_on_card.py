@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import statistics
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import torch
@@ -48,11 +49,18 @@ def row(name: str, sizes: dict[str, int], moved: int, ours: Callable[[], object]
     print(json.dumps(said), flush=True)
 
 
+@cache
+def step(name: str, tensors: frozenset[tuple[str, bool]], sizes: frozenset[tuple[str, int]]) -> CallStep:
+    """The launch of an entry, planned once; of each tensor whether it is there."""
+    names = {buffer: buffer if there else None for buffer, there in tensors}
+    return CallStep(beside_entry(name), names, dict(sizes))
+
+
 def start(name: str, tensors: dict[str, Any], **sizes: int) -> None:
     """A launch on the current stream."""
     card = cuda.CudaLauncher(torch.device("cuda", 0), torch.cuda.current_stream().cuda_stream)
-    names = {buffer: None if tensor is None else buffer for buffer, tensor in tensors.items()}
-    card.start(CallStep(beside_entry(name), names, sizes), tensors)
+    there = frozenset((buffer, tensor is not None) for buffer, tensor in tensors.items())
+    card.start(step(name, there, frozenset(sizes.items())), tensors)
 
 
 def dkv(s_kv: int) -> None:

@@ -185,7 +185,7 @@ def draw(trace: Trace, names: TraceNames, path: Path, title: str) -> None:
         matplotlib.use("Agg")
         import matplotlib.pyplot as plt
     except ImportError:
-        raise TileproofError("a picture needs matplotlib", do="pip install matplotlib") from None
+        raise TileproofError("a picture needs matplotlib", do="pip install 'tileproof[pictures]'") from None
     shown = collect(trace, names)
     heights, top = {}, 0
     for row, lines in shown.rows()[:_MOST_ROWS]:

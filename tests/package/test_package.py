@@ -8,6 +8,8 @@ from pathlib import Path
 
 import tileproof
 
+from tests.kit.paths import ROOT
+
 
 def run(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     """This interpreter, in a folder that is not the checkout."""
@@ -19,6 +21,11 @@ def test_the_module_and_its_version(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout.strip()) == (0, f"tileproof, version {tileproof.__version__}")
     script = run("-c", "import tileproof; print(tileproof.__version__)", cwd=tmp_path)
     assert script.stdout.strip() == tileproof.__version__, script.stderr
+
+
+def test_the_citation_has_the_version_and_the_license() -> None:
+    text = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"\nversion: {tileproof.__version__}\n" in text and "\nlicense: Apache-2.0\n" in text
 
 
 def test_its_types_are_announced() -> None:

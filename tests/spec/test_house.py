@@ -90,7 +90,7 @@ def test_a_name_in_a_general_room_is_seen() -> None:
 # ---- the files at the top
 
 TOP = re.compile(
-    r"\.[\w-]+|\.pre-commit-config\.yaml|[A-Z]+(\.md)?|Makefile|CMakeLists\.txt|setup\.py|pyproject\.toml"
+    r"CITATION\.cff|\.[\w-]+|\.pre-commit-config\.yaml|[A-Z]+(\.md)?|Makefile|CMakeLists\.txt|setup\.py|pyproject\.toml"
     r"|constraints\.txt|requirements(-\w+)?\.txt"
 )
 

@@ -38,7 +38,7 @@ def draw(table: Table, path: Path) -> None:
         matplotlib.use("Agg")
         import matplotlib.pyplot as plt
     except ImportError:
-        raise TileproofError("a picture needs matplotlib", do="pip install matplotlib") from None
+        raise TileproofError("a picture needs matplotlib", do="pip install 'tileproof[pictures]'") from None
     # Text stays text, and the same input gives the same file.
     matplotlib.rcParams["svg.fonttype"] = "none"
     matplotlib.rcParams["svg.hashsalt"] = "tileproof"

@@ -25,6 +25,7 @@ def commands(text: str) -> list[list[str]]:
     shown = [line for block in blocks for line in block.splitlines()]
     shown += [line for line in text.splitlines() if re.match(r" {4,}(?:replay: )?tileproof ", line)]
     shown += re.findall(r"`((?:\.venv/bin/)?tileproof [^`\n]+)`", text)
+    shown += re.findall(r"^ +- run: (tileproof .*)$", text, re.MULTILINE)
     found = []
     for line in shown:
         if match := _STARTS.search(f" {line}"):
@@ -65,6 +66,7 @@ def test_commands_of_a_page(page: Path) -> None:
 def test_the_commands_are_found_and_wrong_ones_seen() -> None:
     assert sum(len(commands(page.read_text())) for page in PAGES) > 60
     text = "    tileproof check head64 -j 0   # all\n```sh\ntileproof trace k --out a.json | less\n```\n"
+    assert commands("      - run: tileproof gate launch.json --odd\n") == [["gate", "launch.json", "--odd"]]
     assert commands(text) == [["trace", "k", "--out", "a.json"], ["check", "head64", "-j", "0"]]
     assert wrong(["check", "head64", "--no-such-option"]) and wrong(["chekc"])
     assert not wrong(["check", "head64", "-j", "0"])

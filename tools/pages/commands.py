@@ -30,7 +30,12 @@ GROUPS = {
 def _text(words: str) -> str:
     """A help text as Markdown: its paragraphs, with placeholders of options as code."""
     paragraphs = [" ".join(part.split()) for part in words.replace("\b\n", "").split("\n\n")]
-    return "\n\n".join(paragraphs).replace("<", r"\<")
+    return _linked("\n\n".join(paragraphs))
+
+
+def _linked(words: str) -> str:
+    """Words with the pages that they name as links, and without HTML."""
+    return re.sub(r"docs/([\w-]+\.md)", r"[\1](\1)", words.replace("<", r"\<"))
 
 
 def _options(command: click.Command, context: click.Context) -> list[tuple[str, str]]:
@@ -45,7 +50,7 @@ def _options(command: click.Command, context: click.Context) -> list[tuple[str, 
         name, words = option.get_help_record(context) or ("", "")
         if name.startswith("-h, ") or name == "--json":
             continue
-        rows.append((f"`{name}`", re.sub(r"\s+", " ", words).replace("<", r"\<")))
+        rows.append((f"`{name}`", _linked(re.sub(r"\s+", " ", words))))
     return rows
 
 

@@ -16,6 +16,7 @@ root_doc = "README"
 source_suffix = {".md": "markdown"}
 myst_enable_extensions = ["dollarmath", "deflist"]
 myst_heading_anchors = 4
+smartquotes = False  # options begin with two hyphens
 nitpicky = True
 suppress_warnings = ["misc.highlighting_failure"]  # shell lines with an ellipsis
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,6 +12,11 @@ import numpy as np
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.types import Array
 
+SAFETENSORS = {
+    "F64": np.float64, "F32": np.float32, "F16": np.float16, "BF16": ml_dtypes.bfloat16,
+    "I64": np.int64, "I32": np.int32, "I16": np.int16, "I8": np.int8, "BOOL": np.bool_,
+    "U64": np.uint64, "U32": np.uint32, "U16": np.uint16, "U8": np.uint8,
+}  # fmt: skip
 FORMATS = "a .safetensors, .npz or .pt file, or a folder of .npy files"
 
 
@@ -87,9 +93,33 @@ def _typed(array: Array, where: str) -> Array:
 
 
 def _safetensors(path: Path) -> dict[str, Array]:
-    from safetensors.numpy import load_file
+    """Mapped, not read: the library checks the file, but copies what it returns.
 
-    return dict(load_file(path))
+    Source: the format as its documentation has it (8 bytes of length, a JSON header with offsets, the data).
+    """
+    from safetensors import safe_open
+
+    with safe_open(path, framework="numpy") as checked:
+        names = list(checked.keys())
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        header = json.loads(file.read(length))
+    found = {}
+    for name in names:
+        dtype, (start, stop) = SAFETENSORS.get(header[name]["dtype"]), header[name]["data_offsets"]
+        if dtype is None:
+            raise TileproofError(
+                "a tensor has an unsupported dtype", where=f"{path}: {name}",
+                expected=", ".join(SAFETENSORS), found=header[name]["dtype"],
+            )  # fmt: skip
+        shape = tuple(header[name]["shape"])
+        empty = start == stop
+        found[name] = (
+            np.zeros(shape, dtype)
+            if empty
+            else np.memmap(path, dtype, mode="r", offset=8 + length + start, shape=shape)
+        )
+    return found
 
 
 def _torch(path: Path) -> dict[str, Array]:
@@ -100,7 +130,7 @@ def _torch(path: Path) -> dict[str, Array]:
             "a .pt file needs torch", where=str(path), do="pip install torch, or save as .safetensors"
         ) from None
     try:
-        data = torch.load(path, map_location="cpu", weights_only=True)
+        data = torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
     except Exception as error:
         if "weights_only" not in str(error) and "Unsupported" not in str(error):
             raise

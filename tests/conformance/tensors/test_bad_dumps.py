@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 import safetensors.numpy
-from tileproof.conformance.tensors.files import read
+from tileproof.conformance.tensors.files import SAFETENSORS, read
 from tileproof.conformance.tensors.judging import judge_tensors
 from tileproof.conformance.tensors.named import named
 from tileproof.spec.machine.errors import TileproofError
@@ -139,6 +139,22 @@ def test_each_format_gives_the_same_tensors(ending: str, tmp_path: Path) -> None
             np.asarray(found[key]).view(np.uint8),
             value.view(np.uint8).reshape(found[key].view(np.uint8).shape),
         )
+
+
+def test_safetensors_of_every_dtype_are_mapped_and_others_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "dump.safetensors"
+    made = {name: np.arange(6).reshape(2, 3).astype(dtype) for name, dtype in SAFETENSORS.items()}
+    made["empty"], made["number"] = np.zeros((0, 3), np.float32), np.asarray(0.5)
+    safetensors.numpy.save_file(made, path)
+    found = read(path)
+    assert found.keys() == made.keys()
+    for name, array in made.items():
+        assert found[name].dtype == array.dtype and np.array_equal(found[name], array), name
+        assert name == "empty" or isinstance(found[name], np.memmap)
+    with path.open("r+b") as file:
+        file.write(path.read_bytes().replace(b'"F32"', b'"F3X"'))
+    with pytest.raises(TileproofError, match="the dump cannot be read"):
+        read(path)
 
 
 def test_damaged_and_pickled_files_are_refused(tmp_path: Path) -> None:

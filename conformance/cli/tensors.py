@@ -34,6 +34,11 @@ from tileproof.spec.problems.base import ProblemType
     "--layout", metavar="NAME", help="The order of axes, such as BSHD or THD (default: of the convention)."
 )
 @click.option(
+    "--strides", multiple=True, metavar="ENTRY=SHAPE:STRIDES",
+    help="An entry of the dump as a tensor of this shape and these strides, in elements, such as "
+    "grad_q=2,16,576:9216,576,1; @FIRST after it: the first element (repeatable).",
+)  # fmt: skip
+@click.option(
     "--rounding", metavar="KERNEL|PLAN",
     help="The kernel's rounding: that of a plan (`tileproof kernels`), or words such as "
     "operand=f16,late,rows=bf16 (docs/tensors.md).",
@@ -60,6 +65,7 @@ def tensors(
     scalars: tuple[str, ...],
     lse_base: str | None,
     layout: str | None,
+    strides: tuple[str, ...],
     rounding: str | None,
     ignore: tuple[str, ...],
     tokens: int | None,
@@ -82,6 +88,7 @@ def tensors(
     from tileproof.conformance.tensors.files import read
     from tileproof.conformance.tensors.judging import judge_tensors
     from tileproof.conformance.tensors.named import named
+    from tileproof.conformance.tensors.strided import with_strides
     from tileproof.spec.problems import problem_type
 
     kind = rounded(problem_type(problem), rounding)
@@ -89,7 +96,7 @@ def tensors(
         progress.start("reading the dump")
         known = named(
             kind,
-            read(dump),
+            with_strides(read(dump), pairs("--strides", strides)),
             convention=convention,
             mapping=pairs("--map", mapping),
             scalars=numbers(pairs("--set", scalars)),

@@ -13,6 +13,7 @@ import safetensors.numpy
 from tileproof.conformance.tensors.files import SAFETENSORS, read
 from tileproof.conformance.tensors.judging import judge_tensors
 from tileproof.conformance.tensors.named import named
+from tileproof.conformance.tensors.strided import with_strides
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.problems import problem_type
 from tileproof.spec.problems.sparse_mla_bwd.inputs import key_mask
@@ -58,6 +59,32 @@ def test_inputs_alone_are_refused() -> None:
 def test_transposed_tensors_are_recognised() -> None:
     refused(RIGHT | {"dq": RIGHT["dq"].transpose(1, 0, 2)}, "dq", "another order", "(1, 0, 2)")
     refused(RIGHT | {"dkv": RIGHT["dkv"].T}, "[s_kv, d_qk] = [80, 576]", "[576, 80]", "(1, 0)")
+
+
+def test_strides_name_the_elements_of_a_buffer() -> None:
+    dq = RIGHT["dq"]
+    heads_first = np.concatenate([np.zeros(7, dq.dtype), dq.transpose(1, 0, 2).reshape(-1)])
+    found = with_strides(RIGHT | {"dq": heads_first}, {"dq": "2, 4, 576: 576, 1152, 1 @7"})
+    assert np.array_equal(found["dq"], dq) and np.shares_memory(found["dq"], heads_first)
+    assert judge_tensors(PROBLEM, named(PROBLEM, found), "dump").verdict == "clean"
+    shifted = with_strides(RIGHT | {"dq": heads_first}, {"dq": "2,4,576:576,1152,1@6"})
+    assert judge_tensors(PROBLEM, named(PROBLEM, shifted), "dump").verdict == "defect"
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"dqq": "2:1"}, "no such entry"),
+        ({"dq": "2,4:1"}, "not a shape and its strides"),
+        ({"dq": "2,4,576"}, "not a shape and its strides"),
+        ({"dq": "2,4,576:-1,1,1"}, "not a shape and its strides"),
+        ({"dq": "2,4,576:4608,1152,2"}, "beyond the entry"),
+        ({"dq": "2,4,576:2304,576,1@1"}, "beyond the entry"),
+    ],
+)
+def test_strides_that_do_not_fit_are_named(given: dict[str, str], words: str) -> None:
+    with pytest.raises(TileproofError, match=words):
+        with_strides(RIGHT, given)
 
 
 def test_other_shapes_and_dtypes_are_named() -> None:

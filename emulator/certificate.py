@@ -64,15 +64,15 @@ def _by_engine(raw: Mapping[str, Any]) -> Iterator[Doubt]:
 
 def _by_code(executed: bytes, decoded: Decoded, body: str) -> Iterator[Doubt]:
     """Yield what was executed and depends on the schedule by itself; of an opcode the first instruction."""
-    if decoded.suspects is None:
-        decoded.suspects = tuple(_suspects(decoded, body))
+    if decoded.schedule_dependent is None:
+        decoded.schedule_dependent = tuple(_schedule_dependent(decoded, body))
     first = dict[int, int]()
-    for at, name, doubt in decoded.suspects:
+    for at, name, doubt in decoded.schedule_dependent:
         if (at < 0 or executed[at] & 1) and (name < 0 or first.setdefault(name, at) == at):
             yield doubt
 
 
-def _suspects(decoded: Decoded, body: str) -> Iterator[tuple[int, int, Doubt]]:
+def _schedule_dependent(decoded: Decoded, body: str) -> Iterator[tuple[int, int, Doubt]]:
     """Yield instructions whose execution is a doubt, with the number of the opcode where a doubt about its
     first instruction is enough, else -1; with instruction -1, what holds for any execution.
     """

@@ -124,4 +124,4 @@ class Decoded:
     vec: list[int]  # operands of instructions with lists
     # Of certificate.py: by what ran, and instructions that may be doubts.
     doubts: dict[bytes, tuple[Doubt, ...]] = field(default_factory=dict)
-    suspects: tuple[tuple[int, int, Doubt], ...] | None = None
+    schedule_dependent: tuple[tuple[int, int, Doubt], ...] | None = None

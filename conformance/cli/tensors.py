@@ -36,7 +36,7 @@ from tileproof.spec.problems.base import ProblemType
 @click.option(
     "--strides", multiple=True, metavar="ENTRY=SHAPE:STRIDES",
     help="An entry of the dump as a tensor of this shape and these strides, in elements, such as "
-    "grad_q=2,16,576:9216,576,1; @FIRST after it: the first element (repeatable).",
+    "k=2,16,64:1024,64,1; @FIRST after it: the first element (repeatable).",
 )  # fmt: skip
 @click.option(
     "--rounding", metavar="KERNEL|PLAN",

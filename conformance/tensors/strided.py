@@ -9,7 +9,7 @@ import numpy as np
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.types import Array
 
-FORM = "ENTRY=SHAPE:STRIDES, such as dq=2,16,576:9216,576,1"
+FORM = "ENTRY=SHAPE:STRIDES, such as k=2,16,64:1024,64,1"
 _TEXT = re.compile(r"(\d+(?:,\d+)*):(\d+(?:,\d+)*)(?:@(\d+))?")
 
 

@@ -34,6 +34,7 @@ TASKS = (
     ("attention sink", "docs/sparse-mla", "The attention sink"),
     ("compile error CUTLASS", "docs/build-errors", "tileproof explain"),
     ("tolerance bf16", "docs/bounds", "A rounding"),
+    ("what does a clean verdict promise", "docs/verdict", "What a clean verdict does not promise"),
     ("unsupported instruction", "docs/instructions", "mbarrier"),
 )
 PAGES = ("README", "docs/algorithm", "docs/seven-stages", "docs/bounds", "docs/kernels", "docs/commands")

@@ -17,24 +17,9 @@ APPLIES = (
     + [f"R{n}" for n in range(1, 15)]
     + [f"N{n}" for n in range(1, 10)]
     + [f"L{n}" for n in range(1, 5)]
-    + ["H20", "H21", "H22", "H23", "H24", "H25"]
-    + [
-        "R20",
-        "R21",
-        "R22",
-        "R23",
-        "R24",
-        "R25",
-        "R26",
-        "R27",
-        "R28",
-        "R29",
-        "R30",
-        "N20",
-        "N21",
-        "N22",
-        "N23",
-    ]
+    + [f"H{n}" for n in (*range(20, 26), 30, 33, 36)]
+    + [f"R{n}" for n in range(20, 37)]
+    + [f"N{n}" for n in (*range(20, 26), 27, 31, 32)]
 )
 MARKED = '@pytest.mark.corpus("{}")\ndef test_it() -> None: ...\n'
 

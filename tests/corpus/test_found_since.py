@@ -80,6 +80,7 @@ def retiring(meets: str, schedule: Schedule) -> RunResult:
 
 
 @pytest.mark.corpus("H23")
+@pytest.mark.corpus("H30")
 def test_H23_a_cta_retires_under_the_arrivals_of_its_peer() -> None:
     seen = set()
     for schedule in EVERY_POLICY:

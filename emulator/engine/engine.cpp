@@ -10,6 +10,7 @@
 #include "race_dependence.hpp"
 #include "schedule.hpp"
 #include "specials.hpp"
+#include "wgmma.hpp"
 
 namespace tileproof {
 

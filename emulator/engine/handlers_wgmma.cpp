@@ -1,4 +1,6 @@
 // wgmma: issue, fence, groups and their waits (PTX ISA 9.7.15).
+#include <algorithm>
+
 #include "machine.hpp"
 #include "queues.hpp"
 #include "slots/wgmma.hpp"
@@ -10,7 +12,7 @@ Warpgroup& warpgroup_of(Warp& w) {
   auto& all = w.cta->warpgroups;
   all.resize(std::max(all.size(), static_cast<size_t>(w.index / kWarpgroup) + 1));
   auto& found = all[static_cast<size_t>(w.index / kWarpgroup)];
-  if (!found) found = std::make_unique<Warpgroup>();
+  if (!found) found = std::make_shared<Warpgroup>();
   return *found;
 }
 
@@ -74,6 +76,11 @@ Step mma_async(Exec& x, const Instr& i) {
     }
   }
 
+  if (const std::string text = check_metadata(x, i); !text.empty()) {
+    e->fault("mma-operands", "wgmma.mma_async.sp: " + text, at);
+    return Step::Stop;
+  }
+
   Warpgroup& group = warpgroup_of(x.w);
   const int part = x.w.index % kWarpgroup;
   WarpFragments& warp = group.warps[static_cast<size_t>(part)];
@@ -106,6 +113,10 @@ Step mma_async(Exec& x, const Instr& i) {
   issue_fragments(x, i, warp, serial);
   if (e->stopped) return Step::Stop;
   warp.issued = serial;
+  if (i.imm) {
+    e->use_poison(x.w, i, i.o[s::metadata], x.mask, " as metadata");
+    std::copy_n(x.src<uint32_t>(i.o[s::metadata]), kWarpSize, op->metadata.begin() + part * kWarpSize);
+  }
   op->arrived |= 1u << part;
   op->at[static_cast<size_t>(part)] = at;
   e->tell(&Listener::warpgroup_issue, x, *op);

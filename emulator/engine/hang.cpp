@@ -1,5 +1,6 @@
 // What is said when nothing can move, or everything moves and nothing happens.
 #include "machine.hpp"
+#include "wgmma.hpp"
 
 namespace tileproof {
 

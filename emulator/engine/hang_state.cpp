@@ -3,6 +3,7 @@
 #include <pybind11/stl.h>
 
 #include "machine.hpp"
+#include "wgmma.hpp"
 
 namespace py = pybind11;
 

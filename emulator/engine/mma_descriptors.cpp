@@ -53,7 +53,9 @@ uint32_t k_chunk(const MatrixDescriptor& d, int mn_, int c_) {
   const uint32_t mn = static_cast<uint32_t>(mn_), c = static_cast<uint32_t>(c_);
   const uint32_t a = d.start + (mn / 8) * d.sbo;
   if (!d.swizzle) return a + (mn % 8) * 16 + c * d.lbo;
-  return swizzled(d, a + (mn % 8) * (16u << d.swizzle) + 16 * c);
+  // A row of a sparse product is longer than the narrowest swizzle (as an H200 has it).
+  const uint32_t each = 1u << d.swizzle;
+  return swizzled(d, a + (mn % 8) * 16 * each + c / each * d.lbo + c % each * 16);
 }
 
 uint32_t mn_chunk(const MatrixDescriptor& d, int g_, int k_) {

@@ -21,6 +21,7 @@
 #include "slots/memory.hpp"
 #include "slots/mma_sync.hpp"
 #include "slots/sync.hpp"
+#include "wgmma.hpp"
 
 namespace tileproof {
 

@@ -17,7 +17,6 @@
 #include "program.hpp"
 #include "shared.hpp"
 #include "tmem_writes.hpp"
-#include "wgmma.hpp"
 
 namespace tileproof {
 
@@ -117,6 +116,8 @@ struct Warp {
   uint8_t* regs() { return registers.empty() ? nullptr : registers[0].bytes; }
 };
 
+struct Warpgroup;
+
 // A collector buffer of the tensor core, as the program may rely on it.
 struct Collector {
   bool filled = false;
@@ -140,7 +141,7 @@ struct Cta {
   TensorMemory tmem;
   std::array<NamedBarrier, 16> named{};
   std::array<Collector, 5> collectors{};               // a, b0 .. b3
-  std::vector<std::unique_ptr<Warpgroup>> warpgroups;  // that have executed wgmma; null others
+  std::vector<std::shared_ptr<Warpgroup>> warpgroups;  // that have executed wgmma; null others
   uint32_t live_threads = 0;
   int32_t register_pool = 0;   // given back by setmaxnreg.dec
   bool claim_refused = false;  // it has seen a clusterlaunchcontrol request refused

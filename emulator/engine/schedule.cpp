@@ -8,6 +8,7 @@
 
 #include "slots/memory.hpp"
 #include "slots/declared.hpp"
+#include "wgmma.hpp"
 
 namespace tileproof {
 

@@ -71,7 +71,8 @@ struct Job {
   int first_warp;
   const WarpgroupMma& op;
   const Instr& i;
-  int n, k;
+  int n, k;   // k: elements of a row of A in memory; of a sparse A half of the columns
+  int depth;  // of B
   WgmmaType a_type, b_type;
   WgmmaResult result;
   const int32_t *d, *a;  // registers; a: null where A is in shared memory
@@ -82,6 +83,7 @@ struct Job {
     b_type = static_cast<WgmmaType>(i.m[slot::b_type]);
     result = static_cast<WgmmaResult>(i.m[slot::d_type]);
     k = 8 * kBytesOfK / bits_of(a_type);
+    depth = sparse() ? 2 * k : k;
     d = &e.program.vec[static_cast<size_t>(i.vec)];
     a = i.o[slot::a] == INT32_MIN ? d + i.vec_end : nullptr;
   }
@@ -91,6 +93,7 @@ struct Job {
     if (off >= 0) return lanes(w, off);
     return reinterpret_cast<const uint32_t*>(e.program.constants.data() + ~off);
   }
+  bool sparse() const { return i.imm != 0; }
   float sign(int operand) const { return i.m[slot::negated] >> operand & 1 ? -1.0f : 1.0f; }
   bool transposed(int operand) const { return i.m[slot::transposed] >> operand & 1; }
   bool half() const { return result == WgmmaResult::F16; }
@@ -126,7 +129,30 @@ void tell_part(const Job& j, uint32_t warps) { j.e.tell(&Listener::warpgroup_par
 
 struct Storage : Workspace {
   alignas(64) float c[kRows * kMaxN];
+  alignas(64) float chosen[kMaxK * kMaxN];  // rows of B that a row of a sparse A meets
 };
+
+// Four bits of metadata stand for four columns, of tf32 for two. Two threads of a quad have those of two
+// rows: four times four of row l / 4 in the lower half, four of row l / 4 + 8 in the upper half. With 8-bit
+// elements all four threads have eight times four of a row (PTX ISA 9.7.15.6.1, as an H200 has it).
+uint32_t nibble_of(const Job& j, int row, int x) {
+  const int number = j.a_type == WgmmaType::Tf32 ? x : x / 2, in_row = row % kRowsOfWarp, upper = in_row / 8;
+  const bool all = bits_of(j.a_type) == 8;
+  const int in_quad = all ? 2 * (number / 8) + upper : 2 * static_cast<int>(j.i.imm - 1) + number / 4;
+  const int thread = kWarpSize * (row / kRowsOfWarp) + 4 * (in_row % 8) + in_quad;
+  const int place = all ? number % 8 : 4 * upper + number % 4;
+  return j.op.metadata[static_cast<size_t>(thread)] >> (4 * place) & 15;
+}
+// The column of element x of a row of a sparse A.
+int column_of(const Job& j, int row, int x) {
+  const uint32_t nibble = nibble_of(j, row, x);
+  if (j.a_type == WgmmaType::Tf32) return 2 * x + (nibble == 0xe);
+  return 4 * (x / 2) + static_cast<int>(nibble >> 2 * (x % 2) & 3);
+}
+void choose(const Job& j, Storage& s, int row) {
+  for (int x = 0; x < j.k; ++x) std::copy_n(s.b + column_of(j, row, x) * kMaxN, j.n, s.chosen + x * kMaxN);
+  for (int x = j.k; x < kBlockK; ++x) std::fill_n(s.chosen + x * kMaxN, j.n, 0.0f);
+}
 
 void fetch(const Job& j, Storage& s) {
   const int stride = std::max(j.k, kBlockK);
@@ -135,7 +161,7 @@ void fetch(const Job& j, Storage& s) {
   s.b_poison.fill(0);
   if (j.k < kBlockK) {
     std::fill_n(s.a, kRows * kBlockK, 0.0f);
-    std::fill_n(s.b + j.k * kMaxN, (kBlockK - j.k) * kMaxN, 0.0f);
+    if (!j.sparse()) std::fill_n(s.b + j.k * kMaxN, (kBlockK - j.k) * kMaxN, 0.0f);
   }
   if (j.a) {
     uint32_t words[kRows][8];
@@ -153,7 +179,7 @@ void fetch(const Job& j, Storage& s) {
     }
   }
   tell_part(j, (1u << kWarpgroup) - 1);
-  fetch_rows(j.e, j.cta, decode(j.op.b), element_of(j.b_type), j.transposed(1), 0, j.n, j.k, j.sign(1),
+  fetch_rows(j.e, j.cta, decode(j.op.b), element_of(j.b_type), j.transposed(1), 0, j.n, j.depth, j.sign(1),
              j.op.at[0], who, s.b, 1, kMaxN, s.b_poison.data());
 }
 
@@ -195,6 +221,16 @@ void store_d(const Job& j, const float* c) {
 
 void multiply_fast(const Job& j, Storage& s) {
   const int stride = std::max(j.k, kBlockK);
+  for (int row = 0; j.sparse() && row < kRows; ++row) {
+    choose(j, s, row);
+    float* c = s.c + row * kMaxN;
+    const uint32_t largest = largest_bits(s.chosen, stride, kMaxN, j.n);
+    for (int k0 = 0; k0 < stride; k0 += kBlockK) {
+      const float* a = s.a + row * stride + k0;
+      product_fast(&c, &a, 1, s.chosen + k0 * kMaxN, kMaxN, j.n, largest);
+    }
+  }
+  if (j.sparse()) return;
   const uint32_t largest = largest_bits(s.b, stride, kMaxN, j.n);
   constexpr int kBatch = 4;
   for (int row = 0; row < kRows; row += kBatch)
@@ -213,17 +249,21 @@ void multiply_fast(const Job& j, Storage& s) {
 void multiply_exact(const Job& j, Storage& s) {
   const int stride = std::max(j.k, kBlockK);
   const bool narrow = bits_of(j.a_type) == 8;
-  s.exact.begin({.k = stride,
-                 .a_emin = emin_of(j.a_type),
-                 .b_emin = emin_of(j.b_type),
-                 .half = j.half(),
-                 .fraction = narrow ? kFractionFp8 : kFraction},
-                s.b, j.n);
-  for (int row = 0; row < kRows; row += kMostRows) {
+  const ExactForm form{.k = stride,
+                       .a_emin = emin_of(j.a_type),
+                       .b_emin = emin_of(j.b_type),
+                       .half = j.half(),
+                       .fraction = narrow ? kFractionFp8 : kFraction};
+  if (!j.sparse()) s.exact.begin(form, s.b, j.n);
+  const int batch = j.sparse() ? 1 : kMostRows;
+  for (int row = 0; row < kRows; row += batch) {
     ExactOperand rows[kMostRows];
-    for (int x = 0; x < kMostRows; ++x)
-      rows[x] = {s.c + (row + x) * kMaxN, s.a + (row + x) * stride, nullptr};
-    s.exact.add(rows, kMostRows, 0, j.n, nullptr);
+    for (int x = 0; x < batch; ++x) rows[x] = {s.c + (row + x) * kMaxN, s.a + (row + x) * stride, nullptr};
+    if (j.sparse()) {
+      choose(j, s, row);
+      s.exact.begin(form, s.chosen, j.n);
+    }
+    s.exact.add(rows, batch, 0, j.n, nullptr);
   }
   if (!narrow || j.half()) return;
   for (int row = 0; row < kRows; ++row)
@@ -336,6 +376,24 @@ std::string check_warpgroup_descriptor(uint64_t v, const char* name) {
   return std::string("the descriptor of ") + name + ", " + hex(v) +
          ": bits 14-15, 30-31, 46-48 and 52-61 must be 0 (PTX ISA 9.7.15.5.1.2.2)" +
          ((v >> 46 & 7) == 1 ? "; this is a descriptor of sm_100a" : "");
+}
+
+// Of each four columns two different columns; of tf32's pairs the first or the second.
+std::string check_metadata(const Exec& x, const Instr& i) {
+  if (!i.imm) return "";
+  const bool pairs = static_cast<WgmmaType>(i.m[slot::a_type]) == WgmmaType::Tf32,
+             all = bits_of(static_cast<WgmmaType>(i.m[slot::a_type])) == 8;
+  const uint32_t* words = x.src<uint32_t>(i.o[slot::metadata]);
+  for (int l = 0; l < kWarpSize; ++l) {
+    if (!all && l % 4 / 2 != i.imm - 1) continue;
+    for (int at = 0; at < 32; at += 4) {
+      const uint32_t nibble = words[l] >> at & 15;
+      if (pairs ? nibble == 4 || nibble == 14 : (nibble & 3) != nibble >> 2) continue;
+      return "the metadata of lane " + std::to_string(l) + ", " + hex(words[l]) + ", has " + hex(nibble) +
+             (pairs ? ": 0x4 or 0xe is needed" : ": two distinct columns are needed");
+    }
+  }
+  return "";
 }
 
 void execute_wgmma(Engine& e, Cta& cta, int first_warp, const WarpgroupMma& op) {

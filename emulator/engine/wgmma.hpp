@@ -27,6 +27,7 @@ struct WarpgroupMma {
   uint32_t arrived = 0;  // bit of a warp of the group
   uint64_t a = 0, b = 0;
   bool accumulate = false;
+  std::array<uint32_t, kWarpgroup * kWarpSize> metadata{};  // by thread, of a sparse A
   std::array<Origin, kWarpgroup> at{};
   std::array<std::shared_ptr<View>, kWarpgroup> views;  // the race checker's
 };
@@ -64,6 +65,8 @@ struct Warpgroup {
 Warpgroup& warpgroup_of(Warp& w);
 // What is wrong with a matrix descriptor of sm_90a; empty: nothing.
 std::string check_warpgroup_descriptor(uint64_t v, const char* name);
+// What is wrong with the metadata that a warp brings for a sparse A; empty: nothing.
+std::string check_metadata(const Exec& x, const Instr& i);
 void execute_wgmma(Engine& e, Cta& cta, int first_warp, const WarpgroupMma& op);
 
 // ---- registers in flight (wgmma_registers.cpp)

@@ -102,18 +102,20 @@ void issue_fragments(Exec& x, const Instr& i, WarpFragments& warp, uint64_t seri
                     x.e.program.names[static_cast<size_t>(use.by->name)] + " at " + line(use.by) +
                     ", and no wgmma.fence stands between it and wgmma.mma_async (PTX ISA 9.7.15.7.1)",
                 at);
-    // Another mma_async in flight: in order only with the same accumulator and shape, or over a fence.
-    const bool as_d = use.as_d > warp.waited && use.mma_fence == warp.fences;
-    const bool as_a = use.as_a > warp.waited && use.mma_fence == warp.fences;
-    if (as_d && (is_a || !alike(*use.d_by)))
-      x.e.error("wgmma-fence",
-                std::string("a register of ") + of + " is D of the wgmma.mma_async at " + line(use.d_by) +
-                    ", which is in flight and has another shape or use: wgmma.fence is missing between them",
+    // Another mma_async in flight: the accumulator of the same shape is in order, that of another shape over
+    // a fence. What is A of the one and D of the other has to be waited for.
+    const bool as_d = use.as_d > warp.waited, as_a = use.as_a > warp.waited;
+    const Instr* other = is_a ? use.d_by : use.a_by;
+    if (is_a ? as_d : as_a)
+      x.e.error("wgmma-in-flight",
+                std::string("a register of ") + of + " is " + (is_a ? "D" : "A") +
+                    " of the wgmma.mma_async at " + line(other) +
+                    ", which is in flight: wgmma.wait_group for its group is missing",
                 at);
-    if (as_a && !is_a)
+    if (!is_a && as_d && use.mma_fence == warp.fences && !alike(*use.d_by))
       x.e.error("wgmma-fence",
-                "a register of D is A of the wgmma.mma_async at " + line(use.a_by) +
-                    ", which is in flight: wgmma.fence is missing between them",
+                "a register of D is D of the wgmma.mma_async at " + line(use.d_by) +
+                    ", which is in flight and has another shape: wgmma.fence is missing between them",
                 at);
     use.mma_fence = warp.fences;
     use.fence = 0;

@@ -12,13 +12,14 @@ from tileproof.emulator.decode import Decoder
 from tileproof.emulator.enumerations import enumeration
 from tileproof.emulator.program import NONE
 from tileproof.emulator.ptx import Immediate, Instruction, Operand, Vector
-from tileproof.emulator.registry import Modifiers, instruction, refused
+from tileproof.emulator.registry import Modifiers, instruction
 from tileproof.emulator.slots import slots
 
 # vec: registers of D, then those of A where A is in registers. `negated` and `transposed`: bit 0 A, bit 1 B.
+# imm: 0, or of a sparse A its sparsity selector plus 1.
 slots(
     "wgmma.mma_async",
-    operands="b a enable",
+    operands="b a enable metadata",
     modifiers="n a_type b_type d_type negated transposed enable_not saturates",
     visible=True,
 )
@@ -29,10 +30,11 @@ slots("wgmma.wait_group", visible=True)  # imm: the groups that may stay pending
 _TYPES = enumeration("WgmmaType", "f16 bf16 tf32 e4m3 e5m2 s8 u8 b1")
 _RESULTS = enumeration("WgmmaResult", "f32 f16 s32")
 _TRANSPOSES = {"f16", "bf16"}
+_BYTES = {"e4m3", "e5m2", "s8", "u8"}
 _FLOATS = {"f16", "bf16", "tf32", "e4m3", "e5m2"}
 _NS = ",".join(str(n) for n in range(8, 257, 8))
 _INTEGER_NS = ",".join(str(n) for n in (8, 16, 24, *range(32, 257, 16)))
-_NEEDS = "@sm_90a @ptx8.0"
+_NEEDS, _SPARSE_NEEDS = "@sm_90a @ptx8.0", "@sm_90a @ptx8.2"
 _FORMS = (
     f".m64n{{{_NS}}}k16.{{f32,f16}}.f16.f16 {_NEEDS}; .m64n{{{_NS}}}k16.f32.bf16.bf16 {_NEEDS}; "
     f".m64n{{{_NS}}}k8.f32.tf32.tf32 {_NEEDS}; "
@@ -43,6 +45,23 @@ _FORMS = (
 )
 
 
+_SPARSE = (
+    f".m64n{{{_NS}}}k32.{{f32,f16}}.f16.f16 {_SPARSE_NEEDS}; "
+    f".m64n{{{_NS}}}k32.f32.bf16.bf16 {_SPARSE_NEEDS}; "
+    f".m64n{{{_NS}}}k16.f32.tf32.tf32 {_SPARSE_NEEDS}; "
+    f".m64n{{{_NS}}}k64.{{f32,f16}}.{{e4m3,e5m2}}.{{e4m3,e5m2}} {_SPARSE_NEEDS}; "
+    f".m64n{{{_INTEGER_NS}}}k64[.satfinite].s32.{{s8.s8,u8.u8}} {_SPARSE_NEEDS}; "
+    f".m64n{{{_INTEGER_NS}}}k64[.satfinite].s32.{{s8.u8,u8.s8}} {_SPARSE_NEEDS} @ptx8.4"
+)
+
+
+@instruction(
+    "wgmma.mma_async.sp",
+    group="wgmma",
+    forms="; ".join(f".sync.aligned{form.strip()}" for form in _SPARSE.split(";")),
+    section="9.7.15.6",
+    note="as mma_async, of the columns that the metadata chooses",
+)
 @instruction(
     "wgmma.mma_async",
     group="wgmma",
@@ -73,6 +92,10 @@ def mma_async(d: Decoder, i: Instruction, m: Modifiers) -> None:
             raise ValueError(f"4 registers of A are needed, not {len(a.parts)}")
         registers += [d.src(part, "b32") for part in a.parts]
     b = operands.pop(0)
+    metadata, imm = NONE, 0
+    if i.opcode.startswith("wgmma.mma_async.sp."):
+        metadata = d.src(operands.pop(0), "b32")
+        imm = 1 + _flag(operands.pop(0), (0,) if _BYTES & {a_type} else (0, 1), "the sparsity selector")
     enable, enable_not = _scale_d(d, operands.pop(0))
     negated = transposed = 0
     if a_type in _FLOATS:
@@ -88,6 +111,8 @@ def mma_async(d: Decoder, i: Instruction, m: Modifiers) -> None:
         b=d.src(b, "b64"),
         a=NONE if in_registers else d.src(a, "b64"),
         enable=enable,
+        metadata=metadata,
+        imm=imm,
         n=n,
         a_type=_TYPES.index(a_type),
         b_type=_TYPES.index(b_type),
@@ -110,10 +135,10 @@ def _scale_d(d: Decoder, operand: Operand) -> tuple[int, int]:
     return d.constant(-operand.value, 4), 0
 
 
-def _flag(operand: Operand, legal: tuple[int, int], name: str) -> int:
-    """The place of an immediate among its two legal values."""
+def _flag(operand: Operand, legal: tuple[int, ...], name: str) -> int:
+    """The place of an immediate among its legal values."""
     if not isinstance(operand, Immediate) or operand.value not in legal:
-        raise ValueError(f"{name} is the immediate {legal[0]} or {legal[1]}")
+        raise ValueError(f"{name} is the immediate {' or '.join(map(str, legal))}")
     return legal.index(operand.value)
 
 
@@ -138,11 +163,6 @@ def wait_group(d: Decoder, i: Instruction, m: Modifiers) -> None:
     for word in ("sync", "aligned"):
         m.need(word)
     (count,) = i.operands
-    if not isinstance(count, Immediate) or not 0 <= count.value <= 7:
-        raise ValueError("an immediate count from 0 to 7 is needed")
-    d.emit("wgmma.wait_group", imm=count.value)
-
-
-refused(
-    "wgmma.mma_async.sp", group="wgmma", forms="*", section="9.7.15.6", note="a sparse A of a warpgroup's MMA"
-)
+    if not isinstance(count, Immediate) or count.value < 0:
+        raise ValueError("an immediate count is needed, 0 or more")
+    d.emit("wgmma.wait_group", imm=min(count.value, 1 << 31))

@@ -54,7 +54,7 @@ def chunk(
         if mode == "none":
             place = start + row // 8 * sbo + row % 8 * 16 + at // 16 * lbo
         else:
-            place = start + row // 8 * sbo + row % 8 * w + at
+            place = start + row // 8 * sbo + row % 8 * w + at // w * lbo + at % w
     elif major == "MN":
         at, index = row // each * 16, row % each
         if mode == "none":

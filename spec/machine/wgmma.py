@@ -80,6 +80,36 @@ def fragment_a() -> tuple[I64, I64]:
     return row.astype(np.int64), (t % 4 + 4 * (r // 2)).astype(np.int64)
 
 
+def sparse_columns(type_: str, nibbles: I64) -> I64:
+    """The column ``[64, k]`` of each stored element of a sparse A of `k` elements a row.
+
+    nibbles ``[64, c]``: of each four columns the two that are stored, two bits each; of tf32 for each pair of
+    columns 0x4, the first, or 0xe, the second.
+    """
+    chunk = np.arange(nibbles.shape[1])
+    if type_ == "tf32":
+        return np.asarray(2 * chunk + (nibbles == 0xE))
+    pairs = np.stack([nibbles & 3, nibbles >> 2], axis=-1) + 4 * chunk[:, None]
+    return np.asarray(pairs.reshape(len(nibbles), -1))
+
+
+def metadata(type_: str, nibbles: I64, selector: int) -> I64:
+    """The word of metadata ``[128]`` of each thread.
+
+    Two threads of a quad, chosen by the selector, hold those of two rows: four nibbles of row t / 4 in the
+    lower half, four of row t / 4 + 8 in the upper half. With 8-bit elements all four threads hold eight
+    nibbles of a row. Measured on an H200, as the page of the PTX ISA has pictures only.
+    """
+    words = np.zeros(128, np.int64)
+    for row, chunk in np.ndindex(*nibbles.shape):
+        upper = row % 16 // 8
+        in_quad, place = 2 * selector + chunk // 4, 4 * upper + chunk % 4
+        if K[type_] == 32:
+            in_quad, place = 2 * (chunk // 8) + upper, chunk % 8
+        words[32 * (row // 16) + 4 * (row % 8) + in_quad] |= nibbles[row, chunk] << 4 * place
+    return words
+
+
 def product(a: Array, b: Array, c: Array, a_type: str, b_type: str, half: bool = False) -> F32:
     """``[m, n]``: ``c + a [m, k] @ b [n, k]^T`` of one instruction of floats, as an H200 computes it.
 

@@ -81,7 +81,7 @@ def test_statements(line: str, token: str) -> None:
 @pytest.mark.parametrize(
     ("line", "why"),
     [
-        ("frobnicate.u32 %r1;", "not in the instruction table"), ("add.rna.f32 %f1, %f2, %f3;", "rna"), ("wgmma.mma_async.sp.sync.aligned.m64n8k32.f32.bf16.bf16 {%f1}, %rd1;", "sparse"),
+        ("frobnicate.u32 %r1;", "not in the instruction table"), ("add.rna.f32 %f1, %f2, %f3;", "rna"),
         ("wmma.mma.xor.popc.sync.aligned.row.col.m8n8k128.s32.b1.b1.s32 {%r1, %r2}, {%r3}, {%r4}, {%r1, %r2};", "single-bit"), ("bar.red.popc.s32 %r1, 0, %p1;", "bar.red"),
         ("tcgen05.mma.cta_group::1.kind::f16.ashift [%r1], [%r3], %rd2, %r2, %p1;", "ashift"),
         ("tcgen05.mma.sp.cta_group::1.kind::f16 [%r1], %rd1, %rd2, [%r4], %r2, %p1;", "sparse"), ("rcp.rn.ftz.f64 %fd1, %fd2;", "does not list"),

@@ -1,8 +1,9 @@
 # ruff: noqa: E501 - case tables are kept whole
-"""Values of wgmma.mma_async: every type, shape, layout and operand form against float64 and against spec.machine."""
+"""Values of wgmma.mma_async and wgmma.mma_async.sp: every type, shape, layout and operand form against float64 and against spec.machine."""
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -14,10 +15,10 @@ from tileproof.spec.machine import wgmma
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.wgmma import WarpgroupDescriptor
 
-from tests.kit.ptx import POLICIES, clean
+from tests.kit.ptx import POLICIES, clean, only
 from tests.kit.wgmma import D_DTYPES, DTYPES, Wgmma, multiply
 
-COVERS = "wgmma.mma_async"
+COVERS = "wgmma.mma_async wgmma.mma_async.sp"
 SWIZZLES = tuple(wgmma.SWIZZLES)
 TYPES = (
     ("bf16", "bf16", "f32"), ("f16", "f16", "f32"), ("f16", "f16", "f16"), ("tf32", "tf32", "f32"), ("e4m3", "e4m3", "f32"), ("e4m3", "e5m2", "f16"),
@@ -62,6 +63,40 @@ def test_every_form_multiplies(form: Wgmma, seed: int, mode: str, schedule: Sche
     got, result = multiply(form, a, b, c if adds else None, mma=mode, schedule=schedule, races=True)
     clean(result)
     assert (got.astype(np.float64) == exact_sum(form, a, b, c)).all()
+
+
+@settings(max_examples=40, deadline=None)
+@given(form=forms(), seed=st.integers(0, 2**32 - 1), mode=st.sampled_from(["fast", "exact"]), selector=st.integers(0, 1))  # fmt: skip
+def test_every_sparse_form_multiplies(form: Wgmma, seed: int, mode: str, selector: int) -> None:
+    rng = np.random.default_rng(seed)
+    if form.type == "b1":
+        return
+    form = dataclasses.replace(form, selector=0 if form.k == 32 else selector)
+    # K-major without a row of 64 bytes: B needs a wider swizzle than 32 bytes.
+    if form.b_major == "K" and form.b_swizzle == "32B":
+        form = dataclasses.replace(form, b_swizzle="64B")
+    legal = (
+        (0x4, 0xE) if form.type == "tf32" else (0x1, 0x2, 0x3, 0x4, 0x6, 0x7, 0x8, 0x9, 0xB, 0xC, 0xD, 0xE)
+    )
+    nibbles = rng.choice(np.array(legal), (64, form.k if form.type == "tf32" else form.k // 2))
+    a, b = (
+        rng.integers(0 if t[0] == "u" else -3, 4, (rows, width))
+        for rows, width, t in ((64, form.k, form.type), (form.n, form.depth, form.types[1]))
+    )
+    dense = np.zeros((64, form.depth), np.int64)
+    np.put_along_axis(dense, wgmma.sparse_columns(form.type, nibbles), a, axis=1)
+    got, result = multiply(form, a, b, nibbles=nibbles, mma=mode, races=True)
+    clean(result)
+    assert (got.astype(np.float64) == exact_sum(form, dense, b, np.zeros((64, form.n), np.int64))).all()
+
+
+@pytest.mark.parametrize("nibble", [0x0, 0x5, 0xA, 0xF])
+def test_metadata_that_names_a_column_twice(nibble: int) -> None:
+    form = Wgmma(8, selector=0)
+    nibbles = np.full((64, 8), 0x4)
+    nibbles[37, 5] = nibble
+    _, result = multiply(form, np.ones((64, 16)), np.ones((8, 32)), nibbles=nibbles)
+    assert "two distinct columns" in only(result, "mma-operands").message
 
 
 def drawn(rng: np.random.Generator, shape: tuple[int, int], type_: str, kind: str) -> np.ndarray:

@@ -29,6 +29,13 @@ START = f"{ZERO}\n{FENCE}\n"
 GROUP = f"{MMA}\n{COMMIT}\n"
 ALL = wait_group(0)
 FROM_A = "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%d0, %d1, %d2, %d3}, {%x0, %x1, %x2, %x3}, %rd21, 1, 1, 1, 0;"
+HALF = "wgmma.mma_async.sync.aligned.m64n16k16.f16.f16.f16 {%d0, %d1, %d2, %d3}, %rd20, %rd20, 1, 1, 1, 0, 0;"
+FROM_D = FROM_A.replace(
+    "{%d0, %d1, %d2, %d3}, {%x0, %x1, %x2, %x3}", "{%d4, %d5, %d6, %d7}, {%d0, %d1, %d2, %d3}"
+)
+INTO_A = FROM_A.replace(
+    "{%d0, %d1, %d2, %d3}, {%x0, %x1, %x2, %x3}", "{%x0, %x1, %x2, %x3}, {%d4, %d5, %d6, %d7}"
+)
 A_ONES = "".join(f"mov.b32 %x{k}, 0x3F803F80;\n" for k in range(4))
 OTHER = MMA.replace("%d3", "%d7").replace("%d2", "%d6").replace("%d1", "%d5").replace("%d0", "%d4")
 WIDER = "wgmma.mma_async.sync.aligned.m64n16k16.f32.bf16.bf16 {%d0, %d1, %d2, %d3, %d4, %d5, %d6, %d7}, %rd20, %rd20, 1, 1, 1, 0, 0;"
@@ -48,6 +55,7 @@ RIGHT = {
     "a fence after the use": (START + GROUP + ALL + OUT + FENCE + GROUP + ALL + OUT, 2),
     "A in registers": (A_ONES + START + FROM_A + COMMIT + ALL + OUT, 1),
     "A written again after the wait": (A_ONES + START + FROM_A + COMMIT + ALL + A_ONES + FENCE + FROM_A + COMMIT + ALL + OUT, 2),
+    "D as A after the wait": (A_ONES + START + HALF + COMMIT + ALL + FENCE + "\n" + FROM_D + COMMIT + ALL + ZERO + FENCE + GROUP + ALL + OUT, 1),
     "another shape over a fence": (START + GROUP + FENCE + WIDER + COMMIT + ALL + OUT, 2),
     "shared memory written after wait and barrier": (START + GROUP + ALL + "bar.sync 0;\n" + REFILL + OUT, 1),
     "shared memory written after the thread's own wait": (START + GROUP + ALL + REFILL + OUT, 1),
@@ -80,6 +88,8 @@ WRONG = {
     "D read since the fence": (START + GROUP + ALL + OUT + GROUP + ALL, "wgmma-fence", MMA),
     "A written after the fence": (START + A_ONES + FROM_A + COMMIT + ALL + OUT, "wgmma-fence", FROM_A),
     "another shape without a fence": (START + GROUP + WIDER + COMMIT + ALL + OUT, "wgmma-fence", WIDER),
+    "D as A of the next product": (A_ONES + START + HALF + COMMIT + FENCE + "\n" + FROM_D + COMMIT + ALL, "wgmma-in-flight", FROM_D),
+    "A as D of the next product": (A_ONES + START + FROM_A + COMMIT + FENCE + "\n" + INTO_A + COMMIT + ALL, "wgmma-in-flight", INTO_A),
     "shared memory written in flight": (START + GROUP + REFILL + ALL + OUT, "race-wgmma-unwaited", ""),
     "exit without a wait": (START + GROUP, "async-pending-at-exit", "ret;"),
     "exit without a commit": (START + MMA + ALL, "async-pending-at-exit", "ret;"),

@@ -56,6 +56,16 @@ class Wgmma:
     negate_a: bool = False
     negate_b: bool = False
     saturate: bool = False
+    selector: int = -1  # of a sparse A; -1: dense
+
+    @property
+    def sparse(self) -> bool:
+        return self.selector >= 0
+
+    @property
+    def depth(self) -> int:
+        """Columns of B."""
+        return 2 * self.k if self.sparse else self.k
 
     @property
     def types(self) -> tuple[str, str]:
@@ -73,7 +83,8 @@ class Wgmma:
     def opcode(self) -> str:
         tail = ".and.popc" if self.type == "b1" else ""
         limit = ".satfinite" if self.saturate else ""
-        return f"wgmma.mma_async.sync.aligned.m64n{self.n}k{self.k}{limit}.{self.d_type}.{'.'.join(self.types)}{tail}"
+        sp = ".sp" if self.sparse else ""
+        return f"wgmma.mma_async{sp}.sync.aligned.m64n{self.n}k{self.depth}{limit}.{self.d_type}.{'.'.join(self.types)}{tail}"
 
     def line(self, d: str, a: str, b: str, scale_d: str) -> str:
         """The instruction on these operands."""
@@ -83,7 +94,8 @@ class Wgmma:
         if self.type in ("f16", "bf16"):
             majors = [self.b_major] if self.a_in_registers else [self.a_major, self.b_major]
             rest += [str(int(major == "MN")) for major in majors]
-        return f"{self.opcode} {d}, {a}, {b}, {', '.join([scale_d, *rest])};"
+        chosen = ["%m0", str(self.selector)] if self.sparse else []
+        return f"{self.opcode} {d}, {a}, {b}, {', '.join([*chosen, scale_d, *rest])};"
 
 
 def listed(prefix: str, count: int) -> str:
@@ -91,14 +103,14 @@ def listed(prefix: str, count: int) -> str:
 
 
 def words_of(values: np.ndarray, type_: str) -> np.ndarray:
-    """Elements of rows as bytes [rows, 32]."""
+    """Elements of rows as bytes [rows, 32], of B of a sparse product 64."""
     if type_ == "b1":
         return np.packbits(values.astype(np.uint8), axis=1, bitorder="little")
     return np.ascontiguousarray(values.astype(DTYPES[type_])).view(np.uint8).reshape(len(values), -1)
 
 
 def strides(major: str, swizzle: str, rows: int, k: int) -> tuple[int, int]:
-    """(LBO, SBO) of a densely packed operand [rows, 32 bytes]."""
+    """(LBO, SBO) of a densely packed operand [rows, 32 bytes], of B of a sparse product 64."""
     w = width(swizzle)
     if swizzle == "none":
         return (rows * 16, 128) if major == "K" else (128, 16 * k)
@@ -114,7 +126,7 @@ def place(
     if major == "K":  # by bytes, whatever an element is
         data = words_of(values, type_)
         where = smem_layout.address(
-            major, swizzle, at, lbo, sbo, np.arange(rows)[:, None], np.arange(32)[None, :], bits=8
+            major, swizzle, at, lbo, sbo, np.arange(rows)[:, None], np.arange(data.shape[1])[None, :], bits=8
         )
         image[where - SHARED] = data
     else:
@@ -154,14 +166,15 @@ ret;
 
 def kernel(form: Wgmma, accumulate: bool) -> str:
     """Registers are [register][thread] words at p1 (D, then A); D goes to p2."""
-    count = form.registers + (4 if form.a_in_registers else 0)
+    extra = (4 if form.a_in_registers else 0) + int(form.sparse)
     lines = [
         _COPY_IN,
         "mul.wide.u32 %rd1, %t, 4;",
         "add.s64 %rd12, %rd10, %rd1;",
         "add.s64 %rd13, %rd11, %rd1;",
     ]
-    names = [f"%d{k}" for k in range(form.registers)] + [f"%x{k}" for k in range(count - form.registers)]
+    names = [f"%d{k}" for k in range(form.registers)]
+    names += [f"%x{k}" for k in range(extra - int(form.sparse))] + ["%m0"] * int(form.sparse)
     lines += [f"ld.global.b32 {name}, [%rd12+{512 * k}];" for k, name in enumerate(names)]
     lines.append(f"mov.u32 %r1, {int(accumulate)};\nsetp.ne.u32 %p0, %r1, 0;")
     a = listed("%x", 4) if form.a_in_registers else "%rd20"
@@ -169,7 +182,7 @@ def kernel(form: Wgmma, accumulate: bool) -> str:
     lines.append(form.line(listed("%d", form.registers), a, "%rd21", "%p0"))
     lines.append("wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;")
     lines += [f"st.global.b32 [%rd13+{512 * k}], %d{k};" for k in range(form.registers)]
-    return module_text("\n".join(lines), ".reg .b32 %d<128>;\n.reg .b32 %x<4>;")
+    return module_text("\n".join(lines), ".reg .b32 %d<128>;\n.reg .b32 %x<4>;\n.reg .b32 %m<1>;")
 
 
 @lru_cache(maxsize=64)
@@ -202,16 +215,21 @@ def unpacked_d(form: Wgmma, words: np.ndarray) -> np.ndarray:
 
 
 def multiply(
-    form: Wgmma, a: np.ndarray, b: np.ndarray, c: np.ndarray | None = None, **launch: Any
-) -> tuple[np.ndarray, RunResult]:
-    """D [64, N] of one instruction, and the launch's result."""
+    form: Wgmma, a: np.ndarray, b: np.ndarray, c: np.ndarray | None = None, nibbles: np.ndarray | None = None,
+    **launch: Any,
+) -> tuple[np.ndarray, RunResult]:  # fmt: skip
+    """D [64, N] of one instruction, and the launch's result. `nibbles`: of the metadata of a sparse A."""
     image = np.zeros(BYTES - SHARED, np.uint8)
     descriptors = [0, 0]
     words = packed_d(form, np.zeros((64, form.n)) if c is None else c)
     if form.a_in_registers:
         row, word = wgmma.fragment_a()
         words = np.concatenate([words, words_of(a, form.type).view(np.uint32)[row, word].T])
-    else:
+    if nibbles is not None:
+        words = np.concatenate(
+            [words, wgmma.metadata(form.type, nibbles, form.selector)[None].astype(np.uint32)]
+        )
+    if not form.a_in_registers:
         descriptors[0] = place(image, A_AT, a, form.a_major, form.a_swizzle, form.type)
     descriptors[1] = place(image, B_AT, b, form.b_major, form.b_swizzle, form.types[1])
     memory = Memory()

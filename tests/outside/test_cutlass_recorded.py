@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tileproof.conformance.beside.record import launchfile, recorder
+from tileproof.conformance.beside.record.recording import Replay
 from tileproof.conformance.launches.check import contradictions
 from tileproof.conformance.launches.modules import load
 from tileproof.emulator.errors import LaunchError
 from tileproof.kernels.launch import jsonform
 
 from tests.kit.outside.cutlass_cases import EXAMPLES
-from tests.kit.outside.cutlass_example import curand
+from tests.kit.outside.cutlass_example import Example, Ran, curand
 
 try:
     curand()
@@ -55,3 +57,25 @@ def test_its_own_verification_passes(
     (step,) = launch.launches
     assert kernel in step.entry
     assert contradictions(launch, load(launch)) == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize(
+    "source",
+    [
+        "48_hopper_warp_specialized_gemm/48_hopper_warp_specialized_gemm.cu",
+        "54_hopper_fp8_warp_specialized_gemm/54_hopper_fp8_warp_specialized_gemm.cu",
+    ],
+)
+def test_hopper_programs_verify_themselves(source: str, capfd: pytest.CaptureFixture[str]) -> None:
+    example = Example("hopper", source, (), unchecked, hopper=True)
+    command = [str(example.program.path), "--m=128", "--n=128", "--k=128", "--iterations=0"]
+    done = recorder.record(command, run=True, processors=132, hopper=True)
+    assert "Passed" in capfd.readouterr().out
+    assert (done.problem, done.failed, done.exit_code) == (None, [], 0)
+    assert not any(finding.severity == "error" for found in done.findings.values() for finding in found)
+
+
+def unchecked(replay: Replay, how: dict[str, Any]) -> Ran:
+    raise AssertionError("the program checks its values")

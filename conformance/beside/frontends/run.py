@@ -92,6 +92,7 @@ class EmulatedRun:
     schedule: Schedule
     how: Mapping[str, Any]
     keep: int
+    hopper: bool = False  # kernels are compiled for sm_90a
     launches: list[EmulatedLaunch] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     open: bool = True

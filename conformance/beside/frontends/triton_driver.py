@@ -1,4 +1,4 @@
-"""Triton's driver interface for an sm_100a without a GPU: compilation stops at PTX, which is emulated."""
+"""Triton's driver interface for an sm_100a or sm_90a without a GPU: it compiles to PTX, which is emulated."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class Sm100Driver(GPUDriver):  # type: ignore[misc]
         self.run = run
         self.utils = _Utils()
         self.launcher_cls = Launcher
-        self.get_device_capability = lambda device=0: (10, 0)
+        self.get_device_capability = lambda device=0: (9 if run.hopper else 10, 0)
         self.get_current_stream = lambda device=0: 0
         self.get_current_device = lambda: DEVICE
         self.set_current_device = lambda device: None
@@ -96,7 +96,7 @@ class Sm100Driver(GPUDriver):  # type: ignore[misc]
         return ty
 
     def get_current_target(self) -> GPUTarget:
-        return GPUTarget("cuda", 100, 32)
+        return GPUTarget("cuda", 90 if self.run.hopper else 100, 32)
 
     def get_active_torch_device(self) -> Any:
         """The device of the tensors: the CPU."""

@@ -63,7 +63,7 @@ def _active(run: EmulatedRun, _version: str) -> Iterator[None]:
         stack.enter_context(_autotuned(Autotuner, run))
         if interpreter := sys.modules.get("triton.runtime.interpreter"):
             stack.enter_context(patched(interpreter.InterpretedFunction, "run", _refuse_interpreted))
-        stack.enter_context(_sm100_for_torch())
+        stack.enter_context(_device_for_torch(run.hopper))
         yield
 
 
@@ -153,14 +153,14 @@ def _autotuned(autotuner: Any, run: EmulatedRun) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _sm100_for_torch() -> Iterator[None]:
-    """Patch torch so that host code sees an SM100 device; `synchronize` is a no-op."""
+def _device_for_torch(hopper: bool) -> Iterator[None]:
+    """Patch torch so that host code sees an SM100 device, or an SM90; `synchronize` is a no-op."""
     import torch
 
     class Properties:
-        """Properties of a B200 that kernels' host code queries."""
+        """Properties of a B200, or an H200, that kernels' host code queries."""
 
-        name, major, minor = "Tileproof's emulated sm_100a", 10, 0
+        name, major, minor = f"Tileproof's emulated sm_{'90a' if hopper else '100a'}", 9 if hopper else 10, 0
         multi_processor_count, warp_size = limits.PROCESSORS, 32
         shared_memory_per_block_optin = limits.MAX_SHARED_BYTES
 
@@ -169,7 +169,7 @@ def _sm100_for_torch() -> Iterator[None]:
 
     with contextlib.ExitStack() as stack:
         for name, answer in (
-            ("get_device_capability", (10, 0)),
+            ("get_device_capability", (9 if hopper else 10, 0)),
             ("get_device_properties", Properties()),
             ("synchronize", None),
         ):

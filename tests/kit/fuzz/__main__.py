@@ -26,9 +26,9 @@ MAX_SECONDS = 60.0  # of a processor, that a launch may take under sanitizers
 
 def cases() -> dict[str, Any]:
     """The cases by name."""
-    from tests.kit.fuzz import forms, maps, tensor_core  # they import the emulator
+    from tests.kit.fuzz import forms, maps, tensor_core, warpgroup  # they import the emulator
 
-    assert forms and maps and tensor_core
+    assert forms and maps and tensor_core and warpgroup
     from tests.kit.fuzz.case import CASES
 
     return dict(CASES)

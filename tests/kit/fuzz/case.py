@@ -69,8 +69,8 @@ def launched(
 ) -> None:
     """Run the body as a kernel; errors of this package are an answer."""
     maps = [isinstance(arg, bytes) for arg in args]
-    options: dict[str, Any] = {"threads": 32, "cluster": 1, "shared_bytes": 8192} | how
-    threads, cluster = options.pop("threads"), options.pop("cluster")
+    options: dict[str, Any] = {"threads": 32, "cluster": 1, "shared_bytes": 8192, "target": "sm_100a"} | how
+    threads, cluster, target = (options.pop(name) for name in ("threads", "cluster", "target"))
     options |= {
         "grid": (cluster * rng.choice((1, 1, 1, 3)),), "block": (threads,), "cluster": (cluster,), "args": list(args), "schedule": schedule(rng),
         "races": rng.random() < 0.3, "strict": rng.random() < 0.1, "trace": rng.random() < 0.1, "path": rng.random() < 0.5,
@@ -78,7 +78,7 @@ def launched(
     }  # fmt: skip
     if options["schedule"].policy != "early" and rng.random() < 0.1:
         options["record"] = rng.choice(("late", "early", "late-newest"))
-    module_ = parsed(kernel_text(body, maps, module))
+    module_ = parsed(kernel_text(body, maps, module).replace("sm_100a", target, 1))
     try:
         if rng.random() < 0.9:
             result = module_.launch("k", memory=memory, **LIMITS, **options)

@@ -40,10 +40,10 @@ class Case:
 
 
 def _emulated(
-    schedule: Schedule | None = None, races: bool = False
+    schedule: Schedule | None = None, races: bool = False, hopper: bool = False
 ) -> contextlib.AbstractContextManager[EmulatedRun]:
     """A block that keeps what is found, and no inputs."""
-    return emulate(policy=str(schedule or Schedule()), races=races, raises=False, keep=0)
+    return emulate(policy=str(schedule or Schedule()), races=races, raises=False, keep=0, hopper=hopper)
 
 
 def _small(*shape: int, seed: int) -> torch.Tensor:
@@ -174,6 +174,7 @@ def _scaled(name: str, m: int = 256, n: int = 128, k: int = 512, **how: Any) -> 
 
 CASES = (
     Case("triton-matmul", lambda **how: _triton_matmul(False, **how)),
+    Case("hopper-triton-matmul", lambda **how: _triton_matmul(False, hopper=True, **how)),
     Case("triton-matmul-ws", lambda **how: _triton_matmul(True, **how)),
     Case("triton-attention", lambda **how: _attention(False, **how)),
     Case("triton-attention-ws", lambda **how: _attention(True, **how)),

@@ -503,8 +503,10 @@ class Races : public Listener {
   const Warp* view_warp_ = nullptr;
   const Group* view_group_ = nullptr;
   bool grouped_ = false;
-  uint32_t copy_lanes_ = 0;         // of the cp.async issued next
-  std::vector<const View*> parts_;  // of the wgmma that completes now: the warps that read
+  uint32_t copy_lanes_ = 0;  // of the cp.async issued next
+  // Of the wgmma that completes now: the warps that read, and for each of them what memo_ is.
+  std::vector<const View*> parts_;
+  std::array<std::array<uint32_t, 8>, 4> part_memos_{};
   std::vector<Question> questions_;
   // Pairs of unordered writes, the smaller record first, that left the same bytes wherever they met: true;
   // false where some bytes differ.

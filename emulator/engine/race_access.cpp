@@ -236,10 +236,18 @@ void Races::async_shared(Cta& cta, uint32_t offset, uint32_t size, bool write) {
   const size_t parts = v.path == Path::Warpgroup ? parts_.size() : 1;
   for (size_t k = 0; k < parts; ++k) {
     const View& reader = v.path == Path::Warpgroup ? *parts_[k] : v;
-    if (parts > 1) memo_for_ = 0;  // each warp of a wgmma knows other things
+    if (parts > 1) {  // each warp of a wgmma knows other things
+      if (memo_for_ != id) {
+        memo_for_ = id;
+        memo_.fill(0);
+        stands_for_.fill(0);
+      }
+      memo_.swap(part_memos_[k]);
+    }
     granules(offset, size, [&](uint64_t a, uint16_t units) {
       visit(shadow, shadow.at(a >> 4), units, id, lane, write, reader, Place::Shared, cta.rank, a);
     });
+    if (parts > 1) memo_.swap(part_memos_[k]);
   }
   unknown_ = false;
   if (!write && cta.rank != v.at.rank) remote(cta, id, lane);

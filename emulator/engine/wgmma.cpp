@@ -183,39 +183,56 @@ void fetch(const Job& j, Storage& s) {
              j.op.at[0], who, s.b, 1, kMaxN, s.b_poison.data());
 }
 
+// Where a register's cells lie in D: of lane l at first(w, r) + kLane[l].
+struct LaneOffsets {
+  int at[kWarpSize];
+};
+constexpr LaneOffsets kLane = [] {
+  LaneOffsets made{};
+  for (int l = 0; l < kWarpSize; ++l) made.at[l] = l / 4 * kMaxN + 2 * (l % 4);
+  return made;
+}();
+int first_cell(const Job& j, int w, int r) {
+  return (kRowsOfWarp * w + j.row_of_d(0, r)) * kMaxN + j.column_of_d(0, r);
+}
+
 void load_d(const Job& j, float* c) {
   for (int w = 0; w < kWarpgroup; ++w)
     for (int r = 0; r < j.registers_of_d(); ++r) {
       const uint32_t* from = j.lanes(w, j.d[r]);
-      for (int l = 0; l < kWarpSize; ++l) {
-        float* to = c + (kRowsOfWarp * w + j.row_of_d(l, r)) * kMaxN + j.column_of_d(l, r);
-        if (j.half()) {
-          to[0] = static_cast<float>(small_value(kF16, from[l] & 0xffff));
-          to[1] = static_cast<float>(small_value(kF16, from[l] >> 16));
-        } else {
-          std::memcpy(to, from + l, 4);
-        }
+      float* to = c + first_cell(j, w, r);
+      if (j.half()) {
+        for (int l = 0; l < kWarpSize; ++l)
+          for (int part = 0; part < 2; ++part) {
+            _Float16 h;
+            std::memcpy(&h, reinterpret_cast<const uint8_t*>(from + l) + 2 * part, 2);
+            to[kLane.at[l] + part] = static_cast<float>(h);
+          }
+      } else {
+        for (int l = 0; l < kWarpSize; ++l) std::memcpy(to + kLane.at[l], from + l, 4);
       }
     }
 }
 
 // A sum that rounds to zero is +0.
 uint32_t half_of(float x) {
-  const uint32_t h = round_to(kF16, x, Round::Rn);
-  return h == 0x8000 ? 0 : h;
+  if (x != x) return 0x7fff;
+  const _Float16 h = static_cast<_Float16>(x);
+  uint16_t bits;
+  std::memcpy(&bits, &h, 2);
+  return bits == 0x8000 ? 0 : bits;
 }
 
 void store_d(const Job& j, const float* c) {
   for (int w = 0; w < kWarpgroup; ++w)
     for (int r = 0; r < j.registers_of_d(); ++r) {
       uint32_t* to = j.lanes(w, j.d[r]);
-      for (int l = 0; l < kWarpSize; ++l) {
-        const float* from = c + (kRowsOfWarp * w + j.row_of_d(l, r)) * kMaxN + j.column_of_d(l, r);
-        if (j.half())
-          to[l] = half_of(from[0]) | half_of(from[1]) << 16;
-        else
-          std::memcpy(to + l, from, 4);
-      }
+      const float* from = c + first_cell(j, w, r);
+      if (j.half())
+        for (int l = 0; l < kWarpSize; ++l)
+          to[l] = half_of(from[kLane.at[l]]) | half_of(from[kLane.at[l] + 1]) << 16;
+      else
+        for (int l = 0; l < kWarpSize; ++l) std::memcpy(to + l, from + kLane.at[l], 4);
     }
 }
 

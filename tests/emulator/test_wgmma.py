@@ -95,7 +95,7 @@ def test_metadata_that_names_a_column_twice(nibble: int) -> None:
     form = Wgmma(8, selector=0)
     nibbles = np.full((64, 8), 0x4)
     nibbles[37, 5] = nibble
-    _, result = multiply(form, np.ones((64, 16)), np.ones((8, 32)), nibbles=nibbles)
+    _, result = multiply(form, np.full((64, 16), 1), np.full((8, 32), 1), nibbles=nibbles)
     assert "two distinct columns" in only(result, "mma-operands").message
 
 

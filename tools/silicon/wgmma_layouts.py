@@ -247,7 +247,7 @@ def assemble(folder: Path) -> None:
 
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "wgmma_layouts.ptx").write_text(module_text())
-    command = [toolchain.find().ptxas, "-arch=sm_90a", "wgmma_layouts.ptx", "-o", "wgmma_layouts.cubin"]
+    command = [str(toolchain.find().ptxas), "-arch=sm_90a", "wgmma_layouts.ptx", "-o", "wgmma_layouts.cubin"]
     subprocess.run(command, check=True, cwd=folder)
     (folder / "wgmma_layouts.py").write_text(Path(__file__).read_text())
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 from tileproof.emulator import Memory
 
@@ -30,7 +31,7 @@ def _matrix(rng: random.Random) -> int:
 def wgmma(rng: random.Random) -> None:
     """wgmma in every form."""
     type_, d_type = rng.choice(_TYPES)
-    majors = [rng.choice(("K", "MN")) if type_ in ("bf16", "f16") else "K" for _ in range(2)]
+    majors: list[Any] = [rng.choice(("K", "MN")) if type_ in ("bf16", "f16") else "K" for _ in range(2)]
     selector = -1 if type_ == "b1" else rng.choice((-1, -1, 0, int(type_ in ("bf16", "f16", "tf32"))))
     form = Wgmma(
         rng.choice((8, 16, 24, 32)),
@@ -41,7 +42,7 @@ def wgmma(rng: random.Random) -> None:
         majors[0],
         majors[1],
         selector=selector,
-    )  # type: ignore[arg-type]
+    )
     d, other = listed("%r", form.registers), listed("%f", form.registers)
     a = "{%r60, %r61, %r62, %r63}" if form.a_in_registers else "%rd10"
     products = [form.line(d, a, "%rd11", rng.choice(("0", "1", "%p1"))), form.line(other, a, "%rd11", "1")]

@@ -20,6 +20,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "tileproof.launches": (),
     "tileproof.emulator": (),
     "tileproof.capture": ("save", "backward"),
+    "tileproof.ops": (),
 }
 
 
@@ -98,8 +99,8 @@ def page() -> str:
     parts = [
         "# Python API",
         "Generated from docstrings by `python -m tileproof.tools.pages.api`.",
-        "The operator of torch (`tileproof.ops`) is described in [operator.md](operator.md), `emulate()` for "
-        "Triton and TileLang in [triton.md](triton.md), the pytest fixture in [judging.md](judging.md).",
+        "[operator.md](operator.md) has examples of `tileproof.ops`; [triton.md](triton.md) is about "
+        "`emulate()` for Triton and TileLang, and [judging.md](judging.md) the pytest fixture.",
     ]
     for module, names in MODULES.items():
         found = importlib.import_module(module)

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <memory>
 
 #include "enumerations/wgmma.hpp"
 #include "mma_operands.hpp"
@@ -414,7 +415,9 @@ std::string check_metadata(const Exec& x, const Instr& i) {
 }
 
 void execute_wgmma(Engine& e, Cta& cta, int first_warp, const WarpgroupMma& op) {
-  static thread_local Storage s;
+  // Behind a pointer: else each access would ask where this thread's copy is.
+  static thread_local const auto storage = std::make_unique<Storage>();
+  Storage& s = *storage;
   const Job j(e, cta, first_warp, op);
   if (cta.exited()) {
     e.fault("access-after-exit",

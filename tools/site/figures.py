@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
+from tileproof.spec.machine import swizzle, tmem
 from tileproof.spec.plan import KernelPlan
 from tileproof.spec.plans import head64, head128_columns
 from tileproof.spec.problems.sparse_mla_bwd.case import Indices, SparseCase
@@ -211,11 +212,55 @@ def tensor_memory(plan: KernelPlan) -> Svg:
     return _memory(title, plan.tmem_columns, spans, marks)
 
 
+PASTEL = ("#cfe2f3", "#d9ead3", "#fff2cc", "#f4cccc", "#d9d2e9", "#d0e0e3", "#fce5cd", "#ead1dc")
+
+
+def swizzled() -> Svg:
+    """Eight lines of 128 bytes without and with the 128-byte swizzle, a colour for each chunk of 16 bytes."""
+    svg = Svg(760, 250, "Where chunks of 16 bytes lie, without and with the 128-byte swizzle")
+    for side, mode in enumerate(("none", "128B")):
+        left = 44 + 372 * side
+        svg.text(left, 20, f"swizzle {mode}", anchor="start", bold=True)
+        for line in range(8):
+            svg.text(left - 6, 50 + 24 * line, str(line), size=10, anchor="end", colour=FAINT)
+            for index in range(8):
+                x = left + 41 * swizzle.chunk(mode, line, index)
+                place = f'x="{x}" y="{34 + 24 * line}" width="40" height="23"'
+                svg.parts.append(f'<rect {place} fill="{PASTEL[index]}"/>')
+                svg.text(x + 20, 50 + 24 * line, str(index), size=11)
+    svg.text(
+        44, 244, "rows: lines of 128 bytes; numbers: the chunk of a row of the tile", anchor="start", size=11
+    )
+    return svg
+
+
+def data_paths() -> Svg:
+    """Which rows and columns of an accumulator lie in which lanes and columns of tensor memory."""
+    svg = Svg(760, 250, "Accumulators in tensor memory: data path layouts D, E and G")
+    for number, (name, n) in enumerate((("D", 64), ("E", 64), ("G", 64))):
+        left, path = 70 + 240 * number, tmem.layout(name)
+        width = 2.4 * tmem.columns(name, n)
+        svg.text(left, 20, f"layout {name}: M {path.m}, N {n}", anchor="start", bold=True)
+        for part in range(path.parts):
+            _, lane, _ = tmem.cell(name, n, 0, part * n // path.parts)
+            y = 34 + 1.4 * int(lane)
+            svg.rect(left, y, width, 1.4 * path.rows, ("stage", "input", "output", "strong")[part], radius=0)
+            words = f"n {part * n // path.parts}-{(part + 1) * n // path.parts - 1}"
+            svg.text(left + width / 2, y + 0.7 * path.rows + 4, words, size=10)
+        for mark in (0, 32, 64, 96, 128):
+            svg.text(left - 5, 38 + 1.4 * mark, str(mark), size=10, anchor="end", colour=FAINT)
+        svg.text(left, 34 + 1.4 * 128 + 18, f"{tmem.columns(name, n)} columns", size=11, anchor="start")
+    svg.text(26, 34 + 1.4 * 64, "lanes", size=11, turned=True)
+    return svg
+
+
 def figures() -> dict[str, Callable[[], Svg]]:
     """Every figure by the name of its file."""
     made: dict[str, Callable[[], Svg]] = {
+        "data-paths": data_paths,
         "overview": overview,
         "stage-graph": stage_graph,
+        "swizzle": swizzled,
         "tile-walk": tile_walk,
     }
     made |= {f"stage-{name}": partial(stage_tile, name) for name in STAGES}

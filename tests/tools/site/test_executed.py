@@ -13,7 +13,7 @@ from tests.kit.paths import ROOT
 # `make docs` runs the blocks of every page; here are those that cost little.
 PAGES = (
     "README.md", "docs/algorithm.md", "docs/bounds.md", "docs/explore.md", "docs/judging.md",
-    "docs/sparse-mla.md", "docs/ten-minutes.md", "docs/tensors.md", "docs/verdict.md",
+    "docs/machine.md", "docs/sparse-mla.md", "docs/ten-minutes.md", "docs/tensors.md", "docs/verdict.md",
     pytest.param("docs/checking.md", marks=pytest.mark.slow),
     pytest.param("docs/kernels.md", marks=pytest.mark.slow),
 )  # fmt: skip

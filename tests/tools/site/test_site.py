@@ -31,6 +31,7 @@ TASKS = (
     ("add my own kernel", "docs/adding-a-kernel", "plan"),
     ("swizzle layout of an operand", "docs/layouts", "tileproof layout"),
     ("log sum exp", "docs/algorithm", "Why the forward stores LSE"),
+    ("what is tensor memory", "docs/machine", "128 lanes and 512 columns"),
     ("attention sink", "docs/sparse-mla", "The attention sink"),
     ("compile error CUTLASS", "docs/build-errors", "tileproof explain"),
     ("tolerance bf16", "docs/bounds", "A rounding"),

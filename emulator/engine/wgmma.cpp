@@ -197,21 +197,37 @@ int first_cell(const Job& j, int w, int r) {
   return (kRowsOfWarp * w + j.row_of_d(0, r)) * kMaxN + j.column_of_d(0, r);
 }
 
+// Registers r and r + 1 of a quad of lanes are eight neighbours in a row of D.
+typedef float Four __attribute__((vector_size(16), aligned(4), may_alias));
+Four& four(float* at) { return *reinterpret_cast<Four*>(at); }
+
+template <class F>
+void each_quad(const Job& j, float* c, F&& f) {
+  for (int w = 0; w < kWarpgroup; ++w)
+    for (int r = 0; r < j.registers_of_d(); r += 2) {
+      float *even = reinterpret_cast<float*>(j.lanes(w, j.d[r])),
+            *odd = reinterpret_cast<float*>(j.lanes(w, j.d[r + 1])), *cells = c + first_cell(j, w, r);
+      for (int q = 0; q < kWarpSize / 4; ++q)
+        f(four(even + 4 * q), four(odd + 4 * q), four(cells + q * kMaxN), four(cells + q * kMaxN + 4));
+    }
+}
+
 void load_d(const Job& j, float* c) {
+  if (!j.half())
+    return each_quad(j, c, [](Four& even, Four& odd, Four& low, Four& high) {
+      low = __builtin_shufflevector(even, odd, 0, 4, 1, 5);
+      high = __builtin_shufflevector(even, odd, 2, 6, 3, 7);
+    });
   for (int w = 0; w < kWarpgroup; ++w)
     for (int r = 0; r < j.registers_of_d(); ++r) {
       const uint32_t* from = j.lanes(w, j.d[r]);
       float* to = c + first_cell(j, w, r);
-      if (j.half()) {
-        for (int l = 0; l < kWarpSize; ++l)
-          for (int part = 0; part < 2; ++part) {
-            _Float16 h;
-            std::memcpy(&h, reinterpret_cast<const uint8_t*>(from + l) + 2 * part, 2);
-            to[kLane.at[l] + part] = static_cast<float>(h);
-          }
-      } else {
-        for (int l = 0; l < kWarpSize; ++l) std::memcpy(to + kLane.at[l], from + l, 4);
-      }
+      for (int l = 0; l < kWarpSize; ++l)
+        for (int part = 0; part < 2; ++part) {
+          _Float16 h;
+          std::memcpy(&h, reinterpret_cast<const uint8_t*>(from + l) + 2 * part, 2);
+          to[kLane.at[l] + part] = static_cast<float>(h);
+        }
     }
 }
 
@@ -224,16 +240,18 @@ uint32_t half_of(float x) {
   return bits == 0x8000 ? 0 : bits;
 }
 
-void store_d(const Job& j, const float* c) {
+void store_d(const Job& j, float* c) {
+  if (!j.half())
+    return each_quad(j, c, [](Four& even, Four& odd, Four& low, Four& high) {
+      even = __builtin_shufflevector(low, high, 0, 2, 4, 6);
+      odd = __builtin_shufflevector(low, high, 1, 3, 5, 7);
+    });
   for (int w = 0; w < kWarpgroup; ++w)
     for (int r = 0; r < j.registers_of_d(); ++r) {
       uint32_t* to = j.lanes(w, j.d[r]);
       const float* from = c + first_cell(j, w, r);
-      if (j.half())
-        for (int l = 0; l < kWarpSize; ++l)
-          to[l] = half_of(from[kLane.at[l]]) | half_of(from[kLane.at[l] + 1]) << 16;
-      else
-        for (int l = 0; l < kWarpSize; ++l) std::memcpy(to + l, from + kLane.at[l], 4);
+      for (int l = 0; l < kWarpSize; ++l)
+        to[l] = half_of(from[kLane.at[l]]) | half_of(from[kLane.at[l] + 1]) << 16;
     }
 }
 

@@ -126,14 +126,11 @@ Step mma_async(Exec& x, const Instr& i) {
   group.begun = serial;
   Cta* cta = &x.cta;
   const int first = x.w.index - part;
-  e->issue(
-      "wgmma", warpgroup_queue(x.cta, first), op->at[0],
-      [e, cta, op, first, g = &group] {
-        execute_wgmma(*e, *cta, first, *op);
-        g->complete = op->serial;
-        ++e->progress;
-      },
-      {}, int64_t{i.m[s::n]} | int64_t{64} << 16);
+  e->issue("wgmma", warpgroup_queue(x.cta, first), op->at[0], [e, cta, op, first, g = &group] {
+    execute_wgmma(*e, *cta, first, *op);
+    g->complete = op->serial;
+    ++e->progress;
+  });
   return e->stopped ? Step::Stop : Step::Next;
 }
 

@@ -18,6 +18,8 @@ from tileproof.spec.arithmetic.sums import RowSums
 from tileproof.spec.machine.types import Array
 
 GROUPS = 32  # that add to an output, beyond which no cause is searched: each is computed again and kept
+ELEMENTS = 2**25  # of the tiles of all groups, beyond which no cause is searched: 8 bytes each
+MISTAKES = 2**19  # elements up to which the known mistakes of every tile are computed too
 ROWS = 256  # wrong rows by which causes are compared, those with the fewest groups
 SLACK = 4.0  # times the bound of the right sums: that of another sum of as many terms
 I64 = npt.NDArray[np.int64]
@@ -54,7 +56,9 @@ class WrongRows:
         return made
 
 
-def tiles_of_groups(comparer: GroupComparer, stage: str, groups: Sequence[int]) -> list[GroupTiles]:
+def tiles_of_groups(
+    comparer: GroupComparer, stage: str, groups: Sequence[int], mistakes: bool
+) -> list[GroupTiles]:
     """The tiles of all groups, from what the dump holds of them, else from the reference."""
     made = []
     for group in groups:
@@ -63,7 +67,7 @@ def tiles_of_groups(comparer: GroupComparer, stage: str, groups: Sequence[int]) 
         right, errors = np.asarray(term.value), np.asarray(term.errors)
         index, live = comparer.problem.rows(chain.inputs, chain.tiling, 0, stage)
         others = {}
-        for words, tiles, own in alternatives(chain, stage, 0):
+        for words, tiles, own in alternatives(chain, stage, 0) if mistakes else ():
             if own:
                 others[words] = value = right.copy()
                 for tile in tiles.values():
@@ -76,9 +80,12 @@ def explain_sums(
     comparer: GroupComparer, stage: str, output: Array, groups: Sequence[int], seen: WrongRows
 ) -> str:
     """The first cause that gives every wrong element of the rows; "" where none does."""
-    if len(groups) > GROUPS:
+    first = comparer.dump.forms.group_inputs(comparer.dump.inputs, groups[0])
+    slots, _ = comparer.problem.rows(first, comparer.tiling, 0, stage)
+    elements = len(groups) * len(slots) * output.shape[1]
+    if len(groups) > GROUPS or elements > ELEMENTS:
         return ""
-    tiles = tiles_of_groups(comparer, stage, groups)
+    tiles = tiles_of_groups(comparer, stage, groups, elements <= MISTAKES)
     right = seen.sums([(t.index[t.live], t.values[t.live], t.errors[t.live]) for t in tiles])
     bound = SLACK * right.bound() + 2.0**-22 * right.magnitude
     if output.dtype.itemsize == 2:

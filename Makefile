@@ -3,6 +3,7 @@
 # make test-all run all tests, also those marked slow
 # make outside  set up, and install the compilers that tests/outside needs
 # make docs     the documentation site in build/site; fails on broken links, stale output and stale figures
+# make pages    writes generated pages and figures anew: the command line, the Python API, the stages, rooms
 # make browser  install Chromium, in which the tests of the gate's page open it (Debian; as root)
 # make lint     ruff, mypy, clang-format
 # make mutants  draws mutants of every kernel in the full profile (hours); SEED, COUNT, LEDGER can be given
@@ -34,7 +35,7 @@ CXX_FILES = $(shell find benchmarks emulator kernels conformance \
 # The packages of the site, in the same environment; `make setup` and `make test` do without them.
 SITE     := $(VENV)/site-$(shell sha256sum < requirements-docs.txt | cut -c1-16)
 
-.PHONY: browser setup outside docs docs-packages engine verify mutants nightly fuzz soak test \
+.PHONY: browser setup outside pages docs docs-packages engine verify mutants nightly fuzz soak test \
   test-all lint format images package clean
 
 setup: $(STAMP) engine
@@ -67,6 +68,10 @@ $(SITE): $(STAMP)
 	  -r requirements-docs.txt -c constraints.txt
 	@rm -f $(VENV)/site-????????????????
 	@touch $@
+
+# Generated pages and figures, written anew: after a change of a docstring, a help text or the spec.
+pages: setup
+	$(PY) -m tileproof.tools.site --write
 
 docs: setup docs-packages
 	$(PY) -m tileproof.tools.site --check

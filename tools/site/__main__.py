@@ -66,7 +66,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tileproof.tools.site", description="Build the site.")
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "site", help="folder (build/site)")
     parser.add_argument("--check", action="store_true", help="compare generated pages and run code blocks")
+    parser.add_argument("--write", action="store_true", help="write generated pages and figures; no build")
     options = parser.parse_args(arguments)
+    if options.write:
+        return max(importlib.import_module(name).main([]) for name in GENERATORS)
     wrong = build(ROOT, options.out) != 0
     if options.check:
         wrong |= stale()

@@ -10,6 +10,7 @@ import pytest
 pytest.importorskip("sphinx", reason="Sphinx is not installed: make docs-packages")
 
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.tools.site import __main__ as site
 from tileproof.tools.site import contents, source
 from tileproof.tools.site.__main__ import build
 
@@ -80,6 +81,26 @@ def test_contents_that_do_not_fit_are_seen(change: str, told: str, tmp_path: Pat
     (root / "docs/contents.toml").write_text(CONTENTS.replace('pages = ["docs/page.md"]', change))
     with pytest.raises(TileproofError, match=told):
         contents.read(root)
+
+
+def test_every_generated_page_is_checked_even_when_one_is_stale(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    calls: list[list[str]] = []
+
+    class Stale:
+        @staticmethod
+        def main(arguments: list[str]) -> int:
+            calls.append(arguments)
+            if len(calls) == 2:
+                raise TileproofError("a public name has no docstring", where="a.b")
+            return 0
+
+    monkeypatch.setattr(site, "GENERATORS", ("x", "y", "z"))
+    monkeypatch.setattr("importlib.import_module", lambda name: Stale)
+    assert site.stale() and calls == [["--check"]] * 3
+    assert "y: a public name has no docstring" in capsys.readouterr().err
+    assert site.main(["--write"]) == 0 and calls[3:] == [[]] * 3
 
 
 def test_links_in_code_are_no_links() -> None:

@@ -63,16 +63,10 @@ void tell_tmem(Engine& e, const MmaRequest& r, const InstructionDescriptor& d,
 // Cells of the old D that nobody wrote, by column of the segment, in `d_poison`; false when there are none.
 bool accumulates_poison(Engine& e, const MmaRequest& r, Cta& cta, const Segment& s, Workspace& w) {
   const uint8_t* state = cta.tmem.state_at(s.lane, s.column);
-  constexpr uint64_t kEach = 0x0101010101010101ull * kValid;
-  uint64_t all = kEach;
-  int known = 0;
-  for (; known + 8 <= s.columns; known += 8) {
-    uint64_t v;
-    std::memcpy(&v, state + known, 8);
-    all &= v;
-  }
+  uint8_t all = kValid;
+  for (int j = 0; j < s.columns; ++j) all &= state[j];
   bool found = false;
-  for (int j = all == kEach ? known : 0; j < s.columns; ++j) {
+  for (int j = 0; j < s.columns && !all; ++j) {
     if (state[j] & kValid) continue;
     if (!found) w.d_poison.fill(0);
     found = true;
@@ -190,11 +184,10 @@ void multiply(Workspace& w, const MmaRequest& r, const InstructionDescriptor& d,
               Batch& b) {
   if (!b.count) return;
   const int columns = b.segment[0]->columns;
-  alignas(64) static thread_local float sums[kMostRows][kMaxN];
   const bool direct = mode == Into::F32 || (mode == Into::Scaled && exact);
   float* c[kMostRows];
   for (int i = 0; i < b.count; ++i) {
-    c[i] = direct ? reinterpret_cast<float*>(b.cells[i]) : sums[i];
+    c[i] = direct ? reinterpret_cast<float*>(b.cells[i]) : w.sums[i];
     if (mode == Into::F16) load_d(r, b.cells[i], columns, true, c[i]);
     if (mode == Into::S32) std::memset(c[i], 0, static_cast<size_t>(columns) * 4);
   }
@@ -266,10 +259,16 @@ void fetch_b(Engine& e, const MmaRequest& r, const InstructionDescriptor& d, Wor
     }
 }
 
+// Not inline: the address of a thread's variable takes a call, which is not to be made for each row.
+[[gnu::noinline]] Workspace& workspace() {
+  static thread_local Workspace w;
+  return w;
+}
+
 }  // namespace
 
 void execute_mma(Engine& e, const MmaRequest& r) {
-  static thread_local Workspace w;
+  Workspace& w = workspace();
   const InstructionDescriptor d = r.descriptor();
   const Into mode = into(r, d);
   const bool exact = e.config.mma == MmaMode::Exact && mode != Into::S32;
@@ -317,7 +316,8 @@ void execute_mma(Engine& e, const MmaRequest& r) {
         fetch_tmem_row(e, *cta, r, d, s.lane, later, a, w.a_poison[static_cast<size_t>(s.lane)]);
       }
       const PoisonId row = w.a_poison[static_cast<size_t>(r.a_in_tmem ? s.lane : s.row)];
-      const bool old = r.accumulate && accumulates_poison(e, r, *cta, s, w);
+      const bool settled = all_valid(state, static_cast<size_t>(s.columns));
+      const bool old = !settled && r.accumulate && accumulates_poison(e, r, *cta, s, w);
       uint32_t* cells = cta->tmem.at(s.lane, s.column);
       if (mode == Into::F32 || mode == Into::Scaled)
         load_d(r, cells, s.columns, false, reinterpret_cast<float*>(cells));
@@ -325,7 +325,7 @@ void execute_mma(Engine& e, const MmaRequest& r) {
       batch.segment[batch.count] = &s;
       batch.cells[batch.count] = cells;
       batch.a[batch.count++] = a;
-      complete_pending(state, static_cast<size_t>(s.columns));
+      if (!settled) complete_pending(state, static_cast<size_t>(s.columns));
       if (row || old || b_poison) [[unlikely]] {
         if (exact) multiply(w, r, d, mode, exact, batch);
         spread_poison(e, *cta, s, row, old, w);

@@ -38,35 +38,6 @@ MatrixDescriptor decode_smem_desc(uint64_t v) {
   return d;
 }
 
-namespace {
-
-// The 128-byte line, counted from where the pattern starts, is XORed onto the chunk inside the line. The base
-// offset is the line, modulo 8, at which the pattern starts (PTX ISA table 41).
-inline uint32_t swizzled(const MatrixDescriptor& d, uint32_t a) {
-  const uint32_t line = (a >> 7) - static_cast<uint32_t>(d.base_offset);
-  return d.swizzle == kAtoms32 ? a ^ (line & 3) << 5 : a ^ (line & ((1u << d.swizzle) - 1)) << 4;
-}
-
-}  // namespace
-
-uint32_t k_chunk(const MatrixDescriptor& d, int mn_, int c_) {
-  const uint32_t mn = static_cast<uint32_t>(mn_), c = static_cast<uint32_t>(c_);
-  const uint32_t a = d.start + (mn / 8) * d.sbo;
-  if (!d.swizzle) return a + (mn % 8) * 16 + c * d.lbo;
-  // A row of a sparse product is longer than the narrowest swizzle (as an H200 has it).
-  const uint32_t each = 1u << d.swizzle;
-  return swizzled(d, a + (mn % 8) * 16 * each + c / each * d.lbo + c % each * 16);
-}
-
-uint32_t mn_chunk(const MatrixDescriptor& d, int g_, int k_) {
-  const uint32_t at = 16 * static_cast<uint32_t>(g_), k = static_cast<uint32_t>(k_);
-  if (!d.swizzle) return d.start + at / 16 * d.sbo + (k / 8) * d.lbo + (k % 8) * 16;
-  if (d.swizzle == kAtoms32)
-    return swizzled(d, d.start + at / 128 * d.lbo + at % 128 + (k / 4) * d.sbo + (k % 4) * 128);
-  const uint32_t w = 16u << d.swizzle;
-  return swizzled(d, d.start + at / w * d.lbo + at % w + (k / 8) * d.sbo + (k % 8) * w);
-}
-
 std::string check_matrix_descriptor(uint64_t v, const std::string& name, bool transposed_tf32) {
   const std::string wrong = wrong_matrix(v, transposed_tf32);
   return wrong.empty() ? "" : "the descriptor of " + name + ": " + wrong;

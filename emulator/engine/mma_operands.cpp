@@ -125,12 +125,97 @@ template <Element E>
 constexpr bool kPoisons =
     E == Element::F16 || E == Element::Bf16 || E == Element::Tf32 || E == Element::E4m3 || E == Element::E5m2;
 
+// ---- 16-bit elements, 8 chunks of 8 at a time
+
+typedef float Four __attribute__((vector_size(16), aligned(4), may_alias));
+typedef uint32_t Words __attribute__((vector_size(16), may_alias));
+
+// Elements 4 h to 4 h + 3 of a chunk, each times `sign`.
+template <Element E>
+inline Four four(const uint8_t* p, int h, float sign) {
+  typedef uint16_t Shorts __attribute__((vector_size(8), may_alias));
+  Shorts raw;
+  std::memcpy(&raw, p + 8 * h, 8);
+  const Words u = __builtin_convertvector(raw, Words);
+  if constexpr (E == Element::Bf16) {
+    return reinterpret_cast<Four>(u << 16) * sign;
+  } else {
+    // The exponent moves by 112: in a number by a product, which is exact, in what is not finite by addition.
+    const Words size = (u & 0x7fff) << 13;
+    const Words finite = reinterpret_cast<Words>(reinterpret_cast<Four>(size) * 0x1p112f);
+    const Words beyond = size >= 0x0f800000u;
+    const Words magnitude = (beyond & (size + 0x70000000u)) | (~beyond & finite);
+    return reinterpret_cast<Four>(magnitude | (u & 0x8000) << 16) * sign;
+  }
+}
+
+// Element j of `chunks[i]` goes to out[i * apart + j * along], for 8 chunks; one of the strides is 1.
+template <Element E>
+inline void spread(const uint8_t* const* chunks, float sign, float* out, int apart, int along) {
+  if (along == 1) {
+    for (int i = 0; i < 8; ++i)
+      for (int h = 0; h < 2; ++h)
+        *reinterpret_cast<Four*>(out + i * apart + 4 * h) = four<E>(chunks[i], h, sign);
+    return;
+  }
+  for (int i = 0; i < 8; i += 4)
+    for (int h = 0; h < 2; ++h) {
+      Four x[4];
+      for (int k = 0; k < 4; ++k) x[k] = four<E>(chunks[i + k], h, sign);
+      const Four a = __builtin_shufflevector(x[0], x[1], 0, 4, 1, 5),
+                 b = __builtin_shufflevector(x[0], x[1], 2, 6, 3, 7),
+                 c = __builtin_shufflevector(x[2], x[3], 0, 4, 1, 5),
+                 d = __builtin_shufflevector(x[2], x[3], 2, 6, 3, 7);
+      float* to = out + 4 * h * along + i;
+      *reinterpret_cast<Four*>(to) = __builtin_shufflevector(a, c, 0, 1, 4, 5);
+      *reinterpret_cast<Four*>(to + along) = __builtin_shufflevector(a, c, 2, 3, 6, 7);
+      *reinterpret_cast<Four*>(to + 2 * along) = __builtin_shufflevector(b, d, 0, 1, 4, 5);
+      *reinterpret_cast<Four*>(to + 3 * along) = __builtin_shufflevector(b, d, 2, 3, 6, 7);
+    }
+}
+
+// As fetch_typed, where rows and k are multiples of 8 and a stride is 1.
+template <Element E>
+void fetch_halves(Engine& e, Cta& cta, const MatrixDescriptor& d, bool mn_major, int rows, int k_count,
+                  float sign, const Origin& at, float* out, int stride_row, int stride_k, PoisonId* poison) {
+  uint8_t scratch[8][16];
+  const uint8_t* chunks[8];
+  auto eight = [&](auto&& offset, auto&& found, float* to, int apart, int along) {
+    for (int i = 0; i < 8; ++i) {
+      PoisonId id = 0;
+      chunks[i] = fetch_chunk<16>(e, cta, offset(i), at, scratch[i], id);
+      if (id) found(i, id);
+    }
+    spread<E>(chunks, sign, to, apart, along);
+  };
+  auto both = [&](int row, PoisonId id) { poison[row] = e.poisons.both(poison[row], id); };
+  if (!mn_major) {
+    for (int mn = 0; mn < rows; mn += 8)
+      for (int c = 0; c < k_count / 8; ++c)
+        eight([&](int i) { return k_chunk(d, mn + i, c); }, [&](int i, PoisonId id) { both(mn + i, id); },
+              out + mn * stride_row + 8 * c * stride_k, stride_row, stride_k);
+  } else {
+    for (int k = 0; k < k_count; k += 8)
+      for (int g = 0; g < rows / 8; ++g)
+        eight([&](int i) { return mn_chunk(d, g, k + i); },
+              [&](int, PoisonId id) {
+                for (int row = 8 * g; row < 8 * g + 8; ++row) both(row, id);
+              },
+              out + 8 * g * stride_row + k * stride_k, stride_k, stride_row);
+  }
+}
+
 template <Element E>
 void fetch_typed(Engine& e, Cta& cta, const MatrixDescriptor& d, bool mn_major, int first_row, int rows,
                  int k_count, float sign, const Origin& at, const char* who, float* out, int stride_row,
                  int stride_k, PoisonId* poison) {
   constexpr int kCount = per_chunk(E);
   constexpr bool integer = E == Element::S8 || E == Element::U8;
+  if constexpr (E == Element::F16 || E == Element::Bf16)
+    if (rows % 8 == 0 && (stride_row == 1 || stride_k == 1)) {
+      fetch_halves<E>(e, cta, d, mn_major, rows, k_count, sign, at, out, stride_row, stride_k, poison);
+      return;
+    }
   uint8_t scratch[16];
   auto unpack = [&](uint32_t offset, float* to, int stride, PoisonId* first, int count) {
     PoisonId found = 0;

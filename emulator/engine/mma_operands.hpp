@@ -16,6 +16,7 @@ enum class Element { F16, Bf16, Tf32, S8, U8, E4m3, E5m2, E2m3, E3m2, E2m1, E2m1
 struct Workspace {
   alignas(64) float a[kTmemLanes * kMaxK];  // [row or lane][k of the format]
   alignas(64) float b[kMaxK * kMaxN];       // [k][n]
+  alignas(64) float sums[kMostRows][kMaxN];
   // Scale factors: A's of each lane; B's as each quarter of the lanes finds them, by column of its segment.
   alignas(64) float scale_a[kTmemLanes][kMaxScales];
   alignas(64) float scale_b[4][kMaxScales][kMaxN];

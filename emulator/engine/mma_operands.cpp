@@ -174,16 +174,17 @@ inline void spread(const uint8_t* const* chunks, float sign, float* out, int apa
     }
 }
 
-// As fetch_typed, where rows and k are multiples of 8 and a stride is 1.
+// As fetch_typed, where rows, the first of them and k are multiples of 8 and a stride is 1.
 template <Element E>
-void fetch_halves(Engine& e, Cta& cta, const MatrixDescriptor& d, bool mn_major, int rows, int k_count,
-                  float sign, const Origin& at, float* out, int stride_row, int stride_k, PoisonId* poison) {
+void fetch_halves(Engine& e, Cta& cta, const MatrixDescriptor& d, bool mn_major, int first_row, int rows,
+                  int k_count, float sign, const Origin& at, const char* who, float* out, int stride_row,
+                  int stride_k, PoisonId* poison) {
   uint8_t scratch[8][16];
   const uint8_t* chunks[8];
   auto eight = [&](auto&& offset, auto&& found, float* to, int apart, int along) {
     for (int i = 0; i < 8; ++i) {
       PoisonId id = 0;
-      chunks[i] = fetch_chunk<16>(e, cta, offset(i), at, scratch[i], id);
+      chunks[i] = fetch_chunk<16>(e, cta, offset(i), at, who, scratch[i], id);
       if (id) found(i, id);
     }
     spread<E>(chunks, sign, to, apart, along);
@@ -192,12 +193,13 @@ void fetch_halves(Engine& e, Cta& cta, const MatrixDescriptor& d, bool mn_major,
   if (!mn_major) {
     for (int mn = 0; mn < rows; mn += 8)
       for (int c = 0; c < k_count / 8; ++c)
-        eight([&](int i) { return k_chunk(d, mn + i, c); }, [&](int i, PoisonId id) { both(mn + i, id); },
-              out + mn * stride_row + 8 * c * stride_k, stride_row, stride_k);
+        eight([&](int i) { return k_chunk(d, first_row + mn + i, c); },
+              [&](int i, PoisonId id) { both(mn + i, id); }, out + mn * stride_row + 8 * c * stride_k,
+              stride_row, stride_k);
   } else {
     for (int k = 0; k < k_count; k += 8)
       for (int g = 0; g < rows / 8; ++g)
-        eight([&](int i) { return mn_chunk(d, g, k + i); },
+        eight([&](int i) { return mn_chunk(d, first_row / 8 + g, k + i); },
               [&](int, PoisonId id) {
                 for (int row = 8 * g; row < 8 * g + 8; ++row) both(row, id);
               },
@@ -212,8 +214,9 @@ void fetch_typed(Engine& e, Cta& cta, const MatrixDescriptor& d, bool mn_major, 
   constexpr int kCount = per_chunk(E);
   constexpr bool integer = E == Element::S8 || E == Element::U8;
   if constexpr (E == Element::F16 || E == Element::Bf16)
-    if (rows % 8 == 0 && (stride_row == 1 || stride_k == 1)) {
-      fetch_halves<E>(e, cta, d, mn_major, rows, k_count, sign, at, out, stride_row, stride_k, poison);
+    if (first_row % 8 == 0 && rows % 8 == 0 && (stride_row == 1 || stride_k == 1)) {
+      fetch_halves<E>(e, cta, d, mn_major, first_row, rows, k_count, sign, at, who, out, stride_row, stride_k,
+                      poison);
       return;
     }
   uint8_t scratch[16];

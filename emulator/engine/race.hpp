@@ -302,7 +302,9 @@ class Races : public Listener {
     Phases events;
     bool asked = false;            // a thread has waited
     std::vector<Overrun> unasked;  // the first, while nobody has waited: it matters to who waits later
-    std::shared_ptr<const Knowledge> issued;  // of the last copy whose bytes came: `gather` has its kRuns
+    // Of the last copies whose bytes came, in turn: `gather` has their kRuns.
+    std::array<std::shared_ptr<const Knowledge>, 8> issued;
+    uint32_t next_issued = 0;
   };
   struct Rounds {  // what a cluster barrier's rounds add up: in the open one, in all complete, all but the
                    // last

@@ -44,7 +44,7 @@ void Races::completed(const AsyncOp&) {
 std::shared_ptr<View> Races::issued(const Origin& at, const char* engine, uint64_t queue) {
   if (op_) return op_;  // the second half of the operation that completes now
   Thread& t = thread_at(at);
-  const std::string name = engine;
+  const std::string_view name = engine;
   auto v = std::make_shared<View>(view_of(t, group_of(t, at.lane), 1u << at.lane));
   v->at = at;
   if (name == "cp.async") {

@@ -152,9 +152,9 @@ void Races::completion_counts(const View& v, Barrier& b, const Cta& cta, uint32_
   if (arrives) return;
   // Bytes are delivered after what their thread had done at the issue, which the delivery does not make
   // visible.
-  if (b.issued != v.know) {
+  if (std::find(b.issued.begin(), b.issued.end(), v.know) == b.issued.end()) {
     b.gather.of[kRuns].join(v.know->of[kRuns]);
-    b.issued = v.know;
+    b.issued[b.next_issued++ % b.issued.size()] = v.know;
   }
   b.gather.of[kRuns].raise(v.agent, v.lanes | ~thread_at(v.at).all, v.now);
   if (v.together) b.gather.of[kRuns].raise(v.agent, ~0u, v.together);

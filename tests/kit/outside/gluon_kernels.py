@@ -12,6 +12,7 @@ from triton.experimental.gluon.language.nvidia.blackwell import (
     tcgen05_mma,
     tma,
 )
+from triton.experimental.gluon.language.nvidia.hopper import warpgroup_mma
 
 
 @gluon.jit
@@ -96,3 +97,37 @@ def matmul(
         [1, 1],
         [24, 24],
     )
+
+
+@gluon.jit
+def hopper_matmul(a, b, c, K, STAGES: gl.constexpr, num_warps: gl.constexpr):
+    """C [M, N] = A [M, K] times B [N, K] by a warpgroup; the copies of a step run beside the product before."""
+    BM: gl.constexpr = c.block_shape[0]
+    BN: gl.constexpr = c.block_shape[1]
+    BK: gl.constexpr = a.block_shape[1]
+    row = gl.program_id(0) * BM
+    column = gl.program_id(1) * BN
+    tiles_a = gl.allocate_shared_memory(a.dtype, [STAGES, BM, BK], a.layout)
+    tiles_b = gl.allocate_shared_memory(b.dtype, [STAGES, BN, BK], b.layout)
+    tile_c = gl.allocate_shared_memory(c.dtype, [BM, BN], c.layout)
+    full = mbarrier.allocate_mbarrier(batch=STAGES)
+    for i in gl.static_range(STAGES):
+        mbarrier.init(full.index(i), count=1)
+    layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [num_warps, 1], [16, BN, 16])
+    acc = gl.zeros((BM, BN), gl.float32, layout)
+    steps = K // BK
+    for i in range(1 - STAGES, steps):
+        ahead = i + STAGES - 1
+        if ahead < steps:
+            stage = ahead % STAGES
+            mbarrier.expect(full.index(stage), a.nbytes_per_cta + b.nbytes_per_cta)
+            tma.async_load(a, [row, ahead * BK], full.index(stage), tiles_a.index(stage))
+            tma.async_load(b, [column, ahead * BK], full.index(stage), tiles_b.index(stage))
+        if i >= 0:
+            last = i % STAGES
+            mbarrier.wait(full.index(last), (i // STAGES) & 1)
+            acc = warpgroup_mma(tiles_a.index(last), tiles_b.index(last).permute((1, 0)), acc)
+    tile_c.store(acc.to(c.dtype))
+    fence_async_shared()
+    tma.async_store(c, [row, column], tile_c)
+    tma.store_wait(0)

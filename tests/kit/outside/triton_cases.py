@@ -94,6 +94,14 @@ def gluon_matmul(m: int = 256, n: int = 256, k: int = 256, wrong: str = "", **ho
     return _product(launch, m, n, k, how)
 
 
+def _gluon_hopper(m: int = 256, n: int = 256, k: int = 256, **how: Any) -> Ran:
+    def launch(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> None:
+        maps = _descriptor(a, 64, 64), _descriptor(b, 128, 64), _descriptor(c, 64, 128)
+        gluon_kernels.hopper_matmul[(m // 64, n // 128)](*maps, k, 2, num_warps=4)
+
+    return _product(launch, m, n, k, {"hopper": True, **how})
+
+
 def _gluon_pair(m: int = 512, n: int = 256, k: int = 256, **how: Any) -> Ran:
     def launch(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> None:
         maps = (
@@ -179,6 +187,7 @@ CASES = (
     Case("triton-attention", lambda **how: _attention(False, **how)),
     Case("triton-attention-ws", lambda **how: _attention(True, **how)),
     *(Case(f"triton-{name}", lambda name=name, **how: _scaled(name, **how)) for name in _SCALED),
+    Case("hopper-gluon-matmul", _gluon_hopper),
     Case("gluon-matmul-ws", gluon_matmul),
     Case("gluon-matmul-pair", _gluon_pair),
 )

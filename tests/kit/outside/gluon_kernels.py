@@ -101,7 +101,7 @@ def matmul(
 
 @gluon.jit
 def hopper_matmul(a, b, c, K, STAGES: gl.constexpr, num_warps: gl.constexpr):
-    """C [M, N] = A [M, K] times B [N, K] by a warpgroup; the copies of a step run beside the product before."""
+    """C [M, N] = A [M, K] times B [N, K] by a warpgroup; copies run ahead of the products."""
     BM: gl.constexpr = c.block_shape[0]
     BN: gl.constexpr = c.block_shape[1]
     BK: gl.constexpr = a.block_shape[1]

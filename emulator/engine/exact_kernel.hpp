@@ -24,6 +24,7 @@ template <int Bytes>
 struct Vector {
   typedef float F __attribute__((vector_size(Bytes), aligned(4), may_alias));
   typedef int32_t I __attribute__((vector_size(Bytes), may_alias));
+  typedef uint32_t U __attribute__((vector_size(Bytes), may_alias));  // wraps in lanes that are left
   typedef int16_t S __attribute__((vector_size(Bytes), aligned(2), may_alias));
   typedef int16_t Half __attribute__((vector_size(Bytes / 2), aligned(2), may_alias));  // as many as of F
 };
@@ -58,10 +59,12 @@ template <int Bytes, int Rows>
 inline void exact_half(ExactRow* rows, const ExactColumns& b, const int16_t* tops, int stride, int n0) {
   using F = typename Vector<Bytes>::F;
   using I = typename Vector<Bytes>::I;
+  using U = typename Vector<Bytes>::U;
   using Half = typename Vector<Bytes>::Half;
   constexpr int kLanes = Bytes / 4;
   F scale[Rows];
-  I top[Rows], even[Rows], odd[Rows], wrong[Rows], some{};
+  U even[Rows], odd[Rows];
+  I top[Rows], wrong[Rows], some{};
   for (int r = 0; r < Rows; ++r) {
     const F c = *reinterpret_cast<const F*>(rows[r].c + n0);
     const I bits = reinterpret_cast<I>(c);
@@ -78,36 +81,39 @@ inline void exact_half(ExactRow* rows, const ExactColumns& b, const int16_t* top
     some |= wrong[r];
     top[r] = of > b.lowest ? of : I{} + b.lowest;
     const I unit = b.fraction - top[r];
-    scale[r] = reinterpret_cast<F>((unit + 127) << 23);
-    even[r] = __builtin_convertvector(c * scale[r], I);
-    odd[r] = I{};
+    scale[r] = reinterpret_cast<F>(reinterpret_cast<U>(unit + 127) << 23);
+    even[r] = reinterpret_cast<U>(__builtin_convertvector(c * scale[r], I));
+    odd[r] = U{};
     if (b.scales) {
       by += unit;
       by = by > -126 ? by : I{} - 126;  // any product is cut off to 0
       by = by < 127 ? by : I{} + 127;   // only without a product
-      scale[r] = reinterpret_cast<F>((by + 127) << 23);
+      scale[r] = reinterpret_cast<F>(reinterpret_cast<U>(by + 127) << 23);
     }
   }
   for (int k = 0; k < b.k; k += 2) {
     const F b0 = *reinterpret_cast<const F*>(b.b + k * b.ld + n0);
     const F b1 = *reinterpret_cast<const F*>(b.b + (k + 1) * b.ld + n0);
     for (int r = 0; r < Rows; ++r) {
-      even[r] += __builtin_convertvector(rows[r].a[k] * b0 * scale[r], I);
-      odd[r] += __builtin_convertvector(rows[r].a[k + 1] * b1 * scale[r], I);
+      even[r] += reinterpret_cast<U>(__builtin_convertvector(rows[r].a[k] * b0 * scale[r], I));
+      odd[r] += reinterpret_cast<U>(__builtin_convertvector(rows[r].a[k + 1] * b1 * scale[r], I));
     }
   }
   F result[Rows];
   for (int r = 0; r < Rows; ++r) {
     // Both terms below 2^30, and so the sum below 2^31.
-    wrong[r] |= ((even[r] + (1 << 30)) | (odd[r] + (1 << 30))) < 0;
+    wrong[r] |= reinterpret_cast<I>((even[r] + (1u << 30)) | (odd[r] + (1u << 30))) < 0;
     some |= wrong[r];
-    const I sum = even[r] + odd[r];
-    const F near = __builtin_convertvector(sum, F);
-    const I past = __builtin_convertvector(near, I) - sum;
-    const I sign = sum >> 31;
-    I bits = reinterpret_cast<I>(near) + (((past ^ sign) - sign) > 0);  // -1 where it went away from zero
-    if (b.odd) bits |= (past != 0) & 1;
-    result[r] = reinterpret_cast<F>(bits) * reinterpret_cast<F>((top[r] - b.fraction + 127) << 23);
+    const U sum = even[r] + odd[r];
+    const F near = __builtin_convertvector(reinterpret_cast<I>(sum), F);
+    const U past = reinterpret_cast<U>(__builtin_convertvector(near, I)) - sum;
+    const U sign = reinterpret_cast<U>(reinterpret_cast<I>(sum) >> 31);
+    // -1 where it went away from zero.
+    const U back = reinterpret_cast<U>(reinterpret_cast<I>((past ^ sign) - sign) > 0);
+    U bits = reinterpret_cast<U>(near) + back;
+    if (b.odd) bits |= reinterpret_cast<U>(past != 0) & 1;
+    result[r] =
+        reinterpret_cast<F>(bits) * reinterpret_cast<F>(reinterpret_cast<U>(top[r] - b.fraction + 127) << 23);
   }
   const bool check = any(some);
   for (int r = 0; r < Rows; ++r) {

@@ -50,7 +50,8 @@ void ExactProducts::add_aligned(const ExactOperand* rows, int count, int n0, int
   for (int i = 0; i < count; ++i) {
     int16_t e[kMaxK];
     level_.exponents(rows[i].a, form_.k, form_.a_emin, e);
-    for (int k = 0; k < form_.k; ++k) pairs[i][k] = static_cast<uint16_t>(e[k]) * 0x10001;
+    for (int k = 0; k < form_.k; ++k)
+      pairs[i][k] = static_cast<int32_t>(static_cast<uint16_t>(e[k]) * 0x10001u);
     work[i] = {rows[i].c, rows[i].a, pairs[i], form_.scales ? scale_exponent(rows[i].scales[0]) : 0, 0};
   }
   int16_t by[kMaxN];

@@ -64,13 +64,13 @@ def test_its_own_verification_passes(
 @pytest.mark.parametrize(
     "source",
     [
-        "48_hopper_warp_specialized_gemm/48_hopper_warp_specialized_gemm.cu",
         "54_hopper_fp8_warp_specialized_gemm/54_hopper_fp8_warp_specialized_gemm.cu",
+        "63_hopper_gemm_with_weight_prefetch/63_hopper_gemm_with_weight_prefetch.cu",
     ],
 )
 def test_hopper_programs_verify_themselves(source: str, capfd: pytest.CaptureFixture[str]) -> None:
     example = Example("hopper", source, (), unchecked, hopper=True)
-    command = [str(example.program.path), "--m=128", "--n=128", "--k=128", "--iterations=0"]
+    command = [str(example.program.path), "--m=128", "--n=128", "--k=256", "--iterations=0"]
     done = recorder.record(command, run=True, processors=132, hopper=True)
     assert "Passed" in capfd.readouterr().out
     assert (done.problem, done.failed, done.exit_code) == (None, [], 0)

@@ -286,11 +286,9 @@ def _wgmma(rest: list[str], types: list[str]) -> str | None:
         return None
     count = min(int(shape.group(1)), 256) // (4 if types[0] == "f16" else 2)
     metadata = ["%r130", "0"] if "sp" in rest else []
-    majors = {"16": ["1", "1", "0", "0"]} | {
-        "32": ["1", "1", "0", "0"] if metadata and bits(types[1]) == 16 else ["1", "1"]
-    }
-    rest_ = [] if types[0] == "s32" else majors.get(shape.group(2), ["1", "1"])
-    return ", ".join([_group([f"%r{i}" for i in range(count)]), "%rd1", "%rd2", *metadata, "%p1", *rest_])
+    # Signs of A and B, and their majors, which only 16-bit elements have.
+    scales = [] if types[0] == "s32" else ["1", "1", *["0", "0"] * (types[1] in ("f16", "bf16"))]
+    return ", ".join([_group([f"%r{i}" for i in range(count)]), "%rd1", "%rd2", *metadata, "%p1", *scales])
 
 
 def _mma(rest: list[str], types: list[str]) -> str | None:

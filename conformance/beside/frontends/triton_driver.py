@@ -84,7 +84,8 @@ class Sm100Driver(GPUDriver):  # type: ignore[misc]
         self.launcher_cls = Launcher
         self.get_device_capability = lambda device=0: (9 if run.hopper else 10, 0)
         self.get_current_stream = lambda device=0: 0
-        self.get_current_device = lambda: DEVICE
+        # Triton keeps the target of a function's kernels by the device's number.
+        self.get_current_device = lambda: DEVICE + run.hopper
         self.set_current_device = lambda device: None
 
     @staticmethod

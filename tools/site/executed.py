@@ -33,8 +33,9 @@ WIDTH = 96
 _BLOCK = re.compile(r"^```(\w+)(?: (\w+)(?:=(\S+))?)?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-def without_seconds(text: str) -> str:
-    """The text with dots in the place of seconds."""
+def repeatable(text: str) -> str:
+    """The text with dots in the place of what differs from run to run: seconds, hashes of PTX."""
+    text = re.sub(r"\b[0-9a-f]{64}\b", "...", text)  # nvcc writes paths into PTX
     return re.sub(r"\b\d+\.\d+ s\b", "... s", text)
 
 
@@ -110,7 +111,7 @@ class PageRun:
             if before is None:
                 self.problems.append(f"nothing was printed before this block: {content}")
                 return content
-            return "".join(f"{line.rstrip()}\n" for line in without_seconds(before).splitlines())
+            return "".join(f"{line.rstrip()}\n" for line in repeatable(before).splitlines())
         elif language == "text" and before is not None and (line := missing(content, before)):
             self.problems.append(f"not printed: {line}\n{before}")
         return content

@@ -65,7 +65,10 @@ def test_its_own_verification_passes(
     "source",
     [
         "54_hopper_fp8_warp_specialized_gemm/54_hopper_fp8_warp_specialized_gemm.cu",
-        "63_hopper_gemm_with_weight_prefetch/63_hopper_gemm_with_weight_prefetch.cu",
+        pytest.param(
+            "63_hopper_gemm_with_weight_prefetch/63_hopper_gemm_with_weight_prefetch.cu",
+            marks=pytest.mark.slow,  # another program of the same templates
+        ),
     ],
 )
 def test_hopper_programs_verify_themselves(source: str, capfd: pytest.CaptureFixture[str]) -> None:

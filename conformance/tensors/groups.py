@@ -83,20 +83,32 @@ class GroupComparer:
                 (sums if K_BLOCKS in form.axes else tiles).extend(made)
         return tiles, sums
 
+    def chain(self, group: int) -> PartialChain:
+        """The chain of one group: its tiles in the dump, else the reference."""
+        inputs = self.dump.forms.group_inputs(self.dump.inputs, group)
+        return self._chain(inputs, self.tiles(inputs, group)[0], {})
+
+    def _chain(self, inputs: ProblemInputs, tiles: list[StageTile], shared: Shared) -> PartialChain:
+        return PartialChain(inputs, tiles, shared, problem=self.problem, tiling=self.tiling)
+
     def compare(self, group: int, explain: bool) -> GroupComparison:
         """The comparison of one group; `explain`: search the causes of what is wrong."""
         inputs = self.dump.forms.group_inputs(self.dump.inputs, group)
         shared: Shared = {}
         tiles, sums = self.tiles(inputs, group)
-        chain = PartialChain(inputs, tiles, shared, problem=self.problem, tiling=self.tiling)
+        chain = self._chain(inputs, tiles, shared)
         compared, of_sums = compare(chain, tiles), compare(chain, sums)
         wrong_sums = WrongSums(chain, sums, of_sums, Comparison())
-        findings = list(wrong_sums.findings(Comparison(), "", coded=False, explain=explain))
+        told = wrong_sums.findings(Comparison(), "", coded=False, explain=explain)
+        findings = [self._placed(finding, group) for finding in told]
         wrong: dict[str, list[Divergence]] = {}
         for divergence in wrong_sums.without_consequences(compared).divergences:
             wrong.setdefault(divergence.tile.stage, []).append(divergence)
         for first, *others in wrong.values():
-            findings.append(self._explained(chain, first, group, len(others), explain))
+            finding = self._placed(self._explained(chain, first, len(others), explain), group)
+            if explain and not finding.cause:
+                finding = replace(finding, cause=self._of_another_group(first, group))
+            findings.append(finding)
         scores = {SCORE.format(stage=name): score for name, score in of_sums.scores.items()}
         scores = {**compared.scores, **scores}
         if any(given_before(self.problem, self.dump, stage) for stage in self.plan.stages):
@@ -109,8 +121,8 @@ class GroupComparer:
             whole = EndToEnd(self.problem, inputs, self.tiling, shared)
             chained, off = whole.judge(self.plan, RunResult(outputs=outputs), "", list(self.plan.stages))
             scores |= chained
-            findings += off
-        return GroupComparison(tuple(self._placed(finding, group) for finding in findings), scores, chain)
+            findings += [self._placed(finding, group) for finding in off]
+        return GroupComparison(tuple(findings), scores, chain)
 
     def _placed(self, finding: Finding, group: int) -> Finding:
         """The finding with the number of its group, which was compared alone."""
@@ -129,10 +141,7 @@ class GroupComparer:
         for other in dict.fromkeys((group - 1, group + 1, 0)):
             if not 0 <= other < total or other == group:
                 continue
-            inputs = self.dump.forms.group_inputs(self.dump.inputs, other)
-            chain = PartialChain(
-                inputs, self.tiles(inputs, other)[0], {}, problem=self.problem, tiling=self.tiling
-            )
+            chain = self.chain(other)
             if tile.coord not in chain.coordinates(tile.stage, 0):
                 continue
             there = chain.reference(tile.stage, tile.coord, tile.rows, tile.cols)
@@ -142,9 +151,7 @@ class GroupComparer:
                 return f"the tile is that of {self.problem.unit} {other} (stale buffer, or its operands)"
         return ""
 
-    def _explained(
-        self, chain: PartialChain, wrong: Divergence, group: int, others: int, explain: bool
-    ) -> Finding:
+    def _explained(self, chain: PartialChain, wrong: Divergence, others: int, explain: bool) -> Finding:
         """The finding of a wrong tile. Its cause: a mistake of its own stage if the dump has any before it;
         else, and if there is none, a mistake of a stage before it that the dump does not have.
         """
@@ -153,8 +160,6 @@ class GroupComparer:
         if explain and not given:
             ranked = ranked_hypotheses(chain, wrong)
         finding = diagnose(chain, _widened(chain, wrong), "", others=others, explain=explain and not ranked)
-        if explain and not finding.cause and not ranked:
-            finding = replace(finding, cause=self._of_another_group(wrong, group))
         if explain and given and not finding.cause:
             ranked = ranked_hypotheses(chain, wrong)
         return explained(replace(finding, elements=int(wrong.wrong.size)), ranked)

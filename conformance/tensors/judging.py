@@ -115,7 +115,7 @@ def _explained(
         own = own[wrong[own] & (output.groups_of(own) == 1)][:ROWS]
         if own.size:
             found = np.asarray(array[own]).astype(np.float64)
-            chain = comparer.compare(group, False).chain
+            chain = comparer.chain(group)
             ranked = ranked_for_rows(chain, stage, found, output.is_wrong(own), own)
             return explained(finding, ranked)
     return replace(

@@ -62,7 +62,7 @@ def tiles_of_groups(
     """The tiles of all groups, from what the dump holds of them, else from the reference."""
     made = []
     for group in groups:
-        chain = comparer.compare(group, False).chain
+        chain = comparer.chain(group)
         term = chain.whole(stage, 0).value
         right, errors = np.asarray(term.value), np.asarray(term.errors)
         index, live = comparer.problem.rows(chain.inputs, chain.tiling, 0, stage)

@@ -181,6 +181,7 @@ DEFECTS = [
         heads(4, None, lambda v, t: 0 * v),
         "all columns is missing",
     ),
+    DumpDefect("P-of-the-previous-token", "R29", "P", previous("P"), "that of token 0"),
     DumpDefect(
         "P-without-rope",
         "I11",
@@ -189,7 +190,6 @@ DEFECTS = [
         r"512\.\.575 \(RoPE\) is missing",
     ),
     DumpDefect("P-in-bf16", "N1", "P", lambda v, t: bf16(v), "8 significant bits"),
-    DumpDefect("P-of-the-previous-token", "R29", "P", previous("P"), "that of token [01]"),
     DumpDefect("P-swizzled-twice", "", "P", swizzled, "stored to a wrong address"),
     DumpDefect(
         "P-of-the-previous-k-block",

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
 from tileproof.emulator import hang_others as others
 from tileproof.emulator.hang import Group, Hang, Names, Verdict, count_text, join, lanes_text
 from tileproof.emulator.hang_mbarrier import ARRIVE, MbarrierVerdict
@@ -37,54 +41,46 @@ class _Builder:
         here = self.view.at(g.pc)
         match g.wait:
             case "mbarrier" if (g.rank, g.offset) in self.hang.barriers:
-                id = f"mbarrier {g.rank}.{g.offset:#x}"
                 b = self.hang.barriers[g.rank, g.offset]
-                self._edge(g.id, id, f"waits for parity {g.parity} at {here}")
-                if id not in self.nodes:
-                    verdict = MbarrierVerdict(self.hang, self.names, g.rank, g.offset).judge()
-                    self._add(
-                        Node(id, "mbarrier", verdict.message, g.rank, offset=g.offset, phase=b["phase"]),
-                        verdict,
-                    )
+                judged = MbarrierVerdict(self.hang, self.names, g.rank, g.offset).judge
+                node = Node(
+                    f"mbarrier {g.rank}.{g.offset:#x}", "mbarrier", "", g.rank,
+                    offset=g.offset, phase=b["phase"],
+                )  # fmt: skip
+                self._waits(g, node, f"parity {g.parity}", judged)
                 self._waiter_hints(g, b)
             case "named":
-                id = f"named barrier {g.rank}.{g.offset}"
-                self._edge(g.id, id, f"waits at {here}")
-                if id not in self.nodes:
-                    verdict = others.named_barrier(self.hang, self.names, g.rank, g.offset)
-                    self._add(Node(id, "named barrier", verdict.message, g.rank, offset=g.offset), verdict)
+                named = partial(others.named_barrier, self.hang, self.names, g.rank, g.offset)
+                node = Node(
+                    f"named barrier {g.rank}.{g.offset}", "named barrier", "", g.rank, offset=g.offset
+                )
+                self._waits(g, node, "", named)
             case "cluster":
-                self._edge(g.id, "cluster barrier", f"waits at {here}")
-                if "cluster barrier" not in self.nodes:
-                    verdict = others.cluster_barrier(self.hang, self.names)
-                    self._add(Node("cluster barrier", "cluster barrier", verdict.message, 0), verdict)
+                node = Node("cluster barrier", "cluster barrier", "", 0)
+                self._waits(g, node, "", partial(others.cluster_barrier, self.hang, self.names))
             case "alloc":
-                id = f"TMEM {g.rank}"
-                self._edge(g.id, id, f"waits for columns at {here}")
-                if id not in self.nodes:
-                    verdict = others.tensor_memory(self.hang, self.names, g)
-                    self._add(Node(id, "TMEM", verdict.message, g.rank), verdict)
+                node = Node(f"TMEM {g.rank}", "TMEM", "", g.rank)
+                self._waits(g, node, "columns", partial(others.tensor_memory, self.hang, self.names, g))
             case "registers":
-                id = f"registers {g.rank}"
-                self._edge(g.id, id, f"waits for registers at {here}")
-                if id not in self.nodes:
-                    verdict = others.registers(self.hang, self.names, g)
-                    self._add(Node(id, "registers", verdict.message, g.rank), verdict)
+                node = Node(f"registers {g.rank}", "registers", "", g.rank)
+                self._waits(g, node, "registers", partial(others.registers, self.hang, self.names, g))
             case "warpgroup":
-                id = f"warpgroup {g.rank}.{g.warp // 4}.{g.token}"
-                self._edge(g.id, id, f"waits for operation {g.token} at {here}")
-                if id not in self.nodes:
-                    verdict = others.warpgroup(self.hang, self.names, g)
-                    self._add(Node(id, "warpgroup", verdict.message, g.rank), verdict)
+                node = Node(f"warpgroup {g.rank}.{g.warp // 4}.{g.token}", "warpgroup", "", g.rank)
+                group = partial(others.warpgroup, self.hang, self.names, g)
+                self._waits(g, node, f"operation {g.token}", group)
             case "lanes" | "join":
                 for other in others.other_lanes(self.hang, g):
                     self._edge(
                         g.id, other.id, f"waits for {lanes_text(other.lanes) or 'all lanes'} at {here}"
                     )
 
-    def _add(self, node: Node, verdict: Verdict) -> None:
-        self.nodes[node.id] = node
-        self.verdicts[node.id] = verdict
+    def _waits(self, g: Group, node: Node, what: str, judged: Callable[[], Verdict]) -> None:
+        """A group that waits for `what` of a node, whose text is its verdict's, judged once."""
+        self._edge(g.id, node.id, f"waits {what and f'for {what} '}at {self.view.at(g.pc)}")
+        if node.id in self.nodes:
+            return
+        self.verdicts[node.id] = verdict = judged()
+        self.nodes[node.id] = replace(node, what=verdict.message)
         for needs, why in verdict.edges:
             self._edge(node.id, needs, why)
 

@@ -27,22 +27,30 @@ def check_tensors(given: Mapping[str, torch.Tensor | None]) -> tuple[bool, Sizes
     `given`: tensors by the names of `AXES`, q among them; None for an absent tensor. TileproofError
     names the first argument that does not fit. What was found of plain tensors is kept.
     """
+    key = _key(given)
+    if key is None:
+        return _checked(given)
+    found = _ACCEPTED.get(key)
+    if found is None:
+        if len(_ACCEPTED) >= KEPT:
+            _ACCEPTED.clear()
+        found = _ACCEPTED[key] = _checked(given)
+    return found
+
+
+def _key(given: Mapping[str, torch.Tensor | None]) -> tuple[object, ...] | None:
+    """All that `_checked` looks at; None where torch traces, or a tensor is none of torch's own."""
+    if torch.compiler.is_compiling():
+        return None
     key: list[object] = []
-    if not torch.compiler.is_compiling():
-        for name, tensor in given.items():
-            if tensor is None:
-                key.append(name)
-            elif type(tensor) in PLAIN:
-                key += (name, tensor.shape, tensor.dtype, tensor.device, tensor.layout)
-            else:
-                return _checked(given)
-        found = _ACCEPTED.get(whole := tuple(key))
-        if found is None:
-            if len(_ACCEPTED) >= KEPT:
-                _ACCEPTED.clear()
-            found = _ACCEPTED[whole] = _checked(given)
-        return found
-    return _checked(given)
+    for name, tensor in given.items():
+        if tensor is None:
+            key.append(name)
+        elif type(tensor) in PLAIN:
+            key += (name, tensor.shape, tensor.dtype, tensor.device, tensor.layout)
+        else:
+            return None
+    return tuple(key)
 
 
 def _checked(given: Mapping[str, torch.Tensor | None]) -> tuple[bool, Sizes]:

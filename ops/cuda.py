@@ -76,9 +76,7 @@ class CudaLauncher:
 
     def start(self, step: CallStep, tensors: steps.Tensors) -> None:
         """As `steps.KernelLauncher`; does not wait."""
-        ready = _READY.get(step)
-        if ready is None:
-            ready = _READY.setdefault(step, {})
+        ready = _READY.setdefault(step, {})
         number = self.device.index or 0
         if number not in ready:
             ready[number] = Prepared(_loaded(number, step.entry), step)

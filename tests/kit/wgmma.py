@@ -255,7 +255,7 @@ def wait_group(count: int = 0) -> str:
 
 
 def program(body: str, setup: str = COPY_IN) -> str:
-    """The text of a kernel that fills shared memory and goes on with `body`; %rd13 is the thread's output."""
+    """The text of a kernel that fills shared memory and continues with `body`; %rd13 is the thread's output."""
     address = "mul.wide.u32 %rd1, %t, 4;\nadd.s64 %rd13, %rd11, %rd1;"
     return module_text(f"{setup}\n{address}\n{body}", ".reg .b32 %d<16>;\n.reg .b32 %x<4>;")
 

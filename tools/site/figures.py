@@ -6,12 +6,12 @@ Every figure is drawn from the spec: the stages and their shapes, the tile walk,
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
 from tileproof.spec.machine import swizzle, tmem
-from tileproof.spec.plan import KernelPlan
+from tileproof.spec.plan import KernelPlan, SmemTile, TmemTile
 from tileproof.spec.plans import head64, head128_columns
 from tileproof.spec.problems.sparse_mla_bwd.case import Indices, SparseCase
 from tileproof.spec.problems.sparse_mla_bwd.inputs import keys_of
@@ -178,18 +178,18 @@ def _memory(title: str, size: int, spans: Sequence[Span], marks: Sequence[tuple[
     return svg
 
 
+def _stages(
+    tile: SmemTile | TmemTile, first: int, size: int, label: str
+) -> Iterator[tuple[str, int, int, str]]:
+    """The name, start, size and label of each stage of a tile."""
+    for stage in range(tile.stages):
+        yield f"{tile.name}[{stage}]" if tile.stages > 1 else tile.name, first + stage * size, size, label
+
+
 def shared_memory(plan: KernelPlan) -> Svg:
     """The shared memory of a CTA by a kernel's plan, in bytes."""
-    spans = [
-        (
-            f"{t.name}[{i}]" if t.stages > 1 else t.name,
-            t.offset + i * t.bytes,
-            t.bytes,
-            f"{t.rows} x {t.cols}",
-        )
-        for t in plan.smem
-        for i in range(t.stages)
-    ]
+    tiles = ((t, t.offset, t.bytes, f"{t.rows} x {t.cols}") for t in plan.smem)
+    spans = [span for tile in tiles for span in _stages(*tile)]
     title = f"{plan.name}, d_qk 576: shared memory of a CTA, {plan.smem_bytes} bytes"
     marks = [(1024 * kib, f"{kib} KiB") for kib in range(0, plan.smem_bytes // 1024 + 1, 32)]
     return _memory(title, plan.smem_bytes, spans, marks)
@@ -197,16 +197,8 @@ def shared_memory(plan: KernelPlan) -> Svg:
 
 def tensor_memory(plan: KernelPlan) -> Svg:
     """The columns of tensor memory by a kernel's plan."""
-    spans = [
-        (
-            f"{t.name}[{i}]" if t.stages > 1 else t.name,
-            t.column + i * t.columns,
-            t.columns,
-            f"layout {t.layout}",
-        )
-        for t in plan.tmem
-        for i in range(t.stages)
-    ]
+    tiles = ((t, t.column, t.columns, f"layout {t.layout}") for t in plan.tmem)
+    spans = [span for tile in tiles for span in _stages(*tile)]
     title = f"{plan.name}, d_qk 576: tensor memory, {plan.tmem_columns} columns of 128 lanes"
     marks = [(column, str(column)) for column in range(0, plan.tmem_columns + 1, 64)]
     return _memory(title, plan.tmem_columns, spans, marks)

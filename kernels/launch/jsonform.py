@@ -13,9 +13,10 @@ import dataclasses
 import json
 import math
 import os
+import sys
 import types
 import typing
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -23,6 +24,7 @@ import numpy as np
 from tileproof.kernels.launch.contents import ArrayContent, FileBytes, InlineBytes
 from tileproof.kernels.launch.model import SCHEMA, SCHEMA_VERSION, HostCall, LaunchFile
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.pages import write_or_check
 from tileproof.spec.machine.types import Json, TypeForm, UncheckedObject
 
 T = TypeVar("T")
@@ -339,5 +341,10 @@ def rendered() -> str:
     return json.dumps(schema(), indent=1) + "\n"
 
 
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Write the schema, or with --check return 1 if the file differs from the model."""
+    return write_or_check("tileproof.kernels.launch.jsonform", PATH, rendered, arguments)
+
+
 if __name__ == "__main__":
-    PATH.write_text(rendered(), encoding="utf-8")
+    sys.exit(main())

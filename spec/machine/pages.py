@@ -91,15 +91,16 @@ def _folded(block: list[str], width: int) -> list[str]:
 def write_or_check(
     module: str, path: Path, text: Callable[[], str], arguments: Sequence[str] | None = None
 ) -> int:
-    """Write `text()`, wrapped, to the page, or with --check return 1 if the page on disk differs.
+    """Write `text()`, a page wrapped, to the file, or with --check return 1 if the file on disk differs.
 
-    `module` is what `python -m` runs, `path` the page unless --output names another.
+    `module` is what `python -m` runs, `path` the file unless --output names another.
     """
-    parser = argparse.ArgumentParser(prog=f"python -m {module}", description=f"Write docs/{path.name}.")
-    parser.add_argument("--check", action="store_true", help="only compare; exit 1 when the page is stale")
-    parser.add_argument("--output", type=Path, default=path, help=f"the page (default: docs/{path.name})")
+    place = f"{path.parent.name}/{path.name}"
+    parser = argparse.ArgumentParser(prog=f"python -m {module}", description=f"Write {place}.")
+    parser.add_argument("--check", action="store_true", help="only compare; exit 1 when the file is stale")
+    parser.add_argument("--output", type=Path, default=path, help=f"the file (default: {place})")
     options = parser.parse_args(arguments)
-    page = wrapped(text())
+    page = wrapped(text()) if path.suffix == ".md" else text()
     if not options.check:
         options.output.parent.mkdir(parents=True, exist_ok=True)
         options.output.write_text(page, encoding="utf-8")

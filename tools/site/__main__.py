@@ -16,10 +16,12 @@ from tileproof.spec.machine.errors import TileproofError
 from tileproof.tools.site import executed, source
 from tileproof.tools.site.contents import ROOT
 
-# The generators of pages and figures that compare in seconds; tests compare the others.
+# The generators of pages, figures and the launch file's schema that compare in seconds; tests compare
+# the others.
 GENERATORS = (
     "tileproof.spec.docs",
     "tileproof.emulator.docs",
+    "tileproof.kernels.launch.jsonform",
     "tileproof.tools.pages.api",
     "tileproof.tools.pages.commands",
     "tileproof.tools.pages.layouts",

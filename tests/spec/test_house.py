@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import ast
-import io
 import re
 import subprocess
-import tokenize
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from tileproof.conformance.cli.app import main
@@ -16,6 +15,7 @@ from tileproof.kernels.registry import kernels
 from tileproof.spec.machine.pages import unwrapped
 
 from tests.kit.paths import ROOT
+from tests.kit.python_text import of_kind
 
 TRACKED = [
     name
@@ -221,17 +221,14 @@ OTHERS = re.compile(
 ENDS = {"/".join(name.split("/")[first:]) for name in TRACKED for first in range(name.count("/") + 1)}
 
 
+@cache
 def prose(name: str, text: str) -> str:
     """What a file says to a reader: all of a page, the comments and docstrings of code."""
     if name.endswith(".md"):
         return text
     if name.endswith((".cpp", ".hpp", ".cu", ".cuh")):
         return "\n".join(re.findall(r"//[^\n]*", text))
-    said = [
-        token.string
-        for token in tokenize.generate_tokens(io.StringIO(text).readline)
-        if token.type == tokenize.COMMENT
-    ]
+    said = of_kind(text, "comment")
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
             said.append(ast.get_docstring(node, clean=False) or "")
@@ -349,8 +346,7 @@ ANY = {
 
 def anys(text: str) -> int:
     """How often a source names the type `Any`."""
-    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
-    return sum(token.type == tokenize.NAME and token.string == "Any" for token in tokens)
+    return of_kind(text, "name").count("Any")
 
 
 def test_any_becomes_rarer() -> None:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import ast
-import io
 import re
-import tokenize
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from tests.kit.paths import ROOT
+from tests.kit.python_text import of_kind
 from tests.spec.test_house import TRACKED
 
 GLOSSARY = ROOT / "docs/glossary.md"
@@ -121,10 +120,7 @@ def prose(name: str, text: str) -> str:
         return text
     if not name.endswith(".py"):
         return "\n".join(re.findall(r"//[^\n]*", text))
-    kinds = (tokenize.COMMENT, tokenize.STRING)
-    return "\n".join(
-        token.string for token in tokenize.generate_tokens(io.StringIO(text).readline) if token.type in kinds
-    )
+    return "\n".join(of_kind(text, "comment", "string"))
 
 
 def phrases(said: str, page: bool = False) -> list[str]:
@@ -239,10 +235,7 @@ def counted() -> tuple[Counter[str], Counter[str]]:
     for name, text in read():
         said[folder(name)] += len(PRONOUN.findall(prose(name, text)))
         if name.endswith(".py"):
-            called[folder(name)] += sum(
-                token.type == tokenize.NAME and token.string in ("one", "ones")
-                for token in tokenize.generate_tokens(io.StringIO(text).readline)
-            )
+            called[folder(name)] += sum(piece in ("one", "ones") for piece in of_kind(text, "name"))
     return said, called
 
 

@@ -25,8 +25,7 @@ ROOT = Path(__file__).resolve().parent
 BUILD = ROOT / "build" / "engine" / sys.implementation.cache_tag
 SANITIZED = ROOT / "build" / "sanitized" / sys.implementation.cache_tag
 SANITIZERS = (
-    "-O1 -g1 -fno-omit-frame-pointer -ffp-contract=off -fno-math-errno -march=x86-64-v2 "
-    "-D_GLIBCXX_ASSERTIONS "
+    "-O1 -g1 -fno-omit-frame-pointer -ffp-contract=off -fno-math-errno -D_GLIBCXX_ASSERTIONS "
     "-fsanitize=address,undefined -fno-sanitize=vptr,nonnull-attribute -fno-sanitize-recover=all"
 )
 

@@ -1,5 +1,5 @@
 // f32 arithmetic, packed pairs, conversions.
-#include "alu.hpp"
+#include "half.hpp"
 #include "slots/convert.hpp"
 
 namespace tileproof {
@@ -113,43 +113,28 @@ struct Pair2Fma {
 };
 
 // ---- conversions
-inline float bf16_to_f32(uint16_t v) { return bits_as<float>(static_cast<uint32_t>(v) << 16); }
-inline uint16_t f32_to_bf16(float f) {
-  uint32_t u;
-  std::memcpy(&u, &f, 4);
-  if (f != f) return 0x7fff;  // canonical NaN (PTX ISA 9.7.9.21)
-  return static_cast<uint16_t>((u + 0x7fff + ((u >> 16) & 1)) >> 16);
-}
-inline float f16_to_f32(uint16_t v) {
-  _Float16 h;
-  std::memcpy(&h, &v, 2);
-  return static_cast<float>(h);
-}
-inline uint16_t f32_to_f16(float f) {
-  if (f != f) return 0x7fff;
-  const _Float16 h = static_cast<_Float16>(f);
-  uint16_t v;
-  std::memcpy(&v, &h, 2);
-  return v;
-}
 struct CvtF32Bf16 {
-  static float f(uint16_t a) { return bf16_to_f32(a); }
+  static float f(uint16_t a) { return half::from_bf16(a); }
 };
 struct CvtF32F16 {
-  static float f(uint16_t a) { return canonical(f16_to_f32(a)); }
+  static float f(uint16_t a) { return canonical(half::from_f16(a)); }
 };
 struct CvtBf16F32 {
-  static uint16_t f(float a) { return f32_to_bf16(a); }
+  static uint16_t f(float a) { return half::to_bf16(a); }
 };
 struct CvtF16F32 {
-  static uint16_t f(float a) { return f32_to_f16(a); }
+  static uint16_t f(float a) { return half::to_f16(a); }
 };
 // cvt.rn.bf16x2.f32 d, a, b: a goes to the upper half (PTX ISA 9.7.9.21).
 struct CvtBf16x2 {
-  static uint32_t f(float a, float b) { return static_cast<uint32_t>(f32_to_bf16(a)) << 16 | f32_to_bf16(b); }
+  static uint32_t f(float a, float b) {
+    return static_cast<uint32_t>(half::to_bf16(a)) << 16 | half::to_bf16(b);
+  }
 };
 struct CvtF16x2 {
-  static uint32_t f(float a, float b) { return static_cast<uint32_t>(f32_to_f16(a)) << 16 | f32_to_f16(b); }
+  static uint32_t f(float a, float b) {
+    return static_cast<uint32_t>(half::to_f16(a)) << 16 | half::to_f16(b);
+  }
 };
 template <class D, class S>
 struct Cast {
@@ -170,7 +155,7 @@ struct F64FromF32 {
   static double f(float a) { return static_cast<double>(a); }
 };
 struct F16FromS32 {
-  static uint16_t f(int32_t a) { return f32_to_f16(static_cast<float>(a)); }
+  static uint16_t f(int32_t a) { return half::to_f16(static_cast<float>(a)); }
 };
 // Float to integer: truncation or nearest even, clamped to the range; NaN gives 0 (PTX ISA 9.7.9.21).
 template <class D, bool Nearest>

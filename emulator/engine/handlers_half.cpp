@@ -1,6 +1,7 @@
 // f16 and bf16 arithmetic, single and packed in pairs (PTX ISA 9.7.4, 9.7.3.21, 9.7.3.22).
 #include "alu.hpp"
 #include "enumerations/arithmetic.hpp"
+#include "half.hpp"
 #include "rounding.hpp"
 #include "slots/arithmetic.hpp"
 
@@ -21,7 +22,7 @@ struct Half {
   static constexpr uint16_t kNan = 0x7fff, kSign = 0x8000;
   static double value(uint16_t v) {
     if constexpr (B) return bits_as<float>(static_cast<uint32_t>(v) << 16);
-    return static_cast<double>(bits_as<_Float16>(v));
+    return half::from_f16(v);
   }
   static bool is_nan(uint16_t v) { return (v & 0x7fff) > kFormat.infinity(); }
   static uint16_t flushed(uint16_t v) {

@@ -268,8 +268,14 @@ struct RcpGross {
 struct RsqrtGross {
   static double f(double a) { return upper(ftz64(1.0 / std::sqrt(ftz64(upper(a))))); }
 };
+// One step of Newton's on double words: long double has another width on each processor.
 struct RsqrtF64 {
-  static double f(double a) { return static_cast<double>(1.0L / std::sqrt(static_cast<long double>(a))); }
+  static double f(double a) {
+    const double y = 1.0 / std::sqrt(a);
+    if (!std::isfinite(y) || y == 0) return y;
+    const double root = a * y, rest = std::fma(a, y, -root);
+    return std::fma(0.5 * y, std::fma(-root, y, 1.0) - rest * y, y);
+  }
 };
 
 template <class F>

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "half.hpp"
 #include "mma_operands.hpp"
 #include "poison_memory.hpp"
 #include "small_float.hpp"
@@ -104,11 +105,7 @@ void load_d(const MmaRequest& r, const uint32_t* cells, int columns, bool half, 
     return;
   }
   if (half) {
-    for (int j = 0; j < columns; ++j) {
-      _Float16 h;
-      std::memcpy(&h, cells + j, 2);
-      c[j] = static_cast<float>(h);
-    }
+    for (int j = 0; j < columns; ++j) c[j] = half::from_f16(static_cast<uint16_t>(cells[j]));
   } else if (static_cast<const void*>(c) != cells) {
     std::memcpy(c, cells, static_cast<size_t>(columns) * 4);
   }
@@ -118,12 +115,7 @@ void load_d(const MmaRequest& r, const uint32_t* cells, int columns, bool half, 
 
 // An f16 fills the lower half of its cell; the ISA does not define the upper half, which stays poison.
 void store_half(uint32_t* cells, int columns, const float* c) {
-  for (int j = 0; j < columns; ++j) {
-    const _Float16 h = static_cast<_Float16>(c[j]);
-    uint16_t bits;
-    std::memcpy(&bits, &h, 2);
-    cells[j] = 0xffff0000u | bits;
-  }
+  for (int j = 0; j < columns; ++j) cells[j] = 0xffff0000u | half::to_f16(c[j]);
 }
 
 void add_integers(const MmaRequest& r, bool saturate, uint32_t* cells, int columns, const float* sum) {

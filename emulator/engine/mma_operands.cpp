@@ -1,4 +1,5 @@
 #include "mma_operands.hpp"
+#include "half.hpp"
 #include "poison_memory.hpp"
 
 #include "small_float.hpp"
@@ -68,7 +69,7 @@ inline float element(const uint8_t* p, int j) {
     std::memcpy(&f, &u, 4);
     return f;
   } else if constexpr (E == Element::F16) {
-    return static_cast<float>(at<_Float16>(p, j));
+    return half::from_f16(at<uint16_t>(p, j));
   } else if constexpr (E == Element::Tf32) {  // the low 13 bits do not count
     const uint32_t u = at<uint32_t>(p, j) & ~0x1fffu;
     float f;

@@ -10,7 +10,7 @@ constexpr int kWidth = BYTES / 4;
 typedef float Lanes __attribute__((vector_size(BYTES), aligned(4), may_alias));
 typedef int32_t Loaded __attribute__((vector_size(BYTES), aligned(4), may_alias));
 
-#ifdef __FMA__
+#if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
 // Contracted to one fused multiply-add: these files are compiled with -ffp-contract=fast.
 inline Lanes fused(Lanes a, Lanes b, Lanes c) { return a * b + c; }
 #else

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "enumerations/wgmma.hpp"
+#include "half.hpp"
 #include "mma_operands.hpp"
 #include "poison_memory.hpp"
 #include "slots/wgmma.hpp"
@@ -224,19 +225,16 @@ void load_d(const Job& j, float* c) {
       float* to = c + first_cell(j, w, r);
       for (int l = 0; l < kWarpSize; ++l)
         for (int part = 0; part < 2; ++part) {
-          _Float16 h;
+          uint16_t h;
           std::memcpy(&h, reinterpret_cast<const uint8_t*>(from + l) + 2 * part, 2);
-          to[kLane.at[l] + part] = static_cast<float>(h);
+          to[kLane.at[l] + part] = half::from_f16(h);
         }
     }
 }
 
 // A sum that rounds to zero is +0.
 uint32_t half_of(float x) {
-  if (x != x) return 0x7fff;
-  const _Float16 h = static_cast<_Float16>(x);
-  uint16_t bits;
-  std::memcpy(&bits, &h, 2);
+  const uint16_t bits = half::to_f16(x);
   return bits == 0x8000 ? 0 : bits;
 }
 

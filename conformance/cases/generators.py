@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
-from hypothesis import strategies as st
 from tileproof.spec.plan import KernelPlan
 from tileproof.spec.problems import problem_type
 from tileproof.spec.problems.cases import AnyCase, EdgeCase
 
+if TYPE_CHECKING:  # Hypothesis takes a third of a second, and `judge` does without it
+    from hypothesis.strategies import SearchStrategy
 
-def generated(plan: KernelPlan) -> st.SearchStrategy[AnyCase]:
+
+def generated(plan: KernelPlan) -> SearchStrategy[AnyCase]:
     """Cases for the kernel of `plan`."""
     return plan.problem.generator.drawn(plan)
 

@@ -7,9 +7,8 @@ A check first runs the edge cases, then problems drawn by Hypothesis. Hypothesis
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from typing import Literal
 
@@ -17,15 +16,13 @@ from hypothesis import strategies as st
 from tileproof.conformance.cases import draws
 from tileproof.conformance.cases.generators import edges, generated, smaller
 from tileproof.conformance.check.not_judged import not_judged
+from tileproof.conformance.check.result import Failure, Report
 from tileproof.conformance.check.run import KernelUnderTest, every_fourth, run_case
 from tileproof.conformance.check.runs import Again, Ahead, Run, judged_runs
-from tileproof.conformance.compare.compare import StageScore
+from tileproof.conformance.check.stopped import Stopped
 from tileproof.conformance.judging.judged_run import JudgedRun
-from tileproof.kernels.variant import Variant
-from tileproof.spec.machine.certificate import Certificate
 from tileproof.spec.machine.finding import Finding
 from tileproof.spec.machine.schedule import SEEDED, Policy, Schedule
-from tileproof.spec.machine.types import JsonObject
 from tileproof.spec.plan import KernelPlan
 from tileproof.spec.problems.cases import AnyCase
 
@@ -50,10 +47,6 @@ class _Ended(BaseException):
     """The time for shrinking is over: Hypothesis would continue to draw cases that are not run."""
 
 
-class Stopped(BaseException):
-    """Raised by a signal handler: what is known so far is the result."""
-
-
 class _Deadline:
     """`seconds` of this process's CPU time, or `WAITING` times as many by the clock."""
 
@@ -62,56 +55,6 @@ class _Deadline:
 
     def past(self) -> bool:
         return time.process_time() > self._cpu or time.monotonic() > self._wall
-
-
-@dataclass
-class Failure:
-    """The smallest failing example: its case and schedule, and all that is wrong with it."""
-
-    case: AnyCase
-    schedule: Schedule
-    findings: list[Finding]
-    repeated: bool = True  # whether it failed again when it ran for the report
-
-
-@dataclass
-class Report:
-    """The result of a check of one variant; `title` names both in words."""
-
-    kernel: str
-    variant: Variant
-    title: str
-    examples: int = 0
-    seconds: float = 0.0
-    scores: dict[str, StageScore] = field(default_factory=dict)
-    remarks: dict[str, int] = field(default_factory=dict)
-    certificates: list[Certificate | None] = field(default_factory=list, repr=False)
-    agreed: int = 0
-    again: int = 0  # examples whose production build was launched again, and gave the same outputs
-    failure: Failure | None = None
-    driver: str = ""
-    not_judged: tuple[str, ...] = ()  # what the driver or the kernel does not show, in words
-    chosen_schedules: bool = True  # whether the driver takes the schedule of a run
-    interrupted: bool = False  # before all examples had run, or while a failing one was made smaller
-    schedules: list[Schedule] = field(default_factory=list)  # of the runs counted
-    executed: bytes = b""  # what ran of the production build (tileproof.emulator.coverage)
-
-    def count(self, run: JudgedRun, schedule: Schedule) -> None:
-        """Adds one run."""
-        self.examples += 1
-        self.schedules.append(schedule)
-        if run.executed:  # of the emulator, which is not loaded where another driver runs
-            from tileproof.emulator.coverage import union
-
-            ran = [bits for _, _, bits in run.executed]
-            self.executed = union([*ran, self.executed] if self.executed else ran)
-        self.agreed += run.agreed
-        self.again += run.again
-        for name, score in run.scores.items():
-            self.scores.setdefault(name, StageScore()).add(score)
-        self.certificates.append(run.certificate)
-        for code, number in run.remarks.items():
-            self.remarks[code] = self.remarks.get(code, 0) + number
 
 
 def _report(under_test: KernelUnderTest) -> Report:
@@ -359,44 +302,3 @@ def replay(under_test: KernelUnderTest, case: AnyCase, schedule: Schedule) -> Re
         report.failure = Failure(case, schedule, run.findings)
     report.seconds = time.monotonic() - began
     return report
-
-
-def scores_as_dict(scores: Mapping[str, StageScore]) -> dict[str, JsonObject]:
-    """What was compared of each stage, and how near its worst element came to its bound."""
-    return {
-        name: {
-            "tiles": score.tiles,
-            "elements": score.elements,
-            "exact_elements": score.exact,
-            "worst_error_over_bound": score.worst,
-            "elements_without_bound": score.unbounded,
-        }
-        for name, score in scores.items()
-    }
-
-
-def as_dict(report: Report, command: str = "") -> JsonObject:
-    """The report for `--json`."""
-    result: JsonObject = {
-        "kernel": report.kernel,
-        "variant": dict(report.variant.sizes),
-        "driver": report.driver,
-        "verdict": "defect" if report.failure else "incomplete" if report.interrupted else "clean",
-        "examples": report.examples,
-        "interrupted": report.interrupted,
-        "seconds": round(report.seconds, 3),
-        "stages": scores_as_dict(report.scores),
-        "tiles_equal_in_both_builds": report.agreed,
-        "launched_again": report.again,
-        "remarks": report.remarks,
-        "not_judged": list(report.not_judged),
-    }
-    if report.failure:
-        result["case"] = report.failure.case.as_json()
-        if report.chosen_schedules:
-            schedule = report.failure.schedule
-            result["schedule"] = {"policy": schedule.policy, "seed": schedule.seed}
-        result["findings"] = [asdict(finding) for finding in report.failure.findings]
-        result["replay"] = command
-        result["repeated"] = report.failure.repeated
-    return result

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tileproof.conformance.check.property import Report, scores_as_dict
+from tileproof.conformance.check.result import Report, scores_as_dict
 from tileproof.conformance.check.run import KernelUnderTest
 from tileproof.conformance.verdict import program as programs
 from tileproof.conformance.verdict.contract import (

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from tileproof.conformance.check.not_judged import not_judged
-from tileproof.conformance.check.property import scores_as_dict
+from tileproof.conformance.check.result import scores_as_dict
 from tileproof.conformance.check.run import KernelUnderTest, run_case
 from tileproof.conformance.judging import checks as shared
 from tileproof.conformance.judging.case import Case

@@ -7,12 +7,14 @@ errors to standard error (errors as JSON to standard output with `--json`).
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
 import os
 import re
 import shlex
 import sys
 import traceback
+from collections.abc import Iterator, Mapping, MutableMapping
 from typing import Any, NoReturn
 
 import click
@@ -23,32 +25,9 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 from rich.console import Console
 from rich.markup import escape
 from tileproof import __version__
-from tileproof.conformance.check.property import Stopped
-from tileproof.conformance.cli.build import build
-from tileproof.conformance.cli.campaign import campaign
-from tileproof.conformance.cli.check import check
-from tileproof.conformance.cli.corpus import corpus
-from tileproof.conformance.cli.crosscheck import crosscheck
-from tileproof.conformance.cli.diagnose import diagnose
+from tileproof.conformance.check.stopped import Stopped
 from tileproof.conformance.cli.exit_codes import CLEAN, ERROR
-from tileproof.conformance.cli.explain import explain
-from tileproof.conformance.cli.explore import explore
-from tileproof.conformance.cli.gate import diff, gate
-from tileproof.conformance.cli.inspect import inspect, instructions
-from tileproof.conformance.cli.judge import judge
-from tileproof.conformance.cli.layout import layout
-from tileproof.conformance.cli.lists import defects, kernels
-from tileproof.conformance.cli.locate import locate
-from tileproof.conformance.cli.mutants import mutants
-from tileproof.conformance.cli.mutate import mutate
-from tileproof.conformance.cli.record import record
-from tileproof.conformance.cli.stages import stages
 from tileproof.conformance.cli.stopping import closed_pipe_is_fine
-from tileproof.conformance.cli.synchronisation import synchronisation
-from tileproof.conformance.cli.tensors import tensors
-from tileproof.conformance.cli.time import time
-from tileproof.conformance.cli.trace import trace
-from tileproof.conformance.cli.vectors import vectors
 from tileproof.emulator.heap import keep_freed_memory
 from tileproof.spec.machine.errors import TileproofError, did_you_mean
 from tileproof.spec.machine.finding_text import printable
@@ -126,39 +105,69 @@ def fail(error: TileproofError, as_json: bool) -> NoReturn:
     sys.exit(ERROR)
 
 
-@click.group(cls=Errors, context_settings={"help_option_names": ["-h", "--help"]})
+# The module of each command; it is imported when the command runs, or for the help of all commands.
+COMMANDS = {
+    "build": "build",
+    "campaign": "campaign",
+    "check": "check",
+    "corpus": "corpus",
+    "crosscheck": "crosscheck",
+    "defects": "lists",
+    "diagnose": "diagnose",
+    "diff": "gate",
+    "explain": "explain",
+    "explore": "explore",
+    "gate": "gate",
+    "inspect": "inspect",
+    "instructions": "inspect",
+    "kernels": "lists",
+    "judge": "judge",
+    "layout": "layout",
+    "locate": "locate",
+    "mutants": "mutants",
+    "mutate": "mutate",
+    "record": "record",
+    "stages": "stages",
+    "synchronisation": "synchronisation",
+    "tensors": "tensors",
+    "time": "time",
+    "trace": "trace",
+    "vectors": "vectors",
+}
+
+
+class _ImportedCommands(MutableMapping[str, click.Command]):
+    """The commands by name, each imported at its first use: all of them take a second."""
+
+    def __init__(self, modules: Mapping[str, str]) -> None:
+        self._commands: dict[str, click.Command | str] = dict(modules)
+
+    def __getitem__(self, name: str) -> click.Command:
+        command = self._commands[name]
+        if isinstance(command, str):
+            command = getattr(importlib.import_module(f"tileproof.conformance.cli.{command}"), name)
+            assert isinstance(command, click.Command)
+            self._commands[name] = command
+        return command
+
+    def __setitem__(self, name: str, command: click.Command) -> None:
+        self._commands[name] = command
+
+    def __delitem__(self, name: str) -> None:
+        del self._commands[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._commands)
+
+    def __len__(self) -> int:
+        return len(self._commands)
+
+
+@click.group(
+    cls=Errors,
+    commands=_ImportedCommands(COMMANDS),
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.version_option(__version__, prog_name="tileproof")
 def main() -> None:
     """Checks GPU attention kernels stage by stage, tile by tile, without a GPU."""
-
-
-COMMANDS = (
-    build,
-    campaign,
-    check,
-    corpus,
-    crosscheck,
-    defects,
-    diagnose,
-    diff,
-    explain,
-    explore,
-    gate,
-    inspect,
-    instructions,
-    kernels,
-    judge,
-    layout,
-    locate,
-    mutants,
-    mutate,
-    record,
-    stages,
-    synchronisation,
-    tensors,
-    time,
-    trace,
-    vectors,
-)
-for command in COMMANDS:
-    main.add_command(command)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from tileproof.conformance.check.property import Stopped
+from tileproof.conformance.check.stopped import Stopped
 from tileproof.conformance.cli.gate import print_verdict
 from tileproof.conformance.cli.given import expect_option, reference_of, refuse
 from tileproof.conformance.cli.seeds import seed_option

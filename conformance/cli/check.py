@@ -24,7 +24,8 @@ from tileproof.kernels.called import HOST
 from tileproof.spec.machine.errors import TileproofError
 
 if TYPE_CHECKING:
-    from tileproof.conformance.check.property import PolicyChoice, Report
+    from tileproof.conformance.check.property import PolicyChoice
+    from tileproof.conformance.check.result import Report
     from tileproof.conformance.check.run import KernelUnderTest
     from tileproof.conformance.drivers.emulator import Mma
     from tileproof.conformance.verdict.contract import VerdictRecord
@@ -184,7 +185,7 @@ def check(
     )
 
     number = seed_of(seed)
-    reports: list[engine.Report] = []
+    reports: list[Report] = []
     budget: Any = {"examples": examples, "seed": number, "policy": policy, "with_edges": edges}
     under_tests = []
     with planted_reference(planted), stoppable(), driving as driver, text.Progress(examples) as progress:
@@ -226,7 +227,7 @@ def _print(
     seed_of_the_day: bool,
 ) -> int:
     """Print the reports, as text or as one JSON object; return the exit code."""
-    from tileproof.conformance.check.property import as_dict
+    from tileproof.conformance.check.result import as_dict
     from tileproof.conformance.verdict import jsonform
     from tileproof.conformance.verdict.contract import EXIT_CODES, worst
 

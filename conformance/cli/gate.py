@@ -199,7 +199,7 @@ def _require_known(only: Sequence[str], known: Mapping[str, object]) -> None:
 def _on_launch(gated: GatedLaunch, options: GateOptions, expect: str | None) -> VerdictRecord:
     """Return the verdict on a launch file, with the other arguments of the gate."""
     from tileproof.conformance.api.replay import judge_words
-    from tileproof.conformance.check.property import Stopped
+    from tileproof.conformance.check.stopped import Stopped
     from tileproof.conformance.gate.launch_files import verdict_on_launch
 
     words = judge_words(expect, options.seed, True, options.strict, "fast", ())

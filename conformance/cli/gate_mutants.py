@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tileproof.conformance.beside.mutate.draw import wanted
-from tileproof.conformance.check.property import Stopped
+from tileproof.conformance.check.stopped import Stopped
 from tileproof.conformance.cli.mutate import mutate
 from tileproof.conformance.cli.stopping import ends_after
 from tileproof.conformance.gate import evidence as evidences

@@ -218,7 +218,7 @@ def _judging(
 ) -> Iterator[Judging]:
     """Judging with the terminal's progress, which Ctrl-C and SIGTERM interrupt."""
     from tileproof.conformance.api.verdicts import Judging
-    from tileproof.conformance.check.property import Stopped
+    from tileproof.conformance.check.stopped import Stopped
 
     with stoppable(), text.Progress(0) as progress:
         yield Judging(words, progress.start, (KeyboardInterrupt, Stopped), first)

@@ -17,7 +17,7 @@ from pathlib import Path
 from tileproof.conformance.api.replay import judge_words
 from tileproof.conformance.api.verdicts import Judging, judge_file
 from tileproof.conformance.cases import resolve
-from tileproof.conformance.check.property import Stopped
+from tileproof.conformance.check.stopped import Stopped
 from tileproof.conformance.cli.stopping import closed_pipe_is_fine, stoppable
 from tileproof.conformance.judging import reference, reference_file
 from tileproof.conformance.judging.judging import JudgeOptions

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from types import FrameType
 
-from tileproof.conformance.check.property import Stopped
+from tileproof.conformance.check.stopped import Stopped
 
 INTERRUPTS = (KeyboardInterrupt, Stopped)
 INCOMPLETE = 3  # the exit code of what was interrupted and is no defect so far

@@ -82,7 +82,7 @@ def tensors(
 
     Exit code 0: clean; 1: a defect; 2: the dump could not be compared; 3: interrupted.
     """
-    from tileproof.conformance.check.property import Stopped
+    from tileproof.conformance.check.stopped import Stopped
     from tileproof.conformance.cli.judge import told
     from tileproof.conformance.report import terminal as text
     from tileproof.conformance.tensors.files import read

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from hypothesis.database import DirectoryBasedExampleDatabase
 from tileproof.conformance.cases.resolve import launch_file
 from tileproof.conformance.check import property as checking
-from tileproof.conformance.check.property import Failure
+from tileproof.conformance.check.result import Failure
 from tileproof.conformance.explore.launch_file import ExploredLaunch
 from tileproof.conformance.gate import runner
 from tileproof.conformance.gate.checks import controls

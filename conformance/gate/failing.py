@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
-from tileproof.conformance.check.property import Failure
+from tileproof.conformance.check.result import Failure
 from tileproof.conformance.compare.compare import index, wrong_elements
 from tileproof.conformance.compare.rows import plant_canaries
 from tileproof.conformance.drivers.emulator import run_traced

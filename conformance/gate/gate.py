@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tileproof.conformance.check.property import Stopped
+from tileproof.conformance.check.stopped import Stopped
 from tileproof.conformance.gate import difference, runner
 from tileproof.conformance.gate.difference import AGAINST
 from tileproof.conformance.gate.evidence import (

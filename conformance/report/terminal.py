@@ -12,7 +12,7 @@ from types import TracebackType
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
-from tileproof.conformance.check.property import Report
+from tileproof.conformance.check.result import Report
 from tileproof.spec.machine.certificate import in_words, summary
 from tileproof.spec.machine.finding_text import folded, following, lines, printable
 from tileproof.spec.machine.types import Json

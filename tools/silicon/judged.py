@@ -16,6 +16,7 @@ from pathlib import Path
 import click
 import numpy as np
 from tileproof.conformance.check import property as engine
+from tileproof.conformance.check.result import as_dict
 from tileproof.conformance.check.under_test import on_driver
 from tileproof.conformance.cli.driving import DRIVERS, opened
 from tileproof.conformance.drivers.driver import Driver
@@ -34,7 +35,7 @@ def judged(kernel: Kernel, driver: Driver, examples: int) -> UncheckedObject:
     """The reports of the kernel's first variant and of its mutants on `driver`."""
     variant = kernel.variants[0]
     clean = engine.check(on_driver(kernel, variant, driver), examples=examples, seed=SEED)
-    found: UncheckedObject = {"kernel": engine.as_dict(clean), "mutants": {}}
+    found: UncheckedObject = {"kernel": as_dict(clean), "mutants": {}}
     for planted in kernel.defects():
         under_test = on_driver(kernel, variant, driver, planted=planted)
         report = engine.check(under_test, examples=min(examples, 30), seed=SEED, shrink_seconds=2.0)

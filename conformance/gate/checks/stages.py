@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from tileproof.conformance.cases.generators import small
 from tileproof.conformance.check import property as checking
-from tileproof.conformance.check.property import Failure, Report, scores_as_dict
+from tileproof.conformance.check.result import Failure, Report, scores_as_dict
 from tileproof.conformance.gate.failing import failing_tile, trace_around
 from tileproof.conformance.gate.model import CheckReport, GatedVariant, gate_check
 from tileproof.emulator.coverage import union

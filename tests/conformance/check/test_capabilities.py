@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tileproof.conformance.check import property as engine
+from tileproof.conformance.check.result import Report, as_dict
 from tileproof.conformance.check.run import KernelUnderTest
 from tileproof.conformance.drivers.driver import ALL, NOT_JUDGED, Capabilities, Capability
 from tileproof.conformance.report.terminal import print_report
@@ -67,7 +68,7 @@ def on(
     )
 
 
-def run(under_test: Any, examples: int = 12) -> engine.Report:
+def run(under_test: Any, examples: int = 12) -> Report:
     return engine.check(under_test, examples=examples, seed=3, with_edges=False)
 
 
@@ -90,7 +91,7 @@ def test_a_right_kernel_passes_and_what_was_not_judged_is_named(lacking: Capabil
     report = run(on(ALL - {lacking}))
     assert report.failure is None and report.examples == 12
     assert report.not_judged == (NOT_JUDGED[lacking],)
-    assert engine.as_dict(report)["not_judged"] == [NOT_JUDGED[lacking]]
+    assert as_dict(report)["not_judged"] == [NOT_JUDGED[lacking]]
     with redirect_stdout(io.StringIO()) as out:
         print_report(report, "")
     assert f"not judged: {NOT_JUDGED[lacking]}" in out.getvalue()
@@ -105,7 +106,7 @@ def test_a_planted_defect_is_found_through_what_is_left(lacking: Capability) -> 
     assert (finding.kind, finding.problem.stage, finding.problem.k_block) == ("value", "P", 0)
     # Without captures P is first seen in the probe build's outputs.
     assert finding.problem.build == ("probe" if lacking == "capture" else "production")
-    assert engine.as_dict(report)["not_judged"] == [NOT_JUDGED[lacking]]
+    assert as_dict(report)["not_judged"] == [NOT_JUDGED[lacking]]
 
 
 def test_neither_captures_nor_probe_leaves_the_outputs() -> None:
@@ -135,7 +136,7 @@ def test_without_schedules_a_second_launch_must_repeat_the_first() -> None:
 
     failure = run(on(ALL - {"schedules"}, hand=flicker), examples=1).failure
     assert failure is not None and failure.repeated
-    report = engine.as_dict(run(on(ALL - {"schedules"}, wrong_p), examples=3))
+    report = as_dict(run(on(ALL - {"schedules"}, wrong_p), examples=3))
     assert "schedule" not in report
     number = 0
     verdict = engine.run_case(  # type: ignore[attr-defined]
@@ -179,7 +180,7 @@ def test_what_is_wrong_once_is_told_though_it_does_not_repeat() -> None:
     report = run(on(ALL - {"schedules"}, hand=once))
     assert report.failure is not None and not report.failure.repeated
     assert report.failure.findings[0].problem.stage == "delta"
-    assert engine.as_dict(report)["repeated"] is False
+    assert as_dict(report)["repeated"] is False
     with redirect_stdout(io.StringIO()) as out:
         print_report(report, "")
     assert "not repeated" in out.getvalue()
@@ -199,7 +200,7 @@ def test_every_edge_and_every_fourth_example_is_launched_again() -> None:
     report = run(on(ALL, hand=listen), examples=40)
     assert report.failure is None and report.again == expected
     assert len(launches) == 2 * 40 + expected
-    assert engine.as_dict(report)["launched_again"] == expected
+    assert as_dict(report)["launched_again"] == expected
     with_edges = engine.check(on(ALL), examples=40, seed=3)
     assert with_edges.again == expected + with_edges.examples - 40
     two = engine.check(on(ALL), examples=40, seed=3, with_edges=False, jobs=2)

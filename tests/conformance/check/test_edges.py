@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from tileproof.conformance.check import property as engine
 from tileproof.conformance.check.run import KernelUnderTest
+from tileproof.conformance.check.stopped import Stopped
 from tileproof.conformance.check.under_test import on_emulator
 from tileproof.kernels.edit import Edit, Place
 from tileproof.kernels.registry import kernel
@@ -137,7 +138,7 @@ def test_an_interrupt_tells_what_is_known(monkeypatch: pytest.MonkeyPatch) -> No
 
     def while_shrinking(done: int, shrinking: bool) -> None:
         if shrinking:
-            raise engine.Stopped
+            raise Stopped
 
     report = engine.check(broken, examples=5, seed=0, progress=while_shrinking)
     assert report.interrupted and report.failure is not None and report.failure.findings

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from tileproof.conformance.check import property as engine
+from tileproof.conformance.check.result import as_dict
 from tileproof.conformance.check.run import KernelUnderTest
 from tileproof.conformance.check.runs import settled
 from tileproof.kernels.variant import Variant
@@ -192,7 +193,7 @@ def test_error_under_one_policy_only():
 
 def test_report_as_json_has_place_cause_and_replay():
     report = run(under_test(second_block_off))
-    result: Json = engine.as_dict(report, "tileproof check ...")
+    result: Json = as_dict(report, "tileproof check ...")
     assert result["verdict"] == "defect" and result["replay"] == "tileproof check ..."
     assert result["findings"][0]["problem"]["k_block"] == 1
     assert SparseCase.from_json(result["case"]) == report.failure.case

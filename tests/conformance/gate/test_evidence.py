@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tileproof.conformance.check.property import Stopped
+from tileproof.conformance.check.stopped import Stopped
 from tileproof.conformance.cli.app import main
 from tileproof.conformance.gate import schema
 from tileproof.conformance.gate.difference import AGAINST, changes, of_release, worse

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from tileproof.conformance.beside.mutate.draw import wanted
 from tileproof.conformance.beside.mutate.ledger import enter
 from tileproof.conformance.beside.mutate.score import into
-from tileproof.conformance.check.property import Stopped
+from tileproof.conformance.check.stopped import Stopped
 from tileproof.conformance.cli import gate_mutants
 from tileproof.conformance.cli.app import main
 from tileproof.conformance.cli.gate_mutants import LEDGER, NAME, MutantDraws, carried, draw_mutants

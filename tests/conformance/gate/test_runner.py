@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tileproof.conformance.check.property import Stopped
+from tileproof.conformance.check.stopped import Stopped
 from tileproof.conformance.gate import runner
 from tileproof.conformance.gate.model import CheckReport, GateCheck, GatedVariant
 from tileproof.conformance.gate.runner import CheckJob

@@ -72,6 +72,7 @@ barriers|aligned-partial|error|stops|an .aligned instruction that lanes of the w
 barriers|shfl-inactive|error|continues|shfl.sync reads a lane that does not participate
 copies|tensormap-invalid|error|stops|the 128 bytes are not an encoded tensor map
 copies|tensormap-field|error|stops|a field of a tensor map in memory holds a value that the driver refuses, or tensormap.replace writes such a value
+copies|tensormap-null|note>error|continues|fence.proxy.tensormap acquires a map at address 0, as CUTLASS has warps do that store nothing: without effect on an H200; an error with strict
 copies|tensormap-rank|error|stops|the dimension of the instruction differs from the rank of the map
 copies|tensormap-gather4|error|stops|gather4 or scatter4 with a map that is not of rank 2 with one row per box
 copies|tma-coordinate|error|stops|the innermost coordinate of a tensor copy is not a multiple of 16 bytes, or that coordinate of a store is negative: an illegal instruction on hardware

@@ -6,12 +6,13 @@ The page is generated from the registry and the table of findings, so that it ag
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from tileproof.emulator import isa
 from tileproof.emulator.codes import CODES, Code
 from tileproof.emulator.registry import ROWS, Row
+from tileproof.emulator.silicon import NONE, CardRun, card_runs, seen
 from tileproof.spec.machine.pages import write_or_check
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "instructions.md"
@@ -22,8 +23,8 @@ GRADES = {
 }
 
 
-def page(rows: Iterable[Row], codes: Iterable[Code]) -> str:
-    """Return the text of the page for these rows and codes."""
+def page(rows: Iterable[Row], codes: Iterable[Code], runs: Sequence[CardRun]) -> str:
+    """Return the text of the page for these rows, codes and runs on cards."""
     known = list(rows)
     executed = [row for row in known if row.grade != "refused"]
     lines = [
@@ -35,17 +36,24 @@ def page(rows: Iterable[Row], codes: Iterable[Code]) -> str:
         "it; it never skips an instruction.",
         "",
         *_table(("grade", "means"), GRADES.items()),
+        "",
+        'The column "seen on silicon" is computed from [docs/evidence](evidence/README.md): launches of the',
+        "emulator's tests that a card repeated ([card.md](card.md)), words of `wgmma`. It names the card,",
+        "the date, and how many spellings of the form were executed with every word equal to the emulator's.",
+        f"The evidence's page explains launches that differ. Without a launch, a form has {NONE}.",
+        "",
+        *_table(
+            ("card", "evidence"),
+            ((f"{run.card} {run.date}", ", ".join(f"`{file}`" for file in run.files)) for run in runs),
+        ),
     ]
     groups = list(dict.fromkeys(row.group for row in executed))
     for group in groups:
         members = [row for row in executed if row.group == group]
         lines += ["", f"## {group[0].upper() + group[1:]}", ""]
+        head = ("instruction", "form", "grade", "seen on silicon", "ISA", "note")
         lines += _table(
-            ("instruction", "forms", "grade", "ISA", "note"),
-            (
-                (f"`{r.base}`", _forms(r.forms), r.grade, r.section, r.note)
-                for r in sorted(members, key=lambda r: r.base)
-            ),
+            head, (line for r in sorted(members, key=lambda r: r.base) for line in _lines(r, runs))
         )
     lines += ["", "## Refused", ""]
     lines += _table(
@@ -84,8 +92,12 @@ def page(rows: Iterable[Row], codes: Iterable[Code]) -> str:
 _END = {True: "stops", False: "continues"}
 
 
-def _forms(text: str) -> str:
-    return f"`{text}`" if text else ""
+def _lines(row: Row, runs: Sequence[CardRun]) -> Iterator[tuple[str, ...]]:
+    """A line for each form; the section and the note stand on the first."""
+    forms = [form.strip() for form in row.forms.split(";")]
+    for number, (form, pattern) in enumerate(zip(forms, row.spellings.patterns, strict=True)):
+        rest = ("", "") if number else (row.section, row.note)
+        yield (f"`{row.base}`", f"`{form}`" if form else "", row.grade, seen(row, pattern, runs), *rest)
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
@@ -98,7 +110,11 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write the page, or with --check return 1 when the page on disk is stale."""
     assert isa  # importing it fills the registry
-    return write_or_check("tileproof.emulator.docs", PAGE, lambda: page(ROWS, CODES.values()), arguments)
+
+    def write() -> str:
+        return page(ROWS, CODES.values(), card_runs())
+
+    return write_or_check("tileproof.emulator.docs", PAGE, write, arguments)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -18,6 +18,7 @@ from tileproof.kernels.launch.arguments import (
     POINTER_BYTES,
     BytesArgument,
     LaunchArgument,
+    PlacedItem,
     PointerArgument,
     ScalarArgument,
     StructArgument,
@@ -106,11 +107,19 @@ class Card:
             self._call("cuModuleGetFunction", self._module(_ptx(launch, one)), one.entry.encode())
             for one in launch.launches
         ]
-        first = {buffer.name: _first_bytes(launch, buffer) for buffer in launch.buffers}
-        addresses = {
-            buffer.name: self._place(buffer.bytes, first[buffer.name], fill) for buffer in launch.buffers
-        }
+        addresses = {buffer.name: self._allocate(buffer.bytes) for buffer in launch.buffers}
         try:
+            first = {
+                buffer.name: placed(
+                    _first_bytes(launch, buffer),
+                    buffer.items,
+                    lambda item: self._bytes(item, launch, addresses),
+                )
+                for buffer in launch.buffers
+            }
+            first = {name: moved(data, launch.buffers, addresses) for name, data in first.items()}
+            for buffer in launch.buffers:
+                self._fill(addresses[buffer.name], buffer.bytes, first[buffer.name], fill)
             for one, function in zip(launch.launches, functions, strict=True):
                 self._launch(launch, one, function, addresses)
             return self._read(launch, first, addresses)
@@ -157,12 +166,13 @@ class Card:
             self._modules[ptx] = module
         return self._modules[ptx]
 
-    def _place(self, size: int, first: Bytes | None, fill: int) -> int:
+    def _allocate(self, size: int) -> int:
+        return int(self._call("cuMemAlloc", size + 2 * GUARD)) + GUARD
+
+    def _fill(self, address: int, size: int, first: Bytes | None, fill: int) -> None:
         whole = np.full(size + 2 * GUARD, GUARD_BYTE, np.uint8)
         whole[GUARD : GUARD + size] = fill if first is None else first
-        base = int(self._call("cuMemAlloc", whole.nbytes))
-        self._call("cuMemcpyHtoD", base, whole.ctypes.data, whole.nbytes)
-        return base + GUARD
+        self._call("cuMemcpyHtoD", address - GUARD, whole.ctypes.data, whole.nbytes)
 
     def _read(
         self, launch: LaunchFile, first: Mapping[str, Bytes | None], addresses: Mapping[str, int]
@@ -208,11 +218,14 @@ class Card:
             return self._tensor_map(item, dtype, addresses[item.buffer])
         if not isinstance(item, StructArgument | BytesArgument):
             raise NotOnCard(f"an argument of kind {item.kind}")
-        out = bytearray(item.size if isinstance(item, StructArgument) else item.data)
-        for placed in item.items:
-            data = self._bytes(placed.item, file, addresses)
-            out[placed.offset : placed.offset + len(data)] = data
-        return bytes(out)
+        blank = (
+            np.zeros(item.size, np.uint8)
+            if isinstance(item, StructArgument)
+            else np.frombuffer(item.data, np.uint8)
+        )
+        out = placed(blank, item.items, lambda one: self._bytes(one, file, addresses))
+        assert out is not None
+        return out.tobytes()
 
     def _tensor_map(self, item: TensorMapArgument, dtype: str, address: int) -> bytes:
         steps = item.element_strides or (1,) * len(item.shape)
@@ -223,9 +236,49 @@ class Card:
         return map_bytes(self._call("cuTensorMapEncodeTiled", *tiled_map(self._api, fields)))
 
 
+def placed(
+    content: Bytes | None, items: Sequence[PlacedItem], encode: Callable[[LaunchArgument], bytes]
+) -> Bytes | None:
+    """A copy of the content with its pointers and tensor maps, which `encode` gives, written over it."""
+    if content is None:
+        return None
+    out = content.copy()
+    for one in items:
+        data = np.frombuffer(encode(one.item), np.uint8)
+        out[one.offset : one.offset + len(data)] = data
+    return out
+
+
+def moved(
+    content: Bytes | None, buffers: Sequence[LaunchBuffer], addresses: Mapping[str, int]
+) -> Bytes | None:
+    """The content with its pointers into buffers of recorded addresses, which a card does not keep, moved to
+    `addresses`: aligned words that are an address in a buffer or its end, as `tileproof record` has it.
+    """
+    if content is None or not pointers(content, buffers).any():
+        return content
+    out = content.copy()
+    words = out[: len(out) // POINTER_BYTES * POINTER_BYTES].view(np.uint64)
+    old = words.copy()
+    for buffer in buffers:
+        if buffer.address is not None:
+            inside = (old >= buffer.address) & (old <= buffer.address + buffer.bytes)
+            words[inside] = old[inside] - np.uint64(buffer.address) + np.uint64(addresses[buffer.name])
+    return out
+
+
+def pointers(content: Bytes, buffers: Sequence[LaunchBuffer]) -> npt.NDArray[np.bool_]:
+    """For each aligned word of the content, whether it is an address in a buffer of a recorded address."""
+    words = content[: len(content) // POINTER_BYTES * POINTER_BYTES].view(np.uint64)
+    found = np.zeros(len(words), bool)
+    for buffer in buffers:
+        if buffer.address is not None:
+            found |= (words >= buffer.address) & (words <= buffer.address + buffer.bytes)
+    return found
+
+
 def require_launches(launch: LaunchFile) -> None:
-    """NotOnCard for anything but launches of PTX text in the default stream, and for contents with
-    addresses."""
+    """NotOnCard for anything but launches of PTX text in the default stream."""
     for step in launch.steps:
         if not isinstance(step, KernelLaunch):
             raise NotOnCard(f"a step of kind {step.kind}")
@@ -236,9 +289,6 @@ def require_launches(launch: LaunchFile) -> None:
             if given:
                 raise NotOnCard(f"a launch with {name} {given}")
         _ptx(launch, step)
-    for buffer in launch.buffers:
-        if buffer.items or buffer.known or buffer.address is not None:
-            raise NotOnCard(f"buffer {buffer.name}, which holds addresses or is partly written")
 
 
 def _ptx(launch: LaunchFile, step: KernelLaunch) -> str:

@@ -83,8 +83,11 @@ double integral(double x, Round round) {
 
 uint64_t to_integer(double x, Kind from, Kind to, Round round) {
   const int bits = bits_of(to);
-  // A NaN is 0, or the top bit where either side is wide (9.7.9.21).
-  if (x != x) return from == Kind::F64 || bits == 64 ? uint64_t{1} << (bits - 1) : 0;
+  // A NaN is 0, or the top bit where either side is wide (9.7.9.21), extended to a wider register.
+  if (x != x) {
+    const uint64_t top = uint64_t{1} << (bits - 1);
+    return from != Kind::F64 && bits != 64 ? 0 : is_signed(to) ? uint64_t(0) - top : top;
+  }
   const double r = integral(x, round);
   const double top = std::ldexp(1.0, is_signed(to) ? bits - 1 : bits);
   if (r >= top) return is_signed(to) ? (uint64_t{1} << (bits - 1)) - 1 : ~uint64_t{0} >> (64 - bits);

@@ -147,6 +147,11 @@ Step fence(Exec& x, const Instr& i) {
     for (uint32_t m = left; m; m &= m - 1)
       if (address[__builtin_ctz(m)] == one) alike |= 1u << __builtin_ctz(m);
     left &= ~alike;
+    if (!one) {
+      x.e.note("tensormap-null", "fence.proxy.tensormap acquires the map at address 0: there is none",
+               x.origin(__builtin_ctz(alike)));
+      continue;
+    }
     if (!x.e.memory.find(one, 128)) {
       x.e.fault("global-out-of-bounds",
                 "fence.proxy.tensormap acquires 128 bytes at " + hex(one) + ", outside every buffer",

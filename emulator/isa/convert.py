@@ -111,6 +111,10 @@ def cvt(d: Decoder, i: Instruction, m: Modifiers) -> None:
         _pair(d, i, spelling, to.removesuffix("x2"), from_.removesuffix("x2"), mode, limit)
         return
     dst, a = i.operands
+    if (from_, to) == ("f32", "f16"):
+        ftz = None  # code of ptxas and an H200 keep subnormals: .rp gives the smallest f16
+    if (from_, to) == ("bf16", "f32") and not ftz:
+        spelling = "cvt.f32.bf16"  # exact: no rounding has an effect, nor has a NaN other bits
     if spelling in _DIRECT:
         d.emit(spelling, dst=d.dst(dst, to), a=d.src(a, from_))
         return

@@ -357,3 +357,20 @@ def test_pack(type_: str) -> None:
         return
     got = elementwise(f"cvt.pack.sat.{type_}.s32.b32 d, x0, x1, x2;", [a, b, c], np.uint32)
     assert (got == (two | c.view(np.uint32).astype(np.uint64) << 2 * width) & 0xFFFFFFFF).all()
+
+
+def test_what_an_h200_showed() -> None:
+    """docs/evidence, 2026-11-28-h200-forms-card."""
+    nan = np.array([np.nan, -np.nan, 300, -300])
+    assert elementwise("cvt.rpi.s8.f64 d, x0;", [nan], np.uint16).tolist() == [0xFF80, 0xFF80, 127, 0xFF80]
+    assert elementwise("cvt.rni.u8.f64 d, x0;", [nan], np.uint16).tolist() == [0x80, 0x80, 255, 0]
+    assert elementwise("cvt.rni.s16.f64 %r1, x0; mov.u32 d, %r1;", [nan], np.uint32)[0] == 0xFFFF8000
+    small = np.array([0x17, 0x80000017], np.uint32)
+    for flush in ("", ".ftz"):
+        assert elementwise(f"cvt.rp{flush}.f16.f32 d, x0;", [small], np.uint16).tolist() == [1, 0x8000]
+        assert elementwise(f"cvt.rm{flush}.f16.f32 d, x0;", [small], np.uint16).tolist() == [0, 0x8001]
+    assert elementwise("cvt.rp.ftz.bf16.f32 d, x0;", [small], np.uint16).tolist() == [0, 0x8000]
+    bits = np.array([0x7F81, 0xFFC1, 0x7F80], np.uint16)
+    for rounding in ("", ".rn", ".rz", ".rm", ".rp"):
+        got = elementwise(f"cvt{rounding}.f32.bf16 d, x0;", [bits], np.uint32)
+        assert got.tolist() == [0x7F810000, 0xFFC10000, 0x7F800000]

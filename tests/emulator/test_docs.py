@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from tileproof.emulator import docs, registry
 from tileproof.emulator.codes import CODES, Code
+from tileproof.emulator.silicon import card_runs
 
 from tests.kit.paths import ROOT
 
@@ -28,12 +29,15 @@ def test_a_stale_page_is_noticed(tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 
 def test_every_row_and_code_is_on_the_page() -> None:
-    row = registry.Row("frob.nicate", "logic", ".b32|.b64", "modelled", "9.7.1", "a note", lambda *_: None)
+    row = registry.Row(
+        "frob.nicate", "logic", ".b32 @sm_90a|sm_100a; .b64", "modelled", "9.7.1", "a note", lambda *_: None
+    )
     code = Code("frob-error", "memory", "error", True, "it frobs", "error", True)
-    text = docs.page([*registry.ROWS, row], [*CODES.values(), code])
+    text = docs.page([*registry.ROWS, row], [*CODES.values(), code], card_runs())
     for name in [*(r.base for r in registry.ROWS), *CODES, "frob.nicate", "frob-error"]:
         assert f"| `{name}` |" in text
-    assert r"`.b32\|.b64`" in text
+    assert r"| `frob.nicate` | `.b32 @sm_90a\|sm_100a` | modelled | no evidence | 9.7.1 | a note |" in text
+    assert "| `frob.nicate` | `.b64` | modelled | no evidence |  |  |" in text
 
 
 def test_the_example_runs(capsys: pytest.CaptureFixture[str]) -> None:

@@ -229,6 +229,9 @@ def test_orderings_and_hints_change_no_value() -> None:
     prefetch.global.L2 [%rd1]; prefetchu.L1 [%rd1]; applypriority.global.L2::evict_normal [%rd1], 128; discard.global.L2 [%a1], 128;
     fence.proxy.async.shared::cta; fence.acq_rel.cluster; fence.mbarrier_init.release.cluster; membar.gl; nanosleep.u32 20;
     griddepcontrol.wait; griddepcontrol.launch_dependents; pmevent 1;
+    prefetch.global.L2::evict_last [%rd1]; prefetch.L2::evict_normal [%rd1]; fence.proxy.alias; membar.proxy.alias;
+    fence.acquire.sync_restrict::shared::cluster.cluster; fence.release.sync_restrict::shared::cta.cluster;
+    fence.proxy.async::generic.acquire.sync_restrict::shared::cluster.cluster; fence.proxy.async::generic.release.sync_restrict::shared::cta.cluster;
     add.u32 %r1, %r1, %r2; add.u32 %r1, %r1, %r3; add.u32 %r1, %r1, %r4; add.u32 %r1, %r1, %r5;
     mad.wide.u32 %rd39, %t, 4, %a0; st.release.gpu.global.u32 [%rd39], %r1;"""
     assert (outputs(body, extra=[np.arange(32, dtype=np.uint32)]) == 5 * np.arange(32)).all()

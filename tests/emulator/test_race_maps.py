@@ -142,6 +142,13 @@ def test_a_store_reads_its_map_as_long_as_its_source(wait_group: str, schedule: 
     )
 
 
+@pytest.mark.parametrize("strict", [False, True])
+def test_an_acquire_of_no_map(strict: bool) -> None:
+    line = "mov.u64 %rd1, 0; fence.proxy.tensormap::generic.acquire.gpu [%rd1], 128;"
+    (found,) = run(line, threads=32, strict=strict).findings
+    assert (found.code, found.severity) == ("tensormap-null", "error" if strict else "note")
+
+
 def test_an_acquire_outside_every_buffer() -> None:
     line = "mov.u64 %rd1, 64; fence.proxy.tensormap::generic.acquire.gpu [%rd1], 128;"
     assert codes(run(line, threads=1)) == {"global-out-of-bounds"}

@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
-from tileproof.emulator import LaunchError, Module, PtxError, RunResult, Schedule, UnsupportedInstruction
+from tileproof.emulator import (
+    LaunchError,
+    Memory,
+    Module,
+    PtxError,
+    RunResult,
+    Schedule,
+    UnsupportedInstruction,
+)
 from tileproof.emulator.registers import launch_registers, most_asked
 
 from tests.kit.ptx import REGISTERS, clean, only
@@ -14,18 +23,25 @@ BOUNDS = ".maxntid 384, 1, 1 .minnctapersm 1"
 
 
 def run(first: str, rest: str, bounds: str = BOUNDS, schedule: Schedule | None = None) -> RunResult:
-    """384 threads; warps 0-3 run `first`, the others `rest`."""
+    """384 threads; warps 0-3 run `first`, the others `rest`, then each writes its number."""
     text = f""".version 8.8
     .target sm_100a
     .address_size 64
-    .visible .entry k() {bounds}
+    .visible .entry k(.param .u64 out) {bounds}
     {{ {REGISTERS}
-    mov.u32 %t, %tid.x; setp.lt.u32 %p1, %t, 128; @%p1 bra FIRST;
+    mov.u32 %t, %tid.x; ld.param.u64 %a0, [out]; mad.wide.u32 %rd1, %t, 4, %a0;
+    setp.lt.u32 %p1, %t, 128; @%p1 bra FIRST;
     {rest}
     bra MEET;
     FIRST: {first}
-    MEET: bar.sync 0; ret; }}"""
-    return Module.from_ptx(text).launch("k", grid=(1, 1, 1), block=(384, 1, 1), schedule=schedule)
+    MEET: bar.sync 0; st.global.u32 [%rd1], %t; ret; }}"""
+    memory = Memory()
+    out = memory.empty(384, np.uint32)
+    result = Module.from_ptx(text).launch(
+        "k", grid=(1, 1, 1), block=(384, 1, 1), schedule=schedule, args=[out], memory=memory
+    )
+    assert result.errors or (out.numpy() == np.arange(384)).all()
+    return result
 
 
 def dec(count: int) -> str:

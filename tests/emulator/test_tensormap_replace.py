@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from tileproof.emulator import Schedule, TensorMap, UnsupportedInstruction
@@ -77,6 +79,30 @@ def test_a_map_filled_by_the_kernel(schedule: Schedule, swizzle: str, way: str) 
     )
     fields = TensorMapFields("bfloat16", (64, 8), (128,), (64, 4), (1, 1), swizzle, "nan")
     assert (out.numpy() == tile_image(fields, data.view(np.uint8).ravel(), (0, 6), TILE)).all()
+
+
+@pytest.mark.parametrize("way", ["global", "shared"])
+@pytest.mark.parametrize("swizzle", ["none", "32B", "64B", "128B"])
+def test_a_map_that_a_hopper_kernel_fills(swizzle: str, way: str) -> None:
+    """Without the atomicity, which Hopper does not have; the map is a variable of the module."""
+    columns = {"none": 64, "32B": 16, "64B": 32, "128B": 64}[swizzle]
+    data = np.random.default_rng(1).integers(1, 0x7F00, (8, 64), dtype=np.uint16)
+    memory = Memory()
+    source, out = memory.buffer(data), memory.empty(8 * columns, np.uint8)
+    where, space = ("%a0", "global") if way == "global" else (str(MAP), "shared::cta")
+    fields = replaced(where, space, 128, ("none", "32B", "64B", "128B").index(swizzle), 0)
+    fields = re.sub(r"@%p0 tensormap.replace.tile.swizzle_atomicity[^;]*;", "", fields)
+    fields = fields.replace("], 0, 64;", f"], 0, {columns};", 1)
+    move = f"tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned [%a0], [{MAP}], 128;"
+    load, rest = LOAD.replace("512", str(8 * columns)).split("mad.lo", 1)
+    body = f"""{init_barrier(BAR)} @%p0 fence.proxy.async; mov.b64 %a0, map;
+    mad.lo.u32 %r1, %t, 4, {MAP}; st.shared.u32 [%r1], 0; bar.sync 0; {fields}
+    {"@%p0 fence.proxy.tensormap::generic.release.gpu;" if way == "global" else f"bar.warp.sync -1; {move}"}
+    bar.sync 0; prefetch.tensormap [%a0]; {load} setp.ge.u32 %p3, %t, {columns // 2}; @%p3 bra END; mad.lo{rest} END:"""
+    module = ".global .align 128 .b8 map[128];"
+    clean(run(body, [source, source, out], memory=memory, module=module, shared_bytes=4096, races=True))
+    fields_ = TensorMapFields("bfloat16", (64, 8), (128,), (columns, 4), (1, 1), swizzle, "nan")
+    assert (out.numpy() == tile_image(fields_, data.view(np.uint8).ravel(), (0, 6), TILE)).all()
 
 
 def test_a_map_that_ordinary_loads_and_stores_copy() -> None:

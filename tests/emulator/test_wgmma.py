@@ -68,9 +68,11 @@ def test_every_form_multiplies(form: Wgmma, seed: int, mode: str, schedule: Sche
 @settings(max_examples=40, deadline=None)
 @given(form=forms(), seed=st.integers(0, 2**32 - 1), mode=st.sampled_from(["fast", "exact"]), selector=st.integers(0, 1))  # fmt: skip
 def test_every_sparse_form_multiplies(form: Wgmma, seed: int, mode: str, selector: int) -> None:
-    rng = np.random.default_rng(seed)
-    if form.type == "b1":
-        return
+    if form.type != "b1":
+        multiply_sparse(form, np.random.default_rng(seed), selector, mode)
+
+
+def multiply_sparse(form: Wgmma, rng: np.random.Generator, selector: int, mode: str) -> None:
     form = dataclasses.replace(form, selector=0 if form.k == 32 else selector)
     # K-major without a row of 64 bytes: B needs a wider swizzle than 32 bytes.
     if form.b_major == "K" and form.b_swizzle == "32B":
@@ -88,6 +90,24 @@ def test_every_sparse_form_multiplies(form: Wgmma, seed: int, mode: str, selecto
     got, result = multiply(form, a, b, nibbles=nibbles, mma=mode, races=True)
     clean(result)
     assert (got.astype(np.float64) == exact_sum(form, dense, b, np.zeros((64, form.n), np.int64))).all()
+
+
+FP8 = tuple((a, b, d) for a in ("e4m3", "e5m2") for b in ("e4m3", "e5m2") for d in ("f32", "f16"))
+
+
+@pytest.mark.slow  # every spelling, for tools/card; the quick tests draw from the same forms
+@pytest.mark.parametrize(("a", "b", "d"), [*(t for t in TYPES if t not in FP8), *FP8])
+def test_every_spelling_multiplies(a: str, b: str, d: str) -> None:
+    for n in wgmma.COLUMNS if d != "s32" else wgmma.INTEGER_COLUMNS:
+        for saturate in (False, True) if a in ("s8", "u8") else (False,):
+            form, rng = Wgmma(n, a, b, d, saturate=saturate), np.random.default_rng(n)
+            values = small(form, rng)
+            c = rng.integers(-9, 10, (64, n))
+            got, result = multiply(form, *values, c, mma="exact")
+            clean(result)
+            assert (got.astype(np.float64) == exact_sum(form, *values, c)).all()
+            if a != "b1":
+                multiply_sparse(form, rng, n // 8 % 2, "exact")
 
 
 @pytest.mark.parametrize("nibble", [0x0, 0x5, 0xA, 0xF])

@@ -3,9 +3,13 @@
 
 from __future__ import annotations
 
+import subprocess
+from pathlib import Path
+
 import numpy as np
 import pytest
 from tileproof.emulator import Module, PtxError, Schedule, UnsupportedInstruction
+from tileproof.kernels import toolchain
 
 from tests.kit.ptx import POLICIES, clean, codes, only
 from tests.kit.wgmma import (
@@ -18,7 +22,10 @@ from tests.kit.wgmma import (
     OUT,
     SHARED,
     ZERO,
+    Wgmma,
+    kernel,
     module_text,
+    program,
     program_line,
     run_program,
     wait_group,
@@ -74,6 +81,16 @@ def test_right_programs(name: str, schedule: Schedule) -> None:
     assert sixteens(out, times)
 
 
+@pytest.mark.parametrize("text", [program(RIGHT["a group"][0]), kernel(Wgmma(8, "b1", d_type="s32"), True)])
+def test_ptxas_takes_the_texts(text: str, tmp_path: Path) -> None:
+    """So that a card can repeat them."""
+    source = tmp_path / "k.ptx"
+    source.write_text(text)
+    command = [str(toolchain.find().ptxas), "-arch=sm_90a", str(source), "-o", str(tmp_path / "k.cubin")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert not done.returncode, done.stderr
+
+
 # Name -> program, code, and the line at which it is found.
 WRONG = {
     "D read in flight": (START + GROUP + OUT + ALL, "wgmma-in-flight", "st.global.b32 [%rd13+0]"),
@@ -123,8 +140,8 @@ ONE_COPIES = COPY_IN.replace(
 # The second warpgroup gets the first D through shared memory.
 HANDED = (
     "setp.ge.u32 %p5, %t, 128;\n@%p5 bra SECOND;\n" + START + GROUP + ALL
-    + "shl.b32 %r31, %t, 4;\nadd.u32 %r31, %r31, dynamic;\nst.shared.v4.b32 [%r31+0xA000], {%d0, %d1, %d2, %d3};\nSECOND:\nBARRIER\n"
-    + "@!%p5 bra DONE;\nsub.u32 %r31, %t, 128;\nshl.b32 %r31, %r31, 4;\nadd.u32 %r31, %r31, dynamic;\nld.shared.v4.b32 {%d0, %d1, %d2, %d3}, [%r31+0xA000];\n"
+    + "shl.b32 %r31, %t, 4;\nmov.u32 %r29, dynamic;\nadd.u32 %r31, %r31, %r29;\nst.shared.v4.b32 [%r31+0xA000], {%d0, %d1, %d2, %d3};\nSECOND:\nBARRIER\n"
+    + "@!%p5 bra DONE;\nsub.u32 %r31, %t, 128;\nshl.b32 %r31, %r31, 4;\nmov.u32 %r29, dynamic;\nadd.u32 %r31, %r31, %r29;\nld.shared.v4.b32 {%d0, %d1, %d2, %d3}, [%r31+0xA000];\n"
     + FENCE + GROUP + ALL + OUT + "DONE:\n"
 )  # fmt: skip
 
@@ -141,7 +158,7 @@ def test_accumulators_of_two_warpgroups(schedule: Schedule) -> None:
 INTO_B = f"""
 setp.eq.u32 %p6, %t, 0;
 @!%p6 bra COPIED;
-add.u32 %r32, dynamic, {BYTES - SHARED - 64};
+mov.u32 %r32, dynamic;\nadd.u32 %r32, %r32, {BYTES - SHARED - 64};
 mov.u32 %r33, dynamic;
 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r32], 256;
 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r33+{B_AT - SHARED}], [%rd0], 256, [%r32];
@@ -155,7 +172,7 @@ mbarrier.try_wait.parity.shared::cta.b64 %p7, [%r32], 0;
 @pytest.mark.parametrize("schedule", POLICIES[:3], ids=str)
 @pytest.mark.parametrize("right", [True, False])
 def test_a_copy_into_b(right: bool, schedule: Schedule) -> None:
-    init = f"add.u32 %r32, dynamic, {BYTES - SHARED - 64};\nsetp.eq.u32 %p6, %t, 0;\n@%p6 mbarrier.init.shared::cta.b64 [%r32], 1;\n@%p6 fence.mbarrier_init.release.cluster;\nbar.sync 0;\n"
+    init = f"mov.u32 %r32, dynamic;\nadd.u32 %r32, %r32, {BYTES - SHARED - 64};\nsetp.eq.u32 %p6, %t, 0;\n@%p6 mbarrier.init.shared::cta.b64 [%r32], 1;\n@%p6 fence.mbarrier_init.release.cluster;\nbar.sync 0;\n"
     body = init + START + GROUP + (ALL + INTO_B if right else INTO_B + ALL) + OUT
     _, result = run_program(body, schedule=schedule)
     if right:

@@ -25,7 +25,8 @@ _COPY_IN = """
 mul.wide.u32 %rd1, %t, 16;
 add.s64 %rd2, %rd0, %rd1;
 shl.b32 %r1, %t, 4;
-add.u32 %r1, %r1, dynamic;
+mov.u32 %r2, dynamic;
+add.u32 %r1, %r1, %r2;
 mov.u32 %r2, 0;
 COPY:
 ld.global.v4.b32 {%r3, %r4, %r5, %r6}, [%rd2];

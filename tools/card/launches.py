@@ -9,11 +9,13 @@ SM100's own instructions can run, and the rest on the emulator.
 
 from __future__ import annotations
 
+import hashlib
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
 from tileproof.conformance.drivers.cuda import CudaDriver
 from tileproof.conformance.drivers.emulator import launch_on, outputs_of
 from tileproof.kernels.launch.model import LaunchFile
@@ -24,9 +26,11 @@ from tileproof.tools.card.row import Answer
 from tileproof.tools.silicon.record import ONLY_SM100
 from tileproof.tools.silicon.replay import RecordedFile, Verdict, replay
 
+# Its launches' words are kept, for tests/emulator/test_spelled_values.py.
+KEPT = "test_spelled_values.py"
 DRIVERS = ("cuda", "emulator", "dry-run")
 HANG_SECONDS = 5.0  # of a launch of a few microseconds
-MAX_SHOWN = 20
+MAX_SHOWN = 60
 
 
 class Emulated:
@@ -39,10 +43,48 @@ class Emulated:
         return RunResult(outputs=outputs_of(launch, buffers), findings=errors)
 
 
-def answer(verdicts: list[tuple[str, str, Verdict]]) -> Answer:
-    """The answer of a row, from (test, where it ran, verdict) of each launch."""
+def by_spelling(ran: Sequence[tuple[Sequence[str], str]]) -> dict[str, dict[str, int]]:
+    """Launches by verdict for each spelling, from (executed opcodes, verdict) of launches on a card.
+
+    A launch that differs counts against the executed spellings with the smallest share of equal launches:
+    nearly every launch executes `mov`, `ld` and `st`.
+    """
+    same, all_ = (
+        Counter(opcode for executed, verdict in ran if verdict in wanted for opcode in executed)
+        for wanted in (("same",), ("same", "differs", "failed"))
+    )
+    out = {opcode: {"same": count} for opcode, count in sorted(same.items())}
+    for executed, verdict in ran:
+        if verdict in ("differs", "failed"):
+            share = {opcode: same[opcode] / all_[opcode] for opcode in executed}
+            for opcode in (opcode for opcode in executed if share[opcode] == min(share.values())):
+                counts = out.setdefault(opcode, {})
+                counts[verdict] = counts.get(verdict, 0) + 1
+    return out
+
+
+def digest(text: str, before: Iterable[np.ndarray], after: Iterable[np.ndarray]) -> tuple[str, str]:
+    """What a launch is, and what it left in its buffers, as 16 hexadecimal digits each."""
+    given, left = (hashlib.sha256(b"".join(array.tobytes() for array in side)) for side in (before, after))
+    given.update(text.encode())
+    return given.hexdigest()[:16], left.hexdigest()[:16]
+
+
+def answer(
+    verdicts: list[tuple[str, str, Verdict]],
+    on_card: Sequence[tuple[Sequence[str], str]] = (),
+    words: Mapping[str, str] | None = None,
+) -> Answer:
+    """The answer of a row, from (test, where it ran, verdict) of each launch; `on_card`: `by_spelling`'s.
+
+    words: digests of launches that were the same on a card.
+    """
     counts = Counter(verdict for _, _, (verdict, _) in verdicts)
     data: UncheckedObject = {"launches": dict(counts), "on": dict(Counter(on for _, on, _ in verdicts))}
+    if on_card:
+        data["spellings"] = by_spelling(on_card)
+    if words:
+        data["words"] = dict(words)
     for word in ("differs", "failed", "refused"):
         shown = [[test, on, detail] for test, on, (verdict, detail) in verdicts if verdict == word]
         if shown:
@@ -60,7 +102,7 @@ def answer(verdicts: list[tuple[str, str, Verdict]]) -> Answer:
 
 def run(folder: Path, patterns: Sequence[str], name: str) -> Answer:
     """Repeat the launches of these patterns on the driver `name`."""
-    verdicts = []
+    verdicts, executed, words = [], [], {}
     emulated = Emulated()
     with CudaDriver(HANG_SECONDS) as card:
         if name != "emulator":
@@ -83,8 +125,13 @@ def run(folder: Path, patterns: Sequence[str], name: str) -> Answer:
                     on, verdict = card.name, replay(card, case, *recorded.buffers(number))
                 if not on_card or (name == "dry-run" and verdict[0] == "refused"):
                     on, verdict = "emulator", replay(emulated, case, *recorded.buffers(number))
+                if on == card.name:
+                    executed.append((case["executed"], verdict[0]))
+                    if file == KEPT and verdict[0] == "same":
+                        given, left = digest(case["text"], *recorded.buffers(number))
+                        words[given] = left
                 verdicts.append((case["test"], on, verdict))
-    return answer(verdicts)
+    return answer(verdicts, executed, words)
 
 
 def main(arguments: list[str]) -> None:

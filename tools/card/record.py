@@ -17,10 +17,12 @@ import click
 
 ROOT = Path(__file__).resolve().parents[2]
 # Test files whose launches a card can repeat: instructions and copies, no schedules, races or hangs.
-NAMES = """alu_float alu_integer alu_rounded atomics barrier_reductions barriers bits bulk bulk_groups
-compare_move convert convert_small cp_async divergence functions indirect indirect_calls matrix_memory
-mbarrier memory mma_exact mma_forms mma_kinds mma_sync multicast nan_bits peer_commits readings remote_store
-tcgen05_cp tensormap_replace tma tma_modes tma_packed tmem tmem_reduce warp warp_values wmma"""
+NAMES = """alu_float alu_integer alu_rounded atomic_rows atomics barrier_reductions barriers bits bulk
+bulk_groups cache_policy compare_move convert convert_small cp_async divergence functions
+indirect indirect_calls matrix_memory mbarrier memory mma_exact mma_forms mma_kinds mma_sync
+multicast nan_bits peer_commits readings registers remote_store spelled_values stream
+tcgen05_cp tensormap_replace tma tma_modes tma_packed tmem tmem_reduce warp warp_values wgmma
+wgmma_rules wmma"""
 FILES = tuple(f"test_{name}.py" for name in NAMES.split())
 EACH = 1
 
@@ -32,7 +34,8 @@ def record(folder: Path, file: str) -> str:
         return ""
     scratch = out.with_suffix(".new.npz")
     command = [
-        *(sys.executable, "-m", "pytest", "-q", "-p", "tools.silicon.record", "-p", "no:cacheprovider"),
+        *(sys.executable, "-m", "pytest", "-q", "-m", "", "-p", "tools.silicon.record"),
+        *("-p", "no:cacheprovider"),
         *(f"tests/emulator/{file}", "--silicon-sm100", f"--silicon-each={EACH}", f"--silicon-out={scratch}"),
     ]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

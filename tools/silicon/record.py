@@ -4,7 +4,8 @@
 
 A launch is kept when it gave no error, its arguments are buffers, tensor maps and numbers, and its PTX
 holds nothing that only SM100 has. `--silicon-sm100` keeps such launches too, and runs all with the exact
-arithmetic of the tensor core. Launches that differ in their schedule alone are kept once.
+arithmetic of the tensor core. Launches that differ in their schedule alone are kept once. `--silicon-each N`
+keeps N launches of each test, and every launch that executes a spelling which no kept launch has.
 `tools/silicon/replay.py` and `tools/card` run the file on a GPU and compare the buffers bit for bit.
 """
 
@@ -23,10 +24,11 @@ import numpy as np
 import pytest
 from tileproof.emulator import Buffer, Memory, Module, TensorMap
 from tileproof.emulator.arguments import Argument
+from tileproof.emulator.coverage import instructions
 from tileproof.spec.machine.types import UncheckedObject
 
-ONLY_SM100 = re.compile(r"tcgen05|gather4|scatter4|cta_group|f32x2|\.target (?!sm_100a)")
-OTHER_TARGET = re.compile(r"\.target (?!sm_100a)")
+OTHER_TARGET = re.compile(r"\.target (?!sm_100a|sm_90)")
+ONLY_SM100 = re.compile(rf"tcgen05|gather4|scatter4|cta_group|f32x2|{OTHER_TARGET.pattern}")
 MAX_RECORDS = 12000
 _kept: dict[str, tuple[UncheckedObject, list[np.ndarray]]] = {}
 _ran = 0
@@ -73,6 +75,7 @@ def _record(request: pytest.FixtureRequest) -> Iterator[None]:
     sm100 = request.config.getoption("--silicon-sm100")
     each: int = request.config.getoption("--silicon-each")
     by_test: Counter[str] = Counter()
+    spelled: set[str] = set()
     unwanted = OTHER_TARGET if sm100 else ONLY_SM100
     texts: dict[int, str] = {}
 
@@ -98,6 +101,7 @@ def _record(request: pytest.FixtureRequest) -> Iterator[None]:
         if None in described or sum(len(b) for b in before) > 1 << 20 or len(_kept) >= MAX_RECORDS:
             return result
         sizes = [size for _, size, _ in self.entries[entry]]
+        executed = sorted({i.opcode for i in instructions(self.decode(entry), result.executed) if i.ran})
         case = {
             "entry": entry,
             "text": portable(text),
@@ -107,6 +111,7 @@ def _record(request: pytest.FixtureRequest) -> Iterator[None]:
             "block": list(given["block"]),
             "cluster": list(given.get("cluster") or (1, 1, 1)),
             "shared": given.get("shared_bytes", 0),
+            "executed": executed,
             "test": test,
             "policy": getattr(given.get("schedule"), "policy", "early"),
         }
@@ -115,8 +120,9 @@ def _record(request: pytest.FixtureRequest) -> Iterator[None]:
         key = hashlib.sha256(
             json.dumps(same, default=str).encode() + b"".join(b.tobytes() for b in before)
         ).hexdigest()
-        if key not in _kept and by_test[test] < each:
+        if key not in _kept and (by_test[test] < each or not spelled.issuperset(executed)):
             by_test[test] += 1
+            spelled.update(executed)
             _kept[key] = (case, [*before, *after])
         return result
 

@@ -33,7 +33,7 @@ def folder(tmp_path: Path) -> Path:
     """Two recorded launches: the second launch's buffer was changed afterwards."""
     case = {
         "entry": "k", "text": PTX, "args": [{"buffer": 0}], "sizes": [8], "grid": [1, 1, 1],
-        "block": [32, 1, 1], "cluster": [1, 1, 1], "shared": 0, "buffers": 1,
+        "block": [32, 1, 1], "cluster": [1, 1, 1], "shared": 0, "buffers": 1, "executed": ["st.global.u32"],
     }  # fmt: skip
     right = np.arange(32, dtype=np.uint32).view(np.uint8)
     wrong = right.copy()
@@ -98,6 +98,19 @@ def test_refused_launches_are_never_passed() -> None:
     assert launches.answer([("t", "c", refused)]).outcome == "not run"
     assert launches.answer([("t", "c", refused), ("t", "c", same)]).outcome == "in part"
     assert launches.answer([("t", "c", ("failed", "card-hang")), ("t", "c", same)]).outcome == "differs"
+
+
+def test_a_difference_counts_against_the_spelling_under_test() -> None:
+    """Every launch executes `mov` and `st`."""
+    ran = [(("mov", "st", "add"), "same")] * 3 + [
+        (("mov", "st", "ex2"), "differs"),
+        (("mov", "st", "cos"), "refused"),
+    ]
+    assert launches.by_spelling(ran) == {
+        "add": {"same": 3}, "mov": {"same": 3}, "st": {"same": 3}, "ex2": {"differs": 1},
+    }  # fmt: skip
+    data = launches.answer([("t", "c", ("differs", []))], ran, {"a": "b"}).data
+    assert data is not None and data["spellings"]["ex2"] == {"differs": 1} and data["words"] == {"a": "b"}
 
 
 def test_maps_beside_the_table() -> None:

@@ -13,7 +13,7 @@ from tileproof.kernels import toolchain
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.tools.silicon.fuzz.program import PRELUDE, RandomKernel
 
-ARCH = "sm_90"
+ARCH = "sm_90a"  # the target of Hopper itself, with the features that no later GPU has
 
 
 def ptx_of(programs: Sequence[RandomKernel]) -> str:

@@ -24,14 +24,14 @@ from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.types import UncheckedObject
 from tileproof.tools import evidence
 from tileproof.tools.silicon.fuzz import emulated, read_back
-from tileproof.tools.silicon.fuzz.build import cubin_of, ptx_of
+from tileproof.tools.silicon.fuzz.build import ARCH, cubin_of, ptx_of
 from tileproof.tools.silicon.fuzz.program import RandomKernel, program
 from tileproof.tools.silicon.fuzz.reduce import reduced
 
 # Lane by lane; what lanes exchange and atomics are for a card.
 FAMILIES = ("integer", "packed", "float", "half", "small")
 BATCH = 128
-HEADER = ".version 9.0\n.target sm_90\n.address_size 64\n"
+HEADER = f".version 9.0\n.target {ARCH}\n.address_size 64\n"
 Words = np.ndarray | str
 _FIELDS = {
     "f32": ((0, 0x7F800000, 0x7FFFFFFF),),

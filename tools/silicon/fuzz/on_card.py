@@ -98,7 +98,7 @@ def both(
     names = [k.name for k in kernels]
     ptx = build.ptx_of(kernels)
     image = build.fatbin_of(ptx, build.cubin_of(ptx, OPTIMISED))
-    want = emulated.results(fatbin.ptx_of(image), names, given)
+    want = emulated.results(fatbin.ptx_of(image, hopper=True), names, given)
     try:
         fast, plain = (_card().words(code, names, given) for code in (image, build.cubin_of(ptx, REFEREE)))
     except CardError as error:

@@ -17,9 +17,9 @@ APPLIES = (
     + [f"R{n}" for n in range(1, 15)]
     + [f"N{n}" for n in range(1, 10)]
     + [f"L{n}" for n in range(1, 5)]
-    + [f"H{n}" for n in (*range(20, 26), 30, 33, 36)]
+    + [f"H{n}" for n in (*range(20, 26), *range(30, 37))]
     + [f"R{n}" for n in range(20, 37)]
-    + [f"N{n}" for n in (*range(20, 26), 27, 31, 32)]
+    + [f"N{n}" for n in range(20, 36)]
 )
 MARKED = '@pytest.mark.corpus("{}")\ndef test_it() -> None: ...\n'
 

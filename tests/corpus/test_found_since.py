@@ -1,6 +1,6 @@
 # ruff: noqa: E501 - PTX lines are kept whole
-"""Rows H20, H21, H23, H25, R27 and N20 to N23 of the corpus: exits, announced bytes, unequal pairs, NaN in a partial tile,
-padding never written, 32-bit offsets."""
+"""Rows H21, R27 and N20 to N23 of the corpus: announced bytes, a grid that reads too early, NaN in a partial tile, padding
+never written, 32-bit offsets."""
 
 from __future__ import annotations
 
@@ -19,35 +19,6 @@ from tests.kit.ptx import run as launched
 EVERY_POLICY = [Schedule(p, s) for p in ("early", "late", "random", "starve", "pct") for s in range(4)]  # type: ignore[arg-type]
 
 
-def rounds(early: str, schedule: Schedule, limit: int) -> RunResult:
-    """Warp 0 meets warp 1 three times at named barrier 1; warp 1 leaves its loop after `limit` rounds."""
-    body = f"""
-    setp.ge.u32 %p1, %t, 32; mov.u32 %r1, 0; ld.global.u32 %r3, [%a0]; @%p1 bra OTHER;
-    LOOP: bar.sync 1, 64; add.u32 %r1, %r1, 1; setp.lt.u32 %p2, %r1, 3; @%p2 bra LOOP; bra.uni END;
-    OTHER: setp.ge.u32 %p3, %r1, %r3; @%p3 bra EARLY;
-    bar.sync 1, 64; add.u32 %r1, %r1, 1; setp.lt.u32 %p2, %r1, 3; @%p2 bra OTHER; bra.uni END;
-    EARLY: {early}
-    END:"""
-    memory = Memory()
-    flag = memory.buffer(np.array([limit], np.uint32))
-    return launched(body, [flag], memory=memory, threads=64, shared_bytes=64, schedule=schedule)
-
-
-@pytest.mark.corpus("H20")
-def test_H20_a_warp_that_exits_early_arrives_for_every_round_that_is_left() -> None:
-    every = "bar.sync 1, 64; add.u32 %r1, %r1, 1; setp.lt.u32 %p2, %r1, 3; @%p2 bra EARLY;"
-    once = "bar.arrive 1, 64;"
-    for schedule in EVERY_POLICY:
-        for limit in range(4):
-            assert not rounds(every, schedule, limit).findings
-            # One arrival on the way out is enough only when one round was left.
-            wrong = rounds(once, schedule, limit)
-            assert {f.code for f in wrong.errors} == ({"hang"} if limit < 2 else set())
-            if wrong.errors:
-                (waiting,) = wrong.errors[0].machine.waiting
-                assert "named barrier 1: 32 threads of 64" in waiting.waits_for
-
-
 MORE = in_ptx(
     r"(mbarrier\.arrive\.expect_tx\S+ _, \[%r\d+\], )(%r\d+);",
     r"{ .reg .b32 more; add.s32 more, \2, 1024; \1more; }",
@@ -63,74 +34,6 @@ def test_H21_a_box_smaller_than_the_announced_bytes() -> None:
         assert "hang" in bad.codes
         missing = {w.tx for f in bad.run.findings for w in f.machine.waiting if w.tx}
         assert missing == {1024}
-
-
-# Thread 0 of each CTA works; all CTAs' mbarriers are ready when the cluster has met.
-LONE = "setp.ne.u32 %p1, %t, 0; @%p1 exit; mov.u32 %r1, %cluster_ctarank;"
-MEET = "barrier.cluster.arrive; barrier.cluster.wait;"
-
-
-def retiring(meets: str, schedule: Schedule) -> RunResult:
-    """CTA 0 arrives at the mbarrier of CTA 1, which does not wait for it; `meets` stands before the exit."""
-    body = f"""{LONE} setp.ne.u32 %p2, %r1, 0; mbarrier.init.shared::cta.b64 [1024], 1;
-    fence.mbarrier_init.release.cluster; {MEET} @%p2 bra END;
-    mapa.shared::cluster.u32 %r2, 1024, 1; mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r2];
-    END: {meets}"""
-    return launched(body, threads=32, cluster=2, shared_bytes=64, schedule=schedule, races=True)
-
-
-@pytest.mark.corpus("H23")
-@pytest.mark.corpus("H30")
-def test_H23_a_cta_retires_under_the_arrivals_of_its_peer() -> None:
-    seen = set()
-    for schedule in EVERY_POLICY:
-        assert not [f for f in retiring(MEET, schedule).findings if f.severity != "note"]
-        wrong = {f.code for f in retiring("", schedule).errors}
-        # Where the order hides it, the race is still told.
-        assert wrong and wrong <= {"access-after-exit", "race-exit"}
-        seen |= wrong
-    assert seen == {"access-after-exit", "race-exit"}
-
-
-def pair_of_loops(count: str, steps: tuple[int, int], schedule: Schedule) -> tuple[RunResult, int]:
-    """CTA 0 adds what both CTAs stage for each step of K; `count` makes the trip count of (own %r2, other %r3)."""
-    body = f"""{LONE} mov.u32 %r2, 0; mov.u32 %r3, 0; mov.u32 %r10, 0; mov.u32 %r11, 0;
-    mad.wide.u32 %rd1, %r1, 4, %a2; ld.global.u32 %r2, [%rd1];
-    xor.b32 %r4, %r1, 1; mad.wide.u32 %rd1, %r4, 4, %a2; ld.global.u32 %r3, [%rd1]; {count}
-    mbarrier.init.shared::cta.b64 [1024], 2; mbarrier.init.shared::cta.b64 [1032], 1;
-    fence.mbarrier_init.release.cluster; {MEET}
-    mapa.shared::cluster.u32 %r5, 1024, 0; mapa.shared::cluster.u32 %r6, 1032, 1; mapa.shared::cluster.u32 %r7, 1040, 1;
-    setp.ne.u32 %p2, %r1, 0;
-    STEP: setp.ge.u32 %p3, %r10, %r2; @%p3 bra DONE; and.b32 %r8, %r10, 1; xor.b32 %r9, %r8, 1;
-    FREE: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 %p4, [1032], %r9; @!%p4 bra FREE;
-    mad.lo.u32 %r12, %r1, 8, %r10; mad.wide.u32 %rd2, %r12, 4, %a1; ld.global.u32 %r13, [%rd2]; st.shared.u32 [1040], %r13;
-    mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r5]; add.u32 %r10, %r10, 1; @%p2 bra STEP;
-    FULL: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 %p4, [1024], %r8; @!%p4 bra FULL;
-    ld.shared.u32 %r14, [1040]; ld.shared::cluster.u32 %r15, [%r7]; add.u32 %r11, %r11, %r14; add.u32 %r11, %r11, %r15;
-    mbarrier.arrive.shared::cta.b64 _, [1032]; mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r6]; bra STEP;
-    DONE: @!%p2 st.global.u32 [%a0], %r11; {MEET}"""
-    values = 10 ** np.arange(8, dtype=np.uint32).reshape(1, 8) * np.array([[1], [2]], np.uint32)
-    values *= np.arange(8) < np.array(steps)[:, None]  # zeros behind the group's end
-    memory = Memory()
-    out = memory.buffer(np.zeros(1, np.uint32))
-    args = [out, memory.buffer(values.astype(np.uint32)), memory.buffer(np.array(steps, np.uint32))]
-    result = launched(body, args, memory=memory, cluster=2, shared_bytes=64, schedule=schedule, races=True)
-    return result, int(out.numpy()[0]) - int(values.sum())
-
-
-@pytest.mark.corpus("H25")
-def test_H25_the_k_loops_of_a_pair_differ() -> None:
-    for schedule in EVERY_POLICY:
-        for steps in [(3, 3), (3, 4), (3, 5), (4, 3)]:
-            # The larger count for both, over zeros, is right; each CTA's own is right where they agree.
-            result, off = pair_of_loops("max.u32 %r2, %r2, %r3;", steps, schedule)
-            assert off == 0 and not [f for f in result.findings if f.severity != "note"]
-            result, off = pair_of_loops("", steps, schedule)
-            assert {f.code for f in result.errors} == ({"hang"} if steps in [(3, 5), (4, 3)] else set())
-            if steps == (3, 4):
-                assert off == -2000  # nobody waits, and the last tile of CTA 1 is lost: the value tells
-            if steps == (3, 3):
-                assert off == 0
 
 
 def backward(trigger: str, wait: str, schedule: Schedule) -> tuple[RunResult, np.ndarray]:

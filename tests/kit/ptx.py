@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
@@ -11,41 +10,18 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 from tileproof.emulator import Buffer, Finding, Memory, Module, RunResult, Schedule, TensorMap
+from tileproof.tools.bugs.text import CLUSTER_SYNC as CLUSTER_SYNC
+from tileproof.tools.bugs.text import ELECT as ELECT
+from tileproof.tools.bugs.text import HEADER as HEADER
+from tileproof.tools.bugs.text import REGISTERS as REGISTERS
+from tileproof.tools.bugs.text import alloc as alloc
+from tileproof.tools.bugs.text import dealloc as dealloc
+from tileproof.tools.bugs.text import init_barrier as init_barrier
+from tileproof.tools.bugs.text import kernel_text as kernel_text
+from tileproof.tools.bugs.text import wait as wait
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
-HEADER = ".version 8.8\n.target sm_100a\n.address_size 64\n"
-# `%t` is the thread's index in its block, `%a0`, `%a1`, ... the 64-bit arguments, the rest is free.
-REGISTERS = """
-.reg .pred %p<16>;
-.reg .b16 %h<40>;
-.reg .b32 %r<140>;
-.reg .f32 %f<40>;
-.reg .b64 %rd<40>;
-.reg .f64 %fd<8>;
-.reg .b128 %q<4>;
-.reg .b64 %a<9>;
-.reg .b32 %t;
-"""
 POLICIES = [Schedule("early"), Schedule("late"), Schedule("random", 1), Schedule("random", 2)]
-
-
-def kernel_text(body: str, maps: Sequence[bool] = (), module: str = "", name: str = "k") -> str:
-    """PTX of entry `name`. `maps[i]` says that parameter i is a tensor map; `%ai` is then its generic address."""
-    parameters, loads = [], []
-    for i, is_map in enumerate(maps):
-        if is_map:
-            parameters.append(f".param .align 64 .b8 p{i}[128]")
-            loads.append(f"mov.b64 %a{i}, p{i};\ncvta.param.u64 %a{i}, %a{i};")
-        else:
-            parameters.append(f".param .u64 p{i}")
-            loads.append(f"ld.param.u64 %a{i}, [p{i}];")
-    prologue = "\n".join(loads)
-    if "%own" in body:  # a shared address in a register holds the CTA's rank
-        prologue += "\n.reg .b32 %own;\nmov.u32 %own, %cluster_ctarank;\nshl.b32 %own, %own, 24;"
-    return (
-        f"{HEADER}{module}\n.visible .entry {name}({', '.join(parameters)})\n{{\n{REGISTERS}\n{prologue}\n"
-        f"mov.u32 %t, %tid.x;\n{body}\nret;\n}}\n"
-    )
 
 
 @lru_cache(maxsize=256)
@@ -145,48 +121,3 @@ def outputs(
     clean(run(body, [result, *args], memory=memory, **launch))
     assert result.written().all(), "the kernel left outputs unwritten"
     return result.numpy()
-
-
-# --- phrases --------------------------------------------------------------------------------------------------
-
-ELECT = "setp.eq.u32 %p0, %t, 0;"
-
-
-def init_barrier(offset: int, count: int = 1) -> str:
-    """Thread 0 initialises the mbarrier at shared address `offset`, then the CTA meets."""
-    return f"{ELECT}\n@%p0 mbarrier.init.shared::cta.b64 [{offset}], {count};\nbar.sync 0;"
-
-
-_labels = itertools.count()
-
-
-def wait(offset: int | str, parity: int | str = 0) -> str:
-    """A loop of try_wait.parity, as compilers write it."""
-    label = f"WAIT_{next(_labels)}"
-    return (
-        f"{label}:\nmbarrier.try_wait.parity.shared::cta.b64 %p15, [{offset}], {parity};\n@!%p15 bra {label};"
-    )
-
-
-def alloc(
-    columns: int = 512, register: str = "%r100", slot: int = 1024 + 64, group: int = 1, warp: int = 0
-) -> str:
-    """Warp `warp` allocates TMEM; every thread then holds the base in `register`."""
-    return f"""
-shr.u32 %r101, %t, 5;
-setp.eq.u32 %p14, %r101, {warp};
-@%p14 tcgen05.alloc.cta_group::{group}.sync.aligned.shared::cta.b32 [{slot}], {columns};
-bar.sync 0;
-ld.shared.u32 {register}, [{slot}];"""
-
-
-def dealloc(columns: int = 512, register: str = "%r100", group: int = 1, warp: int = 0) -> str:
-    """All warps meet; warp `warp` frees the columns."""
-    return f"""
-bar.sync 0;
-shr.u32 %r101, %t, 5;
-setp.eq.u32 %p14, %r101, {warp};
-@%p14 tcgen05.dealloc.cta_group::{group}.sync.aligned.b32 {register}, {columns};"""
-
-
-CLUSTER_SYNC = "barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;"

@@ -118,10 +118,17 @@ def _describe(config: UncheckedObject, at: dict[str, int], item: Item, file: Lau
         )
 
 
+def _element_type(dtype: str) -> str:
+    """TileproofError for a type that sentryward has no name for."""
+    if dtype not in ELEMENT_TYPES:
+        raise TileproofError("sentryward has no such element type of a tensor map", found=dtype)
+    return ELEMENT_TYPES[dtype]
+
+
 def _tensor_map(item: TensorMapArgument, buffer: LaunchBuffer) -> UncheckedObject:
     return {
         "object": buffer.name,
-        "element_type": ELEMENT_TYPES[item.dtype or buffer.dtype],
+        "element_type": _element_type(item.dtype or buffer.dtype),
         "rank": len(item.shape),
         "base_byte_offset": item.offset,
         "global_shape": list(item.shape),

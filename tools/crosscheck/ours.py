@@ -19,7 +19,7 @@ TOOL = "tileproof"
 
 
 def schedules(random: int) -> list[Schedule]:
-    """Early, late, and `random` random ones from seed 0."""
+    """Early, late, and `random` random schedules from seed 0."""
     return [
         Schedule("early"),
         Schedule("late"),

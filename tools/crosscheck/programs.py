@@ -20,7 +20,7 @@ from tileproof.tools.crosscheck.ptx import BASES, Base, text_of
 
 @dataclass(frozen=True)
 class KnownProgram:
-    """A program and its answer. `wrong` says what is wrong with it in words, empty for a right one.
+    """A program and its answer. `wrong` says what is wrong with it in words, empty for a right program.
 
     `topic` groups the rows of the table. `edits` are (find, replace) pairs, each of which must occur once.
     """

@@ -22,6 +22,7 @@ GENERATORS = (
     "tileproof.spec.docs",
     "tileproof.emulator.docs",
     "tileproof.kernels.launch.jsonform",
+    "tileproof.tools.bugs.page",
     "tileproof.tools.pages.api",
     "tileproof.tools.pages.commands",
     "tileproof.tools.pages.layouts",

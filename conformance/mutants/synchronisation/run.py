@@ -21,6 +21,7 @@ from tileproof.kernels import edit as edits
 from tileproof.kernels.compile import Built
 from tileproof.kernels.edit import PlantedDefect, Reported, Sizes
 from tileproof.kernels.kernel import Kernel
+from tileproof.kernels.launch.model import LaunchFile
 from tileproof.kernels.registry import kernels
 from tileproof.kernels.variant import Variant
 from tileproof.spec.machine.errors import TileproofError
@@ -171,15 +172,18 @@ def launch(
         )
         return _explained(result, ProgramNames(program))
     kernel = kernel or kernels()[name]
-    variant = variant_of(kernel, sizes)
-    plan = kernel.plan(variant)
+    file = described(kernel, sizes, built)
+    result, _ = driver.launch_on(file, schedule=schedule, livelock_limit=LIVELOCK, races=True)
+    names = PlanNames(kernel.plan(variant_of(kernel, sizes)), driver.shared_offset(file))
+    return _explained(result, names)
+
+
+def described(kernel: Kernel, sizes: Sizes, built: Built) -> LaunchFile:
+    """The launch of a build of a kernel on a problem of these sizes."""
+    plan = kernel.plan(variant_of(kernel, sizes))
     if plan.problem == SPARSE_MLA_BWD:
-        inputs = _inputs(sizes, plan.size("d_qk"), plan.size("h_q"))
-    else:
-        inputs = small(plan, sizes.blocks).inputs()
-    described = kernel.launch(inputs, built)
-    result, _ = driver.launch_on(described, schedule=schedule, livelock_limit=LIVELOCK, races=True)
-    return _explained(result, PlanNames(plan, driver.shared_offset(described)))
+        return kernel.launch(_inputs(sizes, plan.size("d_qk"), plan.size("h_q")), built)
+    return kernel.launch(small(plan, sizes.blocks).inputs(), built)
 
 
 def _explained(result: RunResult, names: Names) -> tuple[Finding, ...]:

@@ -9,6 +9,7 @@ KERNEL = "head128-part0"
 FILE = "sm100/head128_part0/kernel.cuh"
 DELTA = "sm100/delta.cuh"
 PASSES = "setp.eq.u32 complete, 0, 0;"  # a wait that does not wait
+RANK_0 = r"{ .reg .b16 one; mov.b16 one, 1; \1one; }"  # a commit that reaches rank 0 only
 EMPTY = Sizes(lengths=(0,))
 
 LD_FENCE = "smem.p_ready[s].wait((k / Cfg::kPStages) & 1);\nptx::fence_after_thread_sync();"
@@ -88,12 +89,12 @@ DEFECTS = (
     ),
     PlantedDefect(
         "p0-p-ready-to-one-cta", "the commit that publishes P reaches rank 0 only", "H5", KERNEL,
-        (_ptx(P_COMMIT, COMMIT, "1;", r"%rs\d+;"),),
+        (_ptx(P_COMMIT, COMMIT, RANK_0, r"(tcgen05\.commit.*, )%rs\d+;"),),
         Reported("hang", says=("p_ready[0] of CTA 1 lacks 1 of 1 arrival", "this instruction reached CTA 0 only")),
     ),
     PlantedDefect(
         "p0-keys-freed-in-one-cta", "the commit that frees the keys reaches rank 0 only", "H5", KERNEL,
-        (_ptx(KV_COMMIT, COMMIT, "1;", r"%rs\d+;"),),
+        (_ptx(KV_COMMIT, COMMIT, RANK_0, r"(tcgen05\.commit.*, )%rs\d+;"),),
         Reported("hang", says=("kv_free[0] of CTA 1 lacks 1 of 1 arrival", "this instruction reached CTA 0 only")), sizes=Sizes(blocks=6),
     ),
     PlantedDefect(

@@ -1,0 +1,201 @@
+# ruff: noqa: E501 - rows of tables are kept whole
+"""Writes docs/benchmark.md from the stored result: `python -m tileproof.tools.bugs.page`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from functools import cache
+from pathlib import Path
+
+from tileproof.conformance.beside.corpus.rows import ROWS, link
+from tileproof.spec.machine.pages import wrapped, write_or_check
+from tileproof.spec.machine.types import UncheckedObject
+from tileproof.tools.bugs.others import TOOLS
+from tileproof.tools.bugs.registry import WITHOUT, rows_without
+from tileproof.tools.evidence import read_text
+
+STORED = "2026-11-28-bug-benchmark.json.xz"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "benchmark.md"
+Row = UncheckedObject
+
+TEXT = """# The bug benchmark
+
+A case is a bug of the [corpus](corpus.md) in two forms: a wrong form, and a right form that differs in the
+bug alone. The benchmark runs both and records what each tool reports. It measures detection on the wrong forms
+and false alarms on the right forms.
+
+```sh
+tileproof corpus --run R4 H31             # cases by row of the corpus
+tileproof corpus --run p-stored-over-s    # a case
+tileproof corpus --run --tools            # all cases, by all tools: the tables of this page (ten minutes)
+```
+
+This page is generated from {stored} (docs/evidence) by `python -m tileproof.tools.bugs.page`.
+
+## Detection and false alarms
+
+{tools}
+
+{names}
+
+Cases that only Tileproof finds: {only}. Cases that the output test in a single order misses: {missed_one}, in ten
+orders: {missed_ten}.
+
+| tool | what it is given |
+|---|---|
+| Tileproof | both forms with race checking: the wrong form until a schedule shows an error or a warning, the right form under ten schedules (early, late, six random, two that starve a warp) |
+| output test | what tests of kernels do today, on the emulator without race checking: the outputs of the wrong form beside those of the right form, with an absolute and relative tolerance of 1e-2, in the order in which asynchronous operations complete as early as possible. A hang, or an error that ends the launch, counts as found |
+| output test, 10 orders | the same under the ten schedules: a machine that happens to choose each of them |
+| ptxas | {ptxas}: an error or a warning that the right form does not have |
+| sentryward | [sentryward](crosscheck.md) 0.1.1, a static verifier. It accepts a case if it has an opinion of its wrong form within 60 s |
+
+Tools that accept no case of the benchmark: Triton's interpreter and [Triton-Viz](related.md) execute Triton's
+operations, and the TIRx harness programs in TIRx; the cases are PTX and CUDA. Compute Sanitizer, ConSan and
+CUTracer need a card of the kernel's architecture.
+
+## What a case is made of
+
+{forms}
+
+- The **right form** is the wrong form without the bug, on the same input. It must have no error and no
+  warning under all ten schedules, and the right values where the case or its plan states values.
+- The **input** of a wrong stage is the first on which `tileproof check` found it. It is stored, so that every
+  tool gets an input on which the bug shows. This favours the output tests: a test that draws its own inputs
+  may not contain it.
+- A detection **names the bug** if its first finding is at the place and of the cause that the case states:
+  for order, both accesses and the missing edge, or the barrier that hangs; for a stage, the first wrong
+  stage. {named} of {found} detections do.
+- Most cases are planted defects that this project's tests already required to be found. That Tileproof finds
+  all of them shows that each bug is in its reach, and is no estimate for bugs that nobody planted:
+  [mutation](mutate.md) estimates that.
+- The bugs come from public threads. The programs were written for this project, by the authors of the checker. A case reproduces the cause in a thread, or its nearest form in a small program, as the
+  [corpus](corpus.md) says; it does not contain the thread's code.
+
+## The cases
+
+*where* is the place that the finding names. *o* is the output test in a single order, *10* in ten orders, *p*
+ptxas, *s* sentryward: **x** found, . not found, empty: not accepted.
+
+{cases}
+
+## Rows of the corpus without a case
+
+{without}
+"""
+
+
+@cache
+def stored() -> list[Row]:
+    """The rows of the stored result."""
+    read: list[Row] = json.loads(read_text(STORED))
+    return read
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def counts(tool: str) -> tuple[int, int, int]:
+    """Cases that a tool accepts, wrong forms that it finds, right forms with an alarm."""
+    if tool == "Tileproof":
+        found = [bool(row["detection"]["code"]) for row in stored()]
+        return len(found), sum(found), sum(bool(row["alarms"]) for row in stored())
+    given = [row["tools"][tool] for row in stored() if tool in row["tools"]]
+    return tuple(sum(each[key] for each in given) for key in ("accepted", "found", "alarm"))  # type: ignore[return-value]
+
+
+def finders(row: Row) -> list[str]:
+    """The tools that find a case."""
+    others = [tool for tool in TOOLS if row["tools"].get(tool, {}).get("found")]
+    return (["Tileproof"] if row["detection"]["code"] else []) + others
+
+
+def _cell(row: Row, tool: str) -> str:
+    answer = row["tools"].get(tool)
+    if answer is None or not answer["accepted"]:
+        return ""
+    return "**x**" if answer["found"] else "."
+
+
+def _place(row: Row) -> str:
+    return str(row["detection"]["where"]).partition(" (")[0] or "missed"
+
+
+def page() -> str:
+    """The page as Markdown."""
+    rows = stored()
+    tools = [(tool, *map(str, counts(tool))) for tool in ("Tileproof", *TOOLS)]
+    named = sum(row["named"] for row in rows)
+    covered = {name for row in rows for name in row["rows"]}
+    names = (
+        f"{len(rows)} cases stand for {len(covered)} of the {len(ROWS)} rows of the corpus. The median time of "
+        f"Tileproof on a wrong form is {sorted(row['seconds'] for row in rows)[len(rows) // 2]:.1f} s, the "
+        f"longest {max(row['seconds'] for row in rows):.0f} s (2 cores, shared with other work)."
+    )
+    missed = [row["id"] for row in rows if not row["detection"]["code"]]
+    if missed:
+        names += f" Tileproof misses {', '.join(missed)}."
+    forms = Counter((row["form"], row["base"]) for row in rows)
+    form_rows = [
+        (
+            {"PTX": "small programs in PTX", "CUDA": "small kernels in CUDA", "kernel": "a kernel with a planted defect"}[form],
+            f"{len({base for other, base in forms if other == form})}",
+            f"{sum(count for (other, _), count in forms.items() if other == form)}",
+        )
+        for form in ("PTX", "CUDA", "kernel")
+    ]  # fmt: skip
+    parts = []
+    for group in dict.fromkeys(row.group for row in ROWS.values()):
+        own = [row for row in rows if ROWS[row["rows"][0]].group == group]
+        if not own:
+            continue
+        head = ("case", "rows", "what is wrong", "found as", "where", "o", "10", "p", "s")
+        body = [
+            (
+                f"`{row['id']}`",
+                " ".join(row["rows"]),
+                row["wrong"],
+                row["detection"]["code"] or "missed",
+                _place(row),
+                *(_cell(row, tool) for tool in TOOLS),
+            )
+            for row in own
+        ]
+        links = ", ".join(
+            dict.fromkeys(link(each) for row in own for name in row["rows"] for each in ROWS[name].links)
+        )
+        parts += [f"### {group.capitalize()}", _table(head, body), f"Threads: {links}."]
+    without = [
+        (name, ROWS[name].bug.strip(), WITHOUT.get(name, "its test is not a case")) for name in rows_without()
+    ]
+    return wrapped(
+        TEXT.format(
+            stored=f"[{STORED}](evidence/{STORED})",
+            tools=_table(
+                ("tool", "cases it accepts", "wrong forms found", "right forms with an alarm"), tools
+            ),
+            names=names,
+            only=sum(finders(row) == ["Tileproof"] for row in rows),
+            missed_one=sum("output test" not in finders(row) for row in rows),
+            missed_ten=sum("output test, 10 orders" not in finders(row) for row in rows),
+            ptxas="ptxas 13.0.88",
+            forms=_table(("form", "programs or kernels", "cases"), form_rows),
+            named=named,
+            found=counts("Tileproof")[1],
+            cases="\n\n".join(parts),
+            without=_table(("row", "bug", "why"), without),
+        )
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Write the page, or with --check return 1 if the page on disk is stale."""
+    return write_or_check("tileproof.tools.bugs.page", PAGE, page, arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -16,6 +16,7 @@ from tileproof.kernels.launch import jsonform
 
 from tests.kit.launch_files import scale
 from tests.kit.paths import ROOT
+from tests.kit.sampled import sampled
 
 ENDINGS = {
     "exit": "import os\nos._exit(0)\n",
@@ -40,7 +41,7 @@ def command(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize("ending", sampled([*ENDINGS], 3))
 def test_a_kernel_py_that_ends_the_process_is_an_error(tmp_path: Path, ending: str) -> None:
     (tmp_path / "kernel.py").write_text(ENDINGS[ending] + "KERNELS = ()\n")
     done = command(tmp_path, "check", "kernel.py")
@@ -55,7 +56,7 @@ def test_no_command_takes_a_strangers_exit_code(tmp_path: Path, name: str) -> No
     assert done.returncode == 2 and "ended without a verdict" in done.stderr, done
 
 
-@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize("ending", sampled([*ENDINGS][1:], 3))
 def test_a_launch_file_or_a_reference_that_ends_its_process_is_an_error(tmp_path: Path, ending: str) -> None:
     (tmp_path / "launch.py").write_text(ENDINGS[ending])
     (tmp_path / "ref.py").write_text(

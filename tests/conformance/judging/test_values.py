@@ -22,6 +22,7 @@ from tileproof.spec.machine.errors import TileproofError
 
 from tests.kit.judging import check, function, judged, product
 from tests.kit.launch_files import SIZE, argument, scale
+from tests.kit.sampled import sampled
 
 
 def matmul(a: Any, b: Any) -> Any:
@@ -33,47 +34,48 @@ LOAD_B = "tb[i / 16][i % 16] = b[i / 16 * 64 + k + i % 16];"
 EVERYWHERE = "all other inputs 1: wrong in the whole array; by their values these"
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "cause", "probe"),
-    [
-        ("k < 64", "k < 48", "as if 48..63 of axis 1 of a were skipped", ""),
-        (
-            "j < 16",
-            "j < 16 - (k == 48)",
-            "as if index 63 (the last) of axis 1 of a were skipped: off",
-            "",
-        ),
-        ("int j = 0;", "int j = k == 0;", "as if index 0 of axis 1 of a were skipped: off", ""),
-        (
-            "sum[c] += ta[row][j]",
-            "sum[c] += (1 + (k + j == 0)) * ta[row][j]",
-            "as if index 0 of axis 1 of a were taken twice: off",
-            "",
-        ),
-        (
-            LOAD_B,
-            LOAD_B.replace("+ k", "+ (k == 32 ? 16 : k)"),
-            "as if b held its part 16..31 of axis 1 instead of 32..47 (stale)",
-            "b holding positions along axis 1",
-        ),
-        (
-            LOAD_B,
-            LOAD_B.replace("b[i / 16 *", "b[(i / 16 ^ 8) *"),
-            "the columns of the array are permuted: index i holds i XOR 8",
-            f"b holding positions along axis 0, {EVERYWHERE} columns are permuted: index i holds i XOR 8",
-        ),
-        (
-            STORE,
-            STORE.replace("row *", "(row ^ 4) *"),
-            "the rows of the array are permuted: index i holds i XOR 4",
-            f"a holding positions along axis 0, {EVERYWHERE} rows are permuted: index i holds i XOR 4",
-        ),
-        (STORE, "d[(first + c) * 64 + row]", "the array is transposed", ""),
-        ("sum[c];", "sum[c] * (blockIdx.x == 2 ? 2 : 1);", "expected one times 2 (added twice)", ""),
-        ("float sum[4] = {}", "float sum[4] = {d[0], d[1], d[2], d[3]}", "", ""),
-    ],
-)
-def test_the_cause_of_a_planted_mistake(tmp_path: Path, old: str, new: str, cause: str, probe: str) -> None:
+MISTAKES = [
+    ("k < 64", "k < 48", "as if 48..63 of axis 1 of a were skipped", ""),
+    (
+        "j < 16",
+        "j < 16 - (k == 48)",
+        "as if index 63 (the last) of axis 1 of a were skipped: off",
+        "",
+    ),
+    ("int j = 0;", "int j = k == 0;", "as if index 0 of axis 1 of a were skipped: off", ""),
+    (
+        "sum[c] += ta[row][j]",
+        "sum[c] += (1 + (k + j == 0)) * ta[row][j]",
+        "as if index 0 of axis 1 of a were taken twice: off",
+        "",
+    ),
+    (
+        LOAD_B,
+        LOAD_B.replace("+ k", "+ (k == 32 ? 16 : k)"),
+        "as if b held its part 16..31 of axis 1 instead of 32..47 (stale)",
+        "b holding positions along axis 1",
+    ),
+    (
+        LOAD_B,
+        LOAD_B.replace("b[i / 16 *", "b[(i / 16 ^ 8) *"),
+        "the columns of the array are permuted: index i holds i XOR 8",
+        f"b holding positions along axis 0, {EVERYWHERE} columns are permuted: index i holds i XOR 8",
+    ),
+    (
+        STORE,
+        STORE.replace("row *", "(row ^ 4) *"),
+        "the rows of the array are permuted: index i holds i XOR 4",
+        f"a holding positions along axis 0, {EVERYWHERE} rows are permuted: index i holds i XOR 4",
+    ),
+    (STORE, "d[(first + c) * 64 + row]", "the array is transposed", ""),
+    ("sum[c];", "sum[c] * (blockIdx.x == 2 ? 2 : 1);", "expected one times 2 (added twice)", ""),
+    ("float sum[4] = {}", "float sum[4] = {d[0], d[1], d[2], d[3]}", "", ""),
+]
+
+
+@pytest.mark.parametrize("mistake", sampled(MISTAKES, 2))
+def test_the_cause_of_a_planted_mistake(tmp_path: Path, mistake: tuple[str, str, str, str]) -> None:
+    old, new, cause, probe = mistake
     made = judged(product(tmp_path, (old, new)), matmul, 3)
     assert made.verdict == "defect"
     (found,) = [finding for finding in made.findings if finding.check == "values"]

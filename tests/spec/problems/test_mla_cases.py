@@ -101,7 +101,7 @@ def test_features_are_reached():
         "lengths": set(),
     }
 
-    @settings(max_examples=1500, database=None, deadline=None, phases=(Phase.generate,))
+    @settings(max_examples=600, database=None, deadline=None, phases=(Phase.generate,))
     @given(cases(576))
     def collect(case):
         seen["orders"] |= {token.order for token in case.tokens}

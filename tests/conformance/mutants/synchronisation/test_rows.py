@@ -29,15 +29,16 @@ CLEAN = (
 )
 
 
-# Those of head128-columns that differ from head64's by the kind of access, or need two CTAs: run always.
-PAIRS = {"cols-p-share-early", "cols-share-not-waited-for", "cols-copies-without-proxy-fence"}
-PAIRS |= {"cols-freed-by-one", *(defect.id for defect in defects_pair.DEFECTS)}
+# Those of head128-columns that differ from head64's by the kind of access: run always.
+OTHER_ACCESS = {"cols-p-share-early", "cols-share-not-waited-for", "cols-copies-without-proxy-fence"}
+OTHER_ACCESS |= {"cols-freed-by-one"}
+PAIRS = {defect.id for defect in defects_pair.DEFECTS}  # need two CTAs
 
 
 def _kind(name: str) -> object:
-    """A kernel, or a program alone; each of `PAIRS` alone."""
+    """A kernel, a pair of its CTAs, or a program alone; each of `OTHER_ACCESS` alone."""
     compiled = bool(ROWS[name].edits[0].place.file)
-    return ROWS[name].target if compiled and name not in PAIRS else name
+    return (ROWS[name].target, name in PAIRS) if compiled and name not in OTHER_ACCESS else name
 
 
 @pytest.mark.corpus(

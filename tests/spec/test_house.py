@@ -309,7 +309,7 @@ TABLES = (
 )
 
 
-DATA = (".toml", ".json", ".txt", ".yaml", ".j2", ".pyi", "Makefile", ".ci/run", ".ci/package")
+DATA = (".toml", ".json", ".txt", ".yaml", ".j2", ".pyi", "Makefile", ".ci/run", ".ci/package", ".ci/aarch64")
 
 
 def test_data_keeps_the_line_length() -> None:

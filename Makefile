@@ -3,6 +3,7 @@
 # make test-all run all tests, also those marked slow
 # make outside  set up, and install the compilers that tests/outside needs
 # make docs     the documentation site in build/site; fails on broken links, stale output and stale figures
+# make paper    the paper as build/site/paper.pdf, printed by Chromium
 # make pages    writes generated pages and figures anew: the command line, the Python API, the stages, rooms
 # make browser  install Chromium, in which the tests of the gate's page open it (Debian; as root)
 # make lint     ruff, mypy, clang-format
@@ -35,7 +36,7 @@ CXX_FILES = $(shell find benchmarks emulator kernels conformance \
 # The packages of the site, in the same environment; `make setup` and `make test` do without them.
 SITE     := $(VENV)/site-$(shell sha256sum < requirements-docs.txt | cut -c1-16)
 
-.PHONY: browser setup outside pages docs docs-packages engine verify mutants nightly fuzz soak test \
+.PHONY: browser setup outside pages docs paper docs-packages engine verify mutants nightly fuzz soak test \
   test-all lint format images package clean
 
 setup: $(STAMP) engine
@@ -75,6 +76,12 @@ pages: setup
 
 docs: setup docs-packages
 	$(PY) -m tileproof.tools.site --check
+
+# The paper as a PDF, printed by Chromium from its page.
+paper: docs-packages
+	$(PY) -m tileproof.tools.site
+	chromium --headless --no-sandbox --disable-gpu --no-pdf-header-footer --print-to-pdf=build/site/paper.pdf \
+	  build/site/docs/paper.html
 
 # Installs Chromium on Debian, as root. Without it the tests that need a browser are skipped.
 browser:

@@ -26,6 +26,8 @@ GENERATORS = (
     "tileproof.tools.pages.api",
     "tileproof.tools.pages.commands",
     "tileproof.tools.pages.layouts",
+    "tileproof.tools.pages.paper",
+    "tileproof.tools.pages.removals",
     "tileproof.tools.pages.rooms",
     "tileproof.tools.pages.seven_stages",
     "tileproof.tools.site.figures",

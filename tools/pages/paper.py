@@ -1,0 +1,86 @@
+"""Writes docs/paper.md: `python -m tileproof.tools.pages.paper`; its figures come from the evidence files."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from tileproof.conformance.beside.corpus.rows import ROWS
+from tileproof.spec.machine.pages import wrapped, write_or_check
+from tileproof.spec.machine.types import UncheckedObject
+from tileproof.spec.page import table
+from tileproof.tools.bugs import page as bugs
+from tileproof.tools.bugs.others import TOOLS
+from tileproof.tools.evidence import read_text
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs" / "paper.md"
+TEXT = Path(__file__).with_name("paper.txt")
+
+
+def removed() -> list[UncheckedObject]:
+    """The stored outcomes of removing each synchronising instruction."""
+    return [json.loads(line) for line in read_text("2026-11-28-removals.jsonl.xz").splitlines()]
+
+
+def outcomes() -> list[tuple[str, ...]]:
+    """Per kernel: instructions removed, refuted, certified, neither."""
+    counts = Counter((row["kernel"], row["outcome"]["outcome"]) for row in removed())
+    kinds = ("refuted", "certified", "neither")
+    kernels = dict.fromkeys(row["kernel"] for row in removed())
+    every = {kernel: [counts[kernel, kind] for kind in kinds] for kernel in kernels}
+    return [(kernel, str(sum(found)), *map(str, found)) for kernel, found in every.items()]
+
+
+def figures() -> dict[str, object]:
+    """The figures of the text by name."""
+    rows = bugs.stored()
+    card = json.loads(read_text("2026-11-24-h100-ptx.json.xz"))
+    fuzz = json.loads(read_text("2026-11-24-h100-fuzz.json.xz"))
+    tools = [(tool, *map(str, bugs.counts(tool))) for tool in ("Tileproof", *TOOLS)]
+    totals = Counter(row["outcome"]["outcome"] for row in removed())
+    return {
+        "cases": len(rows),
+        "covered": len({name for row in rows for name in row["rows"]}),
+        "corpus": len(ROWS),
+        "tools": table(("tool", "cases it accepts", "wrong forms found", "right forms with an alarm"), tools),
+        "only": sum(bugs.finders(row) == ["Tileproof"] for row in rows),
+        "missed": sum("output test" not in bugs.finders(row) for row in rows),
+        "missed_ten": sum("output test, 10 orders" not in bugs.finders(row) for row in rows),
+        "removals": sum(totals.values()),
+        "refuted": totals["refuted"],
+        "spins": sum("livelock" in row["outcome"]["why"] for row in removed()),
+        "certified": totals["certified"],
+        "neither": totals["neither"],
+        "removal_table": table(("kernel", "removed", "refuted", "certified", "neither"), outcomes()),
+        "launches": card["launches"],
+        "same": card["verdicts"]["same"],
+        "refused": card["verdicts"]["refused"],
+        "differs": card["verdicts"]["differs"],
+        "failed": card["verdicts"]["failed"],
+        "random": fuzz["kernels"],
+        "random_same": fuzz["tally"]["same"],
+        "random_nan": fuzz["tally"]["same but for NaN"],
+        "random_optimiser": fuzz["tally"]["optimiser"],
+    }
+
+
+def page() -> str:
+    """The paper as Markdown."""
+    shown = {name: f"{value:,}" if isinstance(value, int) else value for name, value in figures().items()}
+    text = TEXT.read_text(encoding="utf-8")
+    for name, value in shown.items():
+        text = text.replace(f"<{name}>", str(value))
+    return wrapped(text)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Write the page, or with --check return 1 if the page on disk differs."""
+    return write_or_check("tileproof.tools.pages.paper", PAGE, page, arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -2,6 +2,7 @@
 // functions. Names: OP[.rz|.rm|.rp][.ftz][.sat].TYPE; f32 to nearest even without .sat is in
 // handlers_float.cpp.
 #include "alu.hpp"
+#include "reduce.hpp"
 #include "rounding.hpp"
 
 namespace tileproof {
@@ -95,12 +96,12 @@ constexpr uint64_t kQuiet64 = uint64_t{1} << 51;
 inline bool is_nan64(uint64_t v) { return (v & ~(uint64_t{1} << 63)) > 0x7ff0000000000000; }
 inline double quiet(double nan) { return bits_as<double>(bits_as<uint64_t>(nan) | kQuiet64); }
 
-// The operand that a NaN `r` comes from, with its sign, quiet: b, else c, else a; of a quotient a, else b.
+// The operand that a NaN comes from, with its sign, quiet: b, else c, else a; of a quotient a, else b.
 // PTX leaves it open; seen on an H100 (docs/evidence).
 template <class Op>
-double nan_of(double r, double a, double b, double c) {
+double nan_of(double a, double b, double c) {
   if (std::is_same_v<Op, Div>) std::swap(a, b), c = b;
-  return b != b ? quiet(b) : c != c ? quiet(c) : a != a ? quiet(a) : r;
+  return b != b ? quiet(b) : c != c ? quiet(c) : a != a ? quiet(a) : reduction::invalid_f64();
 }
 
 template <class Op, Round R>
@@ -112,7 +113,7 @@ Step wide(Exec& x, const Instr& i) {
   const RoundingMode mode(R);
   lanes(x.mask, [&](int l) {
     const double r = Op::f(a[l], b[l], c[l]);
-    d[l] = r != r ? nan_of<Op>(r, a[l], b[l], c[l]) : r;
+    d[l] = r != r ? nan_of<Op>(a[l], b[l], c[l]) : r;
   });
   return Step::Next;
 }
@@ -266,11 +267,15 @@ struct RcpGross {
   static double f(double a) { return upper(ftz64(1.0 / ftz64(upper(a)))); }
 };
 struct RsqrtGross {
-  static double f(double a) { return upper(ftz64(1.0 / std::sqrt(ftz64(upper(a))))); }
+  static double f(double a) {
+    const double x = ftz64(upper(a));
+    return x < 0 ? reduction::invalid_f64() : upper(ftz64(1.0 / std::sqrt(x)));
+  }
 };
 // One step of Newton's on double words: long double has another width on each processor.
 struct RsqrtF64 {
   static double f(double a) {
+    if (a < 0) return reduction::invalid_f64();
     const double y = 1.0 / std::sqrt(a);
     if (!std::isfinite(y) || y == 0) return y;
     const double root = a * y, rest = std::fma(a, y, -root);

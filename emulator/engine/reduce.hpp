@@ -61,9 +61,12 @@ void apply(uint8_t* cell, const uint8_t* value, F&& f) {
   std::memcpy(cell, &a, sizeof(T));
 }
 
+// The NaN of an operation without a NaN among its operands; processors differ in its sign.
+inline double invalid_f64() { return bits_as<double>(uint64_t{0xfff8000000000000}); }
+
 // A NaN is that of b, else of a (seen on an H100, docs/evidence).
 inline double add_f64(double a, double b, bool keeps) {
-  if (a == a && b == b) return a + b;
+  if (a == a && b == b) return a + b == a + b ? a + b : invalid_f64();
   const uint64_t nan = bits_as<uint64_t>(b != b ? b : a);
   return bits_as<double>(keeps ? nan : nan | uint64_t{1} << 51);
 }

@@ -33,6 +33,9 @@ F64 = [
     ("fma.rn.f64 d, x0, x1, x2;", (QUIET, NEGATIVE, QUIET), NEGATIVE),
     ("fma.rn.f64 d, x0, x1, x2;", (MIXED, INFINITY, NEGATIVE), NEGATIVE),
     ("fma.rn.f64 d, x0, x1, x2;", (0x8000000000000000, INFINITY, ONE), 0xFFF8000000000000),
+    ("sqrt.rn.f64 d, x0;", (0xBFF0000000000000,), 0xFFF8000000000000),
+    ("rsqrt.approx.f64 d, x0;", (0xBFF0000000000000,), 0xFFF8000000000000),
+    ("rsqrt.approx.ftz.f64 d, x0;", (0xBFF0000000000000,), 0xFFF8000000000000),
     ("neg.f64 d, x0;", (SIGNALLING,), 0x7FF8000000000003),
     ("abs.f64 d, x0;", (SIGNALLING_NEGATIVE,), 0xFFFC000000000004),
 ]

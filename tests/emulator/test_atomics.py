@@ -223,16 +223,17 @@ def test_vectors_return_old_values_and_may_drop_some() -> None:
     assert cells.tolist() == [1, 3, 5, 5]
 
 
-def test_doubles_keep_subnormals() -> None:
+def test_doubles_keep_subnormals_and_invalid_sums_have_a_sign() -> None:
     rng = np.random.default_rng(3)
     values, cells = rng.standard_normal(32), rng.standard_normal(32)
-    values[:3], cells[:3] = [5e-324, np.inf, -0.0], [5e-324, 1.0, -0.0]
-    table = cells.copy()
+    values[:4], cells[:4] = [5e-324, np.inf, -0.0, np.inf], [5e-324, 1.0, -0.0, -np.inf]
+    table, expected = cells.copy(), cells + np.where(np.arange(32) == 3, 0, values)
+    expected.view(np.uint64)[3] = 0xFFF8000000000000  # on every processor
     body = f"""
     mad.wide.u32 %rd1, %t, 8, %a1; mad.wide.u32 %rd2, %t, 8, %a2; ld.global.f64 %fd1, [%rd2];
     atom.global.add.f64 %fd2, [%rd1], %fd1; mov.b64 %rd3, %fd2; {store("%rd3", type_="b64")}"""
     old = outputs(body, 32, np.float64, [table, values])
-    assert (old == cells).all() and table.tobytes() == (cells + values).tobytes()
+    assert (old == cells).all() and table.tobytes() == expected.tobytes()
 
 
 @pytest.mark.parametrize("bits", [16, 32, 64, 128])

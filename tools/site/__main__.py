@@ -25,6 +25,7 @@ GENERATORS = (
     "tileproof.tools.bugs.page",
     "tileproof.tools.pages.api",
     "tileproof.tools.pages.commands",
+    "tileproof.tools.pages.critique",
     "tileproof.tools.pages.layouts",
     "tileproof.tools.pages.paper",
     "tileproof.tools.pages.removals",

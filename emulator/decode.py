@@ -354,7 +354,7 @@ class Decoder(Operands):
         assert self.current is not None
         need = requires.replace("ptx", "PTX ").replace("|", " or ").replace("=", "exactly ")
         return self.bad(
-            f"{self.current.opcode} is not available for the module's target",
+            f"{self.current.opcode} needs {need}; the module is for {self.target}",
             f"{need} (`.target`, `.version`)",
             f"a module for {self.target}",
         )

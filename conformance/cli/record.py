@@ -22,16 +22,6 @@ RECORDED, DEFECT, ERROR = 0, 1, 2
 _NOT_RUN = "No kernel ran: the program read back its own data (--run executes the kernels)."
 
 
-def _flags(context: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
-    """Print the flags in an eager callback, which does not need PROGRAM."""
-    if not wanted or context.resilient_parsing:
-        return
-    from tileproof.conformance.beside.record import recorder
-
-    click.echo(shlex.join(recorder.flags()))
-    context.exit(RECORDED)
-
-
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 @click.option(
     "-o", "--output", "folder", default="recorded", show_default=True, metavar="DIR",
@@ -53,12 +43,13 @@ def _flags(context: click.Context, _parameter: click.Parameter, wanted: bool) ->
     "--seconds", default=0.0, metavar="S", type=click.FloatRange(0),
     help="Stop the program after this time and write the launches recorded so far; 0 for no limit.",
 )  # fmt: skip
+@click.option("--hopper", is_flag=True, help="Present an H200, and record PTX for sm_90a.")
 @click.option("--json", "as_json", is_flag=True, help="The result as JSON on standard output.")
 @click.option(
-    "--flags", is_flag=True, is_eager=True, expose_value=False, callback=_flags,
+    "--flags", "print_flags", is_flag=True,
     help="Print the flags of nvcc that make a program recordable, and exit.",
 )  # fmt: skip
-@click.argument("program")
+@click.argument("program", required=False)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def record(
     folder: str,
@@ -66,8 +57,10 @@ def record(
     kernel: str | None,
     processors: int,
     seconds: float,
+    hopper: bool,
     as_json: bool,
-    program: str,
+    print_flags: bool,
+    program: str | None,
     arguments: tuple[str, ...],
 ) -> int:
     """Record the launches of PROGRAM, which is linked with -cudart shared, as a launch file for `judge`.
@@ -79,6 +72,11 @@ def record(
     """
     from tileproof.conformance.beside.record import launchfile, recorder
 
+    if print_flags:
+        click.echo(shlex.join(recorder.flags(hopper)))
+        return RECORDED
+    if program is None:
+        raise click.UsageError("Missing argument 'PROGRAM'.")
     done = recorder.record(
         [program, *arguments],
         run=run,
@@ -86,6 +84,7 @@ def record(
         seconds=seconds,
         quiet=as_json,
         wanted=kernel,
+        hopper=hopper,
     )
     written: Written | None = None
     problem = done.problem

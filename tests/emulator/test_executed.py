@@ -41,7 +41,7 @@ def seen(*launches: RunResult) -> dict[str, Instructed]:
 
 def test_what_no_lane_executes_is_told() -> None:
     found = seen(launched())
-    never = [text for text, one in found.items() if not one.ran]
+    never = [text for text, instructed in found.items() if not instructed.ran]
     # A guard that no lane passes, and a block that nothing reaches.
     assert never == ["@!%p1 mov.u32 %r2, 6;", "st.global.u32 [%a0], 2;"]
     assert found["st.global.u32 [%a0], 2;"].kind == "output"

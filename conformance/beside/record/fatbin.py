@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import lz4.block
 import zstandard
@@ -26,8 +26,10 @@ _HOPPER = ("90", "90a")
 class NoPtx(LaunchError):
     """An image has no PTX for this device."""
 
-    def __init__(self, found: str) -> None:
-        super().__init__("the image has no PTX for sm_100", found=found)
+    def __init__(self, found: str, hopper: bool = False, other: bool = False) -> None:
+        """`other`: the PTX is for the device that record presents with `hopper` changed."""
+        do = f"record it {'without' if hopper else 'with'} --hopper" if other else ""
+        super().__init__(f"the image has no PTX for sm_{90 if hopper else 100}", found=found, do=do)
 
 
 def ptx_of(image: bytes, hopper: bool = False) -> str:
@@ -44,7 +46,7 @@ def ptx_of(image: bytes, hopper: bool = False) -> str:
         if ".version" not in text:
             raise NoPtx("it is neither PTX nor a fat binary")
         if fitness(text, hopper) is None:
-            raise NoPtx("its PTX is for another architecture")
+            raise _other([text], hopper)
         return text
     try:
         entries = list(_entries(image))
@@ -55,10 +57,15 @@ def ptx_of(image: bytes, hopper: bool = False) -> str:
     if ranked:
         return max(ranked, key=lambda one: one[0])[1]
     if texts:
-        raise NoPtx(f"its PTX is for {' '.join(map(_target, texts))}")
+        raise _other(texts, hopper)
     if any(kind == _SASS for kind, _ in entries):
         raise NoPtx("it has SASS but no PTX")
     raise NoPtx("its fat binary is empty")
+
+
+def _other(texts: Sequence[str], hopper: bool) -> NoPtx:
+    fits = any(fitness(text, not hopper) is not None for text in texts)
+    return NoPtx(f"its PTX is for {' '.join(map(_target, texts))}", hopper, fits)
 
 
 def fitness(ptx: str, hopper: bool = False) -> int | None:

@@ -90,16 +90,17 @@ def libraries() -> list[Path]:
     return found
 
 
-def flags() -> list[str]:
-    """Return the flags of nvcc that make a program recordable: PTX for sm_100a, and the stub libraries as the
-    CUDA runtime and driver.
+def flags(hopper: bool = False) -> list[str]:
+    """Return the flags of nvcc that make a program recordable: PTX for sm_100a, or with `hopper` for sm_90a,
+    and the stub libraries as the CUDA runtime and driver.
 
     The toolkit from PyPI has no `libcudart.so` for `-cudart shared`. The stubs have the names (SONAME) of
     NVIDIA's libraries, so that the program also runs with NVIDIA's. LaunchError if they were not built.
     """
     driver, runtime = libraries()
     linked = [option for path in ("--as-needed", runtime, driver) for option in ("-Xlinker", str(path))]
-    return ["-gencode", "arch=compute_100a,code=compute_100a", "-cudart", "none", *linked]
+    target = "compute_90a" if hopper else "compute_100a"
+    return ["-gencode", f"arch={target},code={target}", "-cudart", "none", *linked]
 
 
 def record(
@@ -259,7 +260,7 @@ class _Server:
         except KeyError as error:
             return _INVALID_FUNCTION, str(error).encode()
         except NoPtx as error:
-            return _NO_BINARY, error.found.encode()
+            return _NO_BINARY, "; ".join(filter(None, (error.found, error.do))).encode()
         except TileproofError as error:
             code = _INVALID_IMAGE if isinstance(error, PtxError) else _INVALID_VALUE
             return code, str(error).replace("\n", ";").encode()

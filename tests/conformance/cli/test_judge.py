@@ -49,6 +49,23 @@ def verdict(folder: Path, launch: LaunchFile, *options: str) -> dict[str, Any]:
     return data
 
 
+@pytest.mark.parametrize(
+    ("target", "line", "needs"),
+    [
+        ("sm_90a", "tcgen05.fence::after_thread_sync;", "sm_100a"),
+        ("sm_90a", "add.f32x2 %rd1, %rd1, %rd1;", "sm_100"),
+        ("sm_100a", "wgmma.commit_group.sync.aligned;", "sm_90a"),
+    ],
+)
+def test_an_instruction_of_another_architecture(folder: Path, target: str, line: str, needs: str) -> None:
+    edits = (("sm_100a", target), ("mul.f32 %f1, %f1, %f2;", f"mul.f32 %f1, %f1, %f2; {line}"))
+    code, text = run(folder, scale(*edits), "--schedules", "2")
+    opcode = line.split(" ")[0].rstrip(";")
+    assert code == 3 and "instructions is unsupported" in text
+    assert f"{opcode} needs {needs}; the module is for {target}, PTX" in text
+    assert "unsupported" not in run(folder, scale(edits[0]), "--schedules", "2")[1]
+
+
 def test_exit_codes_and_words(folder: Path) -> None:
     expect = ("--expect", str(folder / "ref.py"), "--schedules", "3")
     cases = (

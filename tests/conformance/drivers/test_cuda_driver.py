@@ -10,12 +10,16 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from tileproof.conformance.cli.app import main
-from tileproof.conformance.drivers.card import retarget
+from tileproof.conformance.drivers.card import moved, placed, pointers, retarget
 from tileproof.conformance.drivers.cuda import CudaDriver
 from tileproof.conformance.drivers.driver import NOT_JUDGED, not_judged
+from tileproof.kernels.launch.arguments import PlacedItem, PointerArgument
 from tileproof.kernels.launch.builder import LaunchBuilder
-from tileproof.kernels.launch.model import LaunchFile
+from tileproof.kernels.launch.contents import InlineBytes
+from tileproof.kernels.launch.model import LaunchBuffer, LaunchFile
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.run_result import Output
+from tileproof.tools.silicon.launch_files import compared
 
 # Answers as a card's process would; the launch's entry says what happens to it.
 WORKER = """
@@ -133,3 +137,36 @@ def test_check_without_a_card_ends_in_2_and_says_so() -> None:
 def test_options_that_a_card_cannot_follow_are_named(words: list[str]) -> None:
     seen = CliRunner().invoke(main, ["check", "head128-part0", "--driver", "cuda", *words])
     assert seen.exit_code == 2 and words[0] in seen.output
+
+
+def test_recorded_addresses_move_and_items_are_written_anew() -> None:
+    """A card does not keep the addresses of a recording: its pointers into buffers follow the buffers."""
+    buffers = (
+        LaunchBuffer("a", "uint8", (64,), "output", address=0x4CC700000000),
+        LaunchBuffer("b", "uint8", (16,), "output", address=0x4CC700200000),
+        LaunchBuffer("c", "uint8", (8,), "output"),
+    )
+    words = np.array([0x4CC700000000, 0x4CC700000040, 0x4CC700000041, 0x4CC700200008, 7], np.uint64)
+    content = words.view(np.uint8)
+    assert pointers(content, buffers).tolist() == [True, True, False, True, False]
+    got = moved(content, buffers, {"a": 0x1000, "b": 0x9000, "c": 0})
+    assert got is not None
+    assert got.view(np.uint64).tolist() == [0x1000, 0x1040, 0x4CC700000041, 0x9008, 7]
+    assert moved(None, buffers, {}) is None and words[0] == 0x4CC700000000
+    item = PlacedItem(8, PointerArgument("a"))
+    there = placed(content, [item], lambda _: (5).to_bytes(8, "little"))
+    assert there is not None and there.view(np.uint64).tolist() == [words[0], 5, *words[2:]]
+
+
+def test_bytes_of_two_drivers_without_their_pointers() -> None:
+    buffers = (LaunchBuffer("a", "uint8", (64,), "output", address=0x4CC700000000),)
+    want = np.array([0x4CC700000008, 1, 2], np.uint64).view(np.uint8)
+    got = np.array([0x1008, 1, 3], np.uint64).view(np.uint8)
+    whole = LaunchBuffer("x", "uint8", (24,), "inout", InlineBytes(want.tobytes()))
+    written = np.ones(24, bool)
+    found = compared(whole, buffers, Output(want, written), Output(got, written))
+    assert found == {"bytes": 24, "written": 24, "differ": 1, "first": [[16, 2, 3]]}
+    # What the emulator's launch did not write into an output has no value on either side.
+    blank = LaunchBuffer("x", "uint8", (24,), "output")
+    found = compared(blank, buffers, Output(want, np.arange(24) < 16), Output(got, written))
+    assert found["differ"] == 0

@@ -59,13 +59,29 @@ def test_targets_in_order() -> None:
     [
         (fatbin(), "empty"), (fatbin(entry(2, b"sass")), "SASS but no PTX"), (b"\x7fELF", "SASS but no PTX"),
         (fatbin(entry(1, text("sm_120").encode()), entry(1, text("sm_90a").encode())), "for sm_120 sm_90a"),
-        (text("sm_120").encode(), "another architecture"), (b"hello", "neither PTX"), (b"", "neither PTX"),
+        (text("sm_120").encode(), "for sm_120"), (b"hello", "neither PTX"), (b"", "neither PTX"),
     ],
 )  # fmt: skip
 def test_why_there_is_none(image: bytes, why: str) -> None:
     with pytest.raises(NoPtx) as caught:
         ptx_of(image)
     assert why in caught.value.found
+
+
+@pytest.mark.parametrize(
+    "pack", [lambda target: text(target).encode(), lambda target: fatbin(entry(1, text(target).encode()))]
+)
+@pytest.mark.parametrize("hopper", [False, True])
+def test_the_other_device_is_named(pack: Callable[[str], bytes], hopper: bool) -> None:
+    own, other, word = ("sm_90a", "sm_100a", "without") if hopper else ("sm_100a", "sm_90a", "with")
+    assert ptx_of(pack(own), hopper) == text(own)
+    with pytest.raises(NoPtx) as caught:
+        ptx_of(pack(other), hopper)
+    assert caught.value.found == f"its PTX is for {other}"
+    assert caught.value.do == f"record it {word} --hopper"
+    with pytest.raises(NoPtx) as caught:
+        ptx_of(pack("sm_120"), hopper)
+    assert not caught.value.do
 
 
 @pytest.mark.parametrize("packing", ["lz4", "zstd", "sized zstd"])

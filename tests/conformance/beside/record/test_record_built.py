@@ -109,6 +109,27 @@ def test_the_ptx_version_is_that_of_the_module(tmp_path: Path, capfd: pytest.Cap
     assert capfd.readouterr().out == RAN.format(90, 0)
 
 
+def test_a_program_for_hopper(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    flags = CliRunner().invoke(main, ["record", "--flags", "--hopper"]).output
+    assert "compute_90a" in flags
+    words = ["--run", "-o", str(tmp_path / "out"), "--", str(built(tmp_path, shlex.split(flags)))]
+    assert CliRunner().invoke(main, ["record", "--hopper", *words]).exit_code == 0
+    assert capfd.readouterr().out == RAN.format(90, 0)
+    refused = CliRunner().invoke(main, ["record", *words])
+    assert refused.exit_code == 2
+    assert "its PTX is for sm_90a; record it with --hopper" in refused.stderr
+
+
+def test_a_program_for_blackwell_on_hopper(program: Path, tmp_path: Path) -> None:
+    done = CliRunner().invoke(main, ["record", "--hopper", "--run", "-o", str(tmp_path), "--", str(program)])
+    assert done.exit_code == 2 and "its PTX is for sm_100a; record it without --hopper" in done.stderr
+
+
+def test_a_program_is_missing() -> None:
+    done = CliRunner().invoke(main, ["record", "--run"])
+    assert done.exit_code == 2 and "PROGRAM" in done.stderr
+
+
 def test_a_grid_that_synchronises(tmp_path: Path) -> None:
     done = recorder.record([str(built(tmp_path, recorder.flags(), GRID))], run=True)
     assert (done.exit_code, done.problem) == (0, None)

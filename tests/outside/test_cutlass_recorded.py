@@ -85,7 +85,7 @@ HOPPER = {
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("name", HOPPER)
+@pytest.mark.parametrize("name", HOPPER, ids=lambda name: name[:30])
 def test_hopper_programs_verify_themselves(name: str, capfd: pytest.CaptureFixture[str]) -> None:
     arguments, errors = HOPPER[name]
     example = Example("hopper", f"{name}.cu", (), unchecked, hopper=True)

@@ -57,7 +57,8 @@ def by_spelling(ran: Sequence[tuple[Sequence[str], str]]) -> dict[str, dict[str,
     for executed, verdict in ran:
         if verdict in ("differs", "failed"):
             share = {opcode: same[opcode] / all_[opcode] for opcode in executed}
-            for opcode in (opcode for opcode in executed if share[opcode] == min(share.values())):
+            lowest = min(share.values(), default=0.0)
+            for opcode in (opcode for opcode in executed if share[opcode] == lowest):
                 counts = out.setdefault(opcode, {})
                 counts[verdict] = counts.get(verdict, 0) + 1
     return out
@@ -126,7 +127,7 @@ def run(folder: Path, patterns: Sequence[str], name: str) -> Answer:
                 if not on_card or (name == "dry-run" and verdict[0] == "refused"):
                     on, verdict = "emulator", replay(emulated, case, *recorded.buffers(number))
                 if on == card.name:
-                    executed.append((case["executed"], verdict[0]))
+                    executed.append((case.get("executed", ()), verdict[0]))
                     if file == KEPT and verdict[0] == "same":
                         given, left = digest(case["text"], *recorded.buffers(number))
                         words[given] = left

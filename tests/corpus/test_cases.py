@@ -26,8 +26,9 @@ PROGRAMS = {case.id: case for case in (*hand_written.cases(), *values.cases())}
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_wrong_form_is_found_and_named_and_the_right_form_is_clean(name: str) -> None:
     case = PROGRAMS[name]
-    assert not case.alarms(EVERY_POLICY)
-    for schedule in EVERY_POLICY:
+    every = EVERY_POLICY if case.form == "PTX" else EVERY_POLICY[::4]  # those of values run in few orders
+    assert not case.alarms(every)
+    for schedule in every:
         found = case.detected_under(schedule)
         assert found.code in case.codes, (schedule, found)
     assert case.detected().named, case.detected()

@@ -56,7 +56,7 @@ def _listed(as_json: bool) -> int:
 
 
 def _run(names: Sequence[str], tools: bool, as_json: bool) -> int:
-    from tileproof.tools.bugs.measure import CaseResult, measured, summary
+    from tileproof.tools.bugs.measure import HEAD, CaseResult, measured, summary
     from tileproof.tools.bugs.registry import chosen
 
     results: list[CaseResult] = []
@@ -82,6 +82,6 @@ def _run(names: Sequence[str], tools: bool, as_json: bool) -> int:
             for result in results
         ]
         text.print_rows("Cases", rows, False)
-        head = ("tool", "accepts", "finds", "alarms on right forms")
-        text.print_rows("Tools", [dict(zip(head, row, strict=True)) for row in summary(results)], False)
+        rows = summary([result.as_dict() for result in results])
+        text.print_rows("Tools", [dict(zip(HEAD, row, strict=True)) for row in rows], False)
     return CLEAN if all(result.right for result in results) else DEFECT

@@ -30,7 +30,7 @@ from tileproof.spec.machine.schedule import Schedule
 # Schedules of a certified removal beside `early`.
 SAMPLED = ("late", "late-newest", "random:seed=1", "random:seed=2", "late-random:seed=3", "starve:seed=4")
 # Guard, opcode, operands of a line that holds a single instruction.
-LINE = re.compile(r"^(\s*(?:@!?%\w+\s+)?)([a-z]\w*(?:[.:]+\w+)*)\s*([^;]*);\s*(?://.*)?$")
+LINE = re.compile(r"^(\s*(?:@!?%?\w+\s+)?)([a-z]\w*(?:[.:]+\w+)*)\s*([^;]*);\s*(?://.*)?$")
 SYNCHRONISES = re.compile(
     r"(?:mbarrier\.(?!inval)|bar\.|barrier\.|fence\.|membar|tcgen05\.(?:fence|commit|wait)|cp\.async\.(?:bulk\.)?"
     r"(?:commit_group|wait_)|griddepcontrol)"
@@ -52,7 +52,7 @@ def removals(ptx: str) -> Iterator[Removal]:
         found = LINE.match(text)
         if not found or not SYNCHRONISES.match(found[2]):
             continue
-        result = re.match(r"(%\w+)\s*,", found[3])
+        result = re.match(r"(?!_\s*,)(%?[a-zA-Z]\w*)\s*,", found[3])
         instead = ""
         if result and "_wait" in found[2]:
             instead = f"{found[1]}setp.eq.u32 {result[1]}, 0, 0;"

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 
-from tileproof.spec.machine.types import Json, JsonObject
+from tileproof.spec.machine.types import Json, JsonObject, UncheckedObject
 from tileproof.tools.bugs import others
 from tileproof.tools.bugs.case import BugCase, Detection
 
@@ -63,15 +63,26 @@ def measured(
         )
 
 
-def summary(results: Sequence[CaseResult]) -> list[tuple[str, str, str, str]]:
-    """Per tool: its name, cases that it accepts, wrong forms found, right forms with an alarm."""
-    found = sum(bool(each.detection.code) for each in results)
-    alarms = sum(bool(each.alarms) for each in results)
-    total = len(results)
-    rows = [("Tileproof", f"{total}", f"{found}", f"{alarms}")]
-    for name in others.TOOLS:
-        given = [each.tools[name] for each in results if name in each.tools]
-        if given:
-            counts = [sum(bool(each[key]) for each in given) for key in ("accepted", "found", "alarm")]  # type: ignore[index, call-overload]
-            rows.append((name, *(str(count) for count in counts)))  # type: ignore[arg-type]
-    return rows
+HEAD = ("tool", "cases it accepts", "wrong forms found", "right forms with an alarm")
+
+
+def counts(rows: Sequence[UncheckedObject], tool: str) -> tuple[int, int, int]:
+    """Of rows of a result: accepted by a tool, wrong forms that it finds, right forms with an alarm."""
+    if tool == "Tileproof":
+        found = [bool(row["detection"]["code"]) for row in rows]
+        return len(found), sum(found), sum(bool(row["alarms"]) for row in rows)
+    given = [row["tools"][tool] for row in rows if tool in row["tools"]]
+    accepted, found_by, alarms = (sum(each[key] for each in given) for key in ("accepted", "found", "alarm"))
+    return accepted, found_by, alarms
+
+
+def summary(rows: Sequence[UncheckedObject]) -> list[tuple[str, ...]]:
+    """A row of `HEAD` for each tool that ran. The right form is the reference of a comparison of outputs,
+    which can have no alarm on it.
+    """
+    ran = ["Tileproof", *(tool for tool in others.TOOLS if any(tool in row["tools"] for row in rows))]
+    made = []
+    for tool in ran:
+        accepted, found, alarms = map(str, counts(rows, tool))
+        made.append((tool, accepted, found, "-" if tool in others.COMPARED else alarms))
+    return made

@@ -141,6 +141,7 @@ def _kernel_refused(case: BugCase) -> str:
 
 
 Tool = Literal["output test", "output test, 10 orders", "ptxas", "sentryward"]
+COMPARED = ("output test", "output test, 10 orders")  # the right form is their reference
 TOOLS: tuple[Tool, ...] = ("output test", "output test, 10 orders", "ptxas", "sentryward")
 
 

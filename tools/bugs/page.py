@@ -13,6 +13,7 @@ from pathlib import Path
 from tileproof.conformance.beside.corpus.rows import ROWS, link
 from tileproof.spec.machine.pages import wrapped, write_or_check
 from tileproof.spec.machine.types import UncheckedObject
+from tileproof.tools.bugs.measure import HEAD, counts, summary
 from tileproof.tools.bugs.others import TOOLS
 from tileproof.tools.bugs.registry import WITHOUT, rows_without
 from tileproof.tools.evidence import read_text
@@ -99,18 +100,9 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def counts(tool: str) -> tuple[int, int, int]:
-    """Cases that a tool accepts, wrong forms that it finds, right forms with an alarm."""
-    if tool == "Tileproof":
-        found = [bool(row["detection"]["code"]) for row in stored()]
-        return len(found), sum(found), sum(bool(row["alarms"]) for row in stored())
-    given = [row["tools"][tool] for row in stored() if tool in row["tools"]]
-    return tuple(sum(each[key] for each in given) for key in ("accepted", "found", "alarm"))  # type: ignore[return-value]
-
-
 def missed(tool: str) -> int:
     """Wrong forms that a tool accepts and does not find."""
-    accepted, found, _ = counts(tool)
+    accepted, found, _ = counts(stored(), tool)
     return accepted - found
 
 
@@ -134,7 +126,6 @@ def _place(row: Row) -> str:
 def page() -> str:
     """The page as Markdown."""
     rows = stored()
-    tools = [(tool, *map(str, counts(tool))) for tool in ("Tileproof", *TOOLS)]
     named = sum(row["named"] for row in rows)
     covered = {name for row in rows for name in row["rows"]}
     names = (
@@ -181,9 +172,7 @@ def page() -> str:
     return wrapped(
         TEXT.format(
             stored=f"[{STORED}](evidence/{STORED})",
-            tools=_table(
-                ("tool", "cases it accepts", "wrong forms found", "right forms with an alarm"), tools
-            ),
+            tools=_table(HEAD, summary(rows)),
             names=names,
             only=sum(finders(row) == ["Tileproof"] for row in rows),
             missed_one=missed("output test"),
@@ -191,7 +180,7 @@ def page() -> str:
             ptxas="ptxas 13.0.88",
             forms=_table(("form", "programs or kernels", "cases"), form_rows),
             named=named,
-            found=counts("Tileproof")[1],
+            found=counts(rows, "Tileproof")[1],
             cases="\n\n".join(parts),
             without=_table(("row", "bug", "why"), without),
         )

@@ -13,7 +13,7 @@ from tileproof.spec.machine.pages import wrapped, write_or_check
 from tileproof.spec.machine.types import UncheckedObject
 from tileproof.spec.page import table
 from tileproof.tools.bugs import page as bugs
-from tileproof.tools.bugs.others import TOOLS
+from tileproof.tools.bugs.measure import HEAD, counts, summary
 from tileproof.tools.evidence import read_text
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -40,18 +40,17 @@ def figures() -> dict[str, object]:
     rows = bugs.stored()
     card = json.loads(read_text("2026-11-24-h100-ptx.json.xz"))
     fuzz = json.loads(read_text("2026-11-24-h100-fuzz.json.xz"))
-    tools = [(tool, *map(str, bugs.counts(tool))) for tool in ("Tileproof", *TOOLS)]
     totals = Counter(row["outcome"]["outcome"] for row in removed())
     return {
         "cases": len(rows),
         "covered": len({name for row in rows for name in row["rows"]}),
         "corpus": len(ROWS),
-        "tools": table(("tool", "cases it accepts", "wrong forms found", "right forms with an alarm"), tools),
+        "tools": table(HEAD, summary(rows)),
         "only": sum(bugs.finders(row) == ["Tileproof"] for row in rows),
         "missed": bugs.missed("output test"),
         "missed_ten": bugs.missed("output test, 10 orders"),
-        "accepted": bugs.counts("output test")[0],
-        "accepted_ten": bugs.counts("output test, 10 orders")[0],
+        "accepted": counts(rows, "output test")[0],
+        "accepted_ten": counts(rows, "output test, 10 orders")[0],
         "removals": sum(totals.values()),
         "refuted": totals["refuted"],
         "spins": sum("livelock" in row["outcome"]["why"] for row in removed()),

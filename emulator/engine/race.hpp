@@ -354,6 +354,7 @@ class Races : public Listener {
               bool arrives);
   void arrival_counts(const Exec& x, Thread& t, Barrier& b, const Cta& cta, uint32_t offset, uint32_t lanes);
   void completion_counts(const View& v, Barrier& b, const Cta& cta, uint32_t offset, bool arrives);
+  void begins_after(const View& v, uint32_t lanes, Barrier& b);
   void wait_counts(const Exec& x, Thread& t, Barrier& b, const Cta& cta, uint32_t offset, uint32_t lanes);
   void phase_ends(Barrier& b, const Cta& cta, uint32_t offset, const Origin& at);
   void open_round(const Exec& x, uint32_t id, const PhaseEvent& first, const PhaseEvent& second);

@@ -89,6 +89,7 @@ void Races::copy_arrive(Cta& cta, uint32_t offset, const CopyArrival& arrival, i
   const View& v = *arrival.view;
   knows_init(v, v.reads, cta, offset, false);
   completion_counts(v, *b, cta, offset, true);
+  begins_after(v, 1u << lane, *b);
   const uint32_t absent = ~thread_at(v.at).all;
   happened(b->gather, v.pipe, 1u << lane | absent, v.pipe_tick);
 }

@@ -149,14 +149,17 @@ void Races::completion_counts(const View& v, Barrier& b, const Cta& cta, uint32_
     b.delivered = event;
     b.delivered.tick = b.phases + 1;
   }
-  if (arrives) return;
-  // Bytes are delivered after what their thread had done at the issue, which the delivery does not make
-  // visible.
+  if (!arrives) begins_after(v, v.lanes, b);
+}
+
+// Bytes are delivered, and copies arrive, after what their thread had done at the issue, which neither makes
+// visible.
+void Races::begins_after(const View& v, uint32_t lanes, Barrier& b) {
   if (std::find(b.issued.begin(), b.issued.end(), v.know) == b.issued.end()) {
     b.gather.of[kRuns].join(v.know->of[kRuns]);
     b.issued[b.next_issued++ % b.issued.size()] = v.know;
   }
-  b.gather.of[kRuns].raise(v.agent, v.lanes | ~thread_at(v.at).all, v.now);
+  b.gather.of[kRuns].raise(v.agent, lanes | ~thread_at(v.at).all, v.now);
   if (v.together) b.gather.of[kRuns].raise(v.agent, ~0u, v.together);
 }
 

@@ -186,6 +186,26 @@ def test_more_bytes_are_announced_after_an_arrival_with_bytes(steps: str, certif
     assert found.certified == certified, found.certificate
 
 
+@pytest.mark.parametrize("free", [True, False])
+def test_a_ring_that_the_arrivals_of_copies_fill(free: bool) -> None:
+    """As in CUTLASS's examples 67 and 68: the arrival of copies comes after what its thread waited for."""
+    memory = Memory()
+    source = memory.buffer(np.arange(4, dtype=np.uint32))
+    copy = (
+        f"@%p0 cp.async.ca.shared.global [{DATA}], [%a0], 16;\n"
+        f"@%p0 cp.async.mbarrier.arrive.noinc.shared::cta.b64 [{FULL}];"
+    )
+    producer, consumer = [], []
+    for turn in range(TURNS):
+        producer += [wait(EMPTY, 1 - turn % 2) if free else "", MEET, copy]
+        consumer += [wait(FULL, turn % 2), LOAD, MEET, arrive(EMPTY, "@%p2")]
+    text = body("\n".join(producer), "\n".join(consumer))
+    for schedule in (EARLY, Schedule("late"), Schedule("random", 3)):
+        result = launched(text, args=[source], memory=memory, schedule=schedule)
+        assert result.certified == free, result.certificate
+        assert free == (not codes(result))
+
+
 @pytest.mark.parametrize("copy", ["cp.async", "cp.async.bulk"])
 def test_what_is_delivered_is_waited_for_before_the_exit(copy: str) -> None:
     """A delivery to the mbarrier of a CTA that has exited is an error under other schedules."""

@@ -2,7 +2,7 @@
 
 Prints a row per program of benchmarks/silicon: measured clocks (docs/evidence), the model's likely case, how
 far it is off, and whether its interval holds the measurement. Arguments name the groups: latencies, banks,
-exchanges, sharings, exports, sharing_rows, parts; all without any.
+exchanges, sharings, exports, sharing_rows, parts, additions; all without any.
 `--leave-one-out`: figures that were chosen from several programs are chosen again without each of them, which
 then tests the others.
 """
@@ -16,7 +16,7 @@ from pathlib import Path
 from tileproof.spec.machine.timing import HOPPER
 from tileproof.tools import calibration, leave_one_out, time_page
 
-GROUPS = (*time_page.GROUPS, *time_page.PARTS)
+GROUPS = (*time_page.GROUPS, *time_page.PARTS, *time_page.ADDITIONS)
 
 
 def main(arguments: list[str]) -> None:
@@ -27,7 +27,7 @@ def main(arguments: list[str]) -> None:
     groups = [argument for argument in arguments if argument not in options]
     with tempfile.TemporaryDirectory() as name:
         for group in groups or GROUPS:
-            for row in getattr(calibration, group)(Path(name)):
+            for row in time_page.of(group)(Path(name)):
                 print(
                     f"{row.what:64s} {row.measured:8.1f} {row.best:8.1f} {row.likely:8.1f} {row.worst:8.1f} "
                     f"{row.off:+8.1%}  {'yes ' if row.held else 'NO  '}  {row.fits or 'held out'}",

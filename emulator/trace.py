@@ -41,7 +41,7 @@ KINDS = enumeration(
     bits=8,
 )
 # What is kept besides where the path is asked for (engine/path_trace.cpp), numbered on.
-PATH_KINDS = ("shared-access", "remote-access", "group-join", "group-commit", "group-pass")
+PATH_KINDS = ("shared-access", "remote-access", "group-join", "group-commit", "group-pass", "global-access")
 OBJECTS = enumeration(
     "Object",
     ("", "mbarrier", "named barrier", "cluster barrier", "bulk groups", "TMEM columns"),
@@ -67,7 +67,9 @@ class Event:
     mbarrier completes phase `phase`), exit, tmem-ld, and an issue and a complete for each engine: tma-,
     tma-store-, bulk-, mma-, commit-, tmem-st-, cp-, remote-st-; `value` of an issue is its bytes, or an
     MMA's shape. Where the path was asked for, also branch (`lanes` came, those of `value` went to the
-    target), shared-access (a warp's load or store needs `value` passes over the 32 banks), remote-access
+    target), shared-access (a warp's load or store needs `value` passes over the 32 banks), global-access (its
+    load, store or addition touches `phase` lines of 128 bytes: `op` by a single lane, `value` sectors of 32
+    bytes in the others), remote-access
     (the remote store `op` lands at offset `value`), and for groups of bulk copies of `lane`, or of a warp's
     cp.async where that is -1: group-join (of `op`), group-commit, and group-pass (all but `value` groups are
     complete, or have read their sources where `phase` is 1). `rank`, `warp`, `lane` did it, or issued the

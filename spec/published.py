@@ -33,45 +33,48 @@ _B200_CSV = _clock(
     1.807, 1.522, 1.485, "the file's peak_mma_tflops over 8192 x 148, of 2,048, 4,096 and 8,192 tokens"
 )
 _GB200 = _clock(2.062, 2.062, 2.062, "the file's peak_mma_tflops 2567.6 over 8192 x 152", 152)
+_GB300 = _clock(2.07, 2.07, 2.07, "the file's peak_mma_tflops 2577.5 over 8192 x 152", 152)
 
 
 def _tile(rows: int, columns: int) -> int:
     return rows * columns * 2
 
 
-def _cudnn_h64() -> Design:
+def _cudnn_h64(d_qk: int = _D) -> Design:
     """One CTA for 64 heads of a token (dsa_bwd_sm100.py): 4 warps gather by cp.async, 4 compute, 8 add with
     red.v4 of 4 rows x 128 bytes, one issues MMAs, all of cta_group::1 without .ws. One tile of K; dKV in two
-    halves of 256 columns that share tensor memory."""
-    score = MmaRow(64, 64, _D // 16)
+    halves of 256 columns that share tensor memory. Columns beyond 512 are assumed to be in the lower half."""
+    score, dp = MmaRow(64, 64, d_qk // 16), MmaRow(64, 64, _D // 16)
     half = MmaRow(128, 64, 2 * _KEYS // 16)
+    more = d_qk - _D
+    rest = (MmaRow(more, 64, _KEYS // 16),) if more else ()
+    lower = _KEYS * (256 + more) * 4
     return Design(
         "cuDNN, 1 CTA, 64 heads",
         before=(
-            Part("Q, dO", "load", loaded=2 * _tile(64, _D)),
+            Part("Q, dO", "load", loaded=_tile(64, d_qk) + _tile(64, _D)),
         ),
         block=(
-            Part("gather", "gather", gathered=_tile(_KEYS, _D), warps=4, after=(("dQ", 1),)),
+            Part("gather", "gather", gathered=_tile(_KEYS, d_qk), warps=4, after=(("dQ", 1),)),
             Part("S", "mma", mmas=(score,), after=(("gather", 0), ("Q, dO", 0), ("P", 1))),
-            Part("dP", "mma", mmas=(score,), after=(("dS", 1),)),
+            Part("dP", "mma", mmas=(dp,), after=(("dS", 1),)),
             Part("dKV lower, dO", "mma", mmas=(half,), after=(("P", 0), ("read upper", 1))),
-            Part("dKV lower", "mma", mmas=(half,), after=(("dS", 0),)),
-            Part("dQ", "mma", mmas=(MmaRow(128, 64, 4 * _KEYS // 16),)),
+            Part("dKV lower", "mma", mmas=(half, *rest), after=(("dS", 0),)),
+            Part("dQ", "mma", mmas=(MmaRow(128, 64, 4 * _KEYS // 16), *rest)),
             Part("dKV upper", "mma", mmas=(half, half), after=(("read lower", 0),)),
             Part("P", "compute", tmem=64 * 64 * 4, exp2=64 * 64, shared=_tile(64, 64), instructions=128,
                  warps=4, after=(("S", 0), ("dKV upper", 1))),
             Part("dS", "compute", tmem=64 * 64 * 4, shared=_tile(64, 64), instructions=128, warps=4,
                  after=(("dP", 0), ("dKV upper", 1))),
-            Part("read lower", "reduce", tmem=_KEYS * 256 * 4, instructions=8, warps=8,
-                 after=(("dKV lower", 0),)),
-            Part("add lower", "reduce", added=_KEYS * 256 * 4, instructions=64, warps=8),
+            Part("read lower", "reduce", tmem=lower, instructions=8, warps=8, after=(("dKV lower", 0),)),
+            Part("add lower", "reduce", added=lower, instructions=lower // 1024, warps=8),
             Part("read upper", "reduce", tmem=_KEYS * 256 * 4, instructions=8, warps=8,
                  after=(("dKV upper", 0),)),
             Part("add upper", "reduce", added=_KEYS * 256 * 4, instructions=64, warps=8),
         ),
         behind=(
-            Part("write dQ", "compute", tmem=64 * _D * 4, instructions=2 * 64 * _D // 128,
-                 shared=_tile(64, _D), stored=_tile(64, _D), warps=4, after=(("dQ", 0),)),
+            Part("write dQ", "compute", tmem=64 * d_qk * 4, instructions=2 * 64 * d_qk // 128,
+                 shared=_tile(64, d_qk), stored=_tile(64, d_qk), warps=4, after=(("dQ", 0),)),
         ),
         keys=_KEYS,
         ctas=1,
@@ -187,14 +190,26 @@ def _fa4_dq() -> Design:
     )  # fmt: skip
 
 
-def _flop(heads: int, topk: int) -> float:
+def _flop(heads: int, topk: int, tokens: int = 4096, d_qk: int = _D) -> float:
     """2 s_q H topk (3 d_qk + 2 d_v)."""
-    return 2.0 * 4096 * heads * topk * 5 * _D
+    return 2.0 * tokens * heads * topk * (3 * d_qk + 2 * _D)
 
 
-def _helpers(heads: int, tokens: int, rows: int) -> float:
+def _helpers(heads: int, tokens: int, rows: int, d_qk: int = _D) -> float:
     """Bytes of the kernels around: O and dO read for delta, f32 dKV zeroed, read, and written as bf16."""
-    return 2.0 * tokens * heads * _D * 2 + rows * _D * (4 + 4 + 2)
+    return 2.0 * tokens * heads * _D * 2 + rows * d_qk * (4 + 4 + 2)
+
+
+def cudnn_of_file(card: str, heads: int, d_qk: int, topk: int, tokens: int, ms: float, fitted: str) -> Peer:
+    """A row of cuDNN's benchmark files, of a GB200 or GB300: as many rows of keys as tokens."""
+    machine = {"GB200": _GB200, "GB300": _GB300}[card]
+    small = heads == 64
+    return Peer(
+        f"cuDNN DSA, H {heads}, d_qk {d_qk}, topk {topk}", (_cudnn_h64(d_qk) if small else _cudnn_2cta(),),
+        heads, topk, tokens, ms, machine, _helpers(heads if small else 0, tokens, tokens, d_qk),
+        5 if small else 4, f"{_CUDNN} benchmark/dsa/results, 2026-09-28", _flop(heads, topk, tokens, d_qk),
+        fitted,
+    )  # fmt: skip
 
 
 def _h64(topk: int, ms: float, source: str, machine: Timing, fitted: str = "") -> Peer:

@@ -106,6 +106,13 @@ FITS = {
     "export loop, a key at a time": "branch, addition_operands",
     "export loop, 32 shuffles first": "branch, addition_operands",
     "export loop, red.v4.f32": "branch, addition_operands",
+    # of tools/addition_rows.py
+    "add 1 rows x 128 B": "addition_rate_all, addition_rate",
+    "add 2 rows": "addition_line",
+    "add 4 rows x 32 B": "addition_line",
+    "add 32 rows x 4 B": "addition_single",
+    "added to": "l2_bytes",
+    "fence behind": "memory_barrier_global",
 }
 EXPORTS = ("a key at a time", "32 shuffles first", "as shipped: no test per key", "red.v4.f32, 4 rows")
 
@@ -171,7 +178,7 @@ def exchanges(folder: Path) -> Iterator[Row]:
     """An exchange between the two CTAs of a cluster, clocks per exchange, and barriers between them."""
     text = evidence.read_text("2026-11-22-h200-exchange.txt")
     ptx = compiled(ROOT / "benchmarks" / "silicon" / "exchange.cu", folder)
-    lines = _clock_lines(ptx)
+    lines = clock_lines(ptx)
     parts = {
         f"exchange, {size} KB each way{how}": (
             rf"st.async\s+{size} KB each way{re.escape(how)}",
@@ -189,7 +196,7 @@ def exchanges(folder: Path) -> Iterator[Row]:
         args: list[Argument] = [memory.buffer(np.zeros(2, np.int64))]
         steps = PINGS if "ping" in part else EXCHANGE_STEPS
         args += [] if "ping" in part else [np.int32(steps)]
-        run = _play(ptx, part, args, threads, memory, shared, grid=2)
+        run = play(ptx, part, args, threads, memory, shared, grid=2)
         yield _row(f"{name}, one cluster", float(found[1]), run, lines, steps)
 
 
@@ -197,7 +204,7 @@ def sharings(folder: Path) -> Iterator[Row]:
     """Additions and reads side by side, bulk stores and bulk loads: clocks per step, one CTA and all SMs."""
     text = evidence.read_text("2026-11-22-h200-sharing.txt")
     ptx = compiled(ROOT / "benchmarks" / "silicon" / "sharing.cu", folder)
-    lines = _clock_lines(ptx)
+    lines = clock_lines(ptx)
     for added, read, how, steps in SHARINGS:
         name = f"add {added:3d} KB, read {read:3d} KB {('bulk', 'cp.async')[how] if read else '':8s}"
         run = _sharing(ptx, f"ILi{added}ELi{read}EL4Read{how}E", 256, 131072, steps)
@@ -216,7 +223,7 @@ def banks(folder: Path) -> Iterator[Row]:
     """Loads and stores of shared memory whose lanes meet in a bank, clocks per instruction and warp."""
     text = evidence.read_text("2026-11-22-h200-shared-memory.txt")
     ptx = compiled(ROOT / "benchmarks" / "silicon" / "shared_memory.cu", folder)
-    lines = _clock_lines(ptx)
+    lines = clock_lines(ptx)
     for what, name, stride, warps in BANKS:
         pattern = rf"^{re.escape(name)}\s+stride\s+{stride} bytes,\s+{warps} warps\s+([\d.]+)"
         found = re.search(pattern, text, re.M)
@@ -224,7 +231,7 @@ def banks(folder: Path) -> Iterator[Row]:
         memory = Memory()
         clocks, sink = memory.buffer(np.zeros(1, np.int64)), memory.buffer(np.zeros(1024, np.uint32))
         args = Fields(24, {0: clocks, 8: sink, 16: np.uint32(stride)})
-        run = _play(ptx, f"5banksIL4What{what}E", [args], 32 * warps, memory, 0)
+        run = play(ptx, f"5banksIL4What{what}E", [args], 32 * warps, memory, 0)
         yield _row(f"{name}, stride {stride}, {warps} warps", float(found[1]), run, lines, STEPS)
 
 
@@ -232,7 +239,7 @@ def sharing_rows(folder: Path) -> Iterator[Row]:
     """Units at work together, which no figure was chosen from: clocks per step."""
     text = evidence.read_text("2026-11-22-h200-together.txt")
     ptx = compiled(ROOT / "benchmarks" / "silicon" / "together.cu", folder)
-    lines = _clock_lines(ptx)
+    lines = clock_lines(ptx)
     for name, (part, shared) in TOGETHER.items():
         memory = Memory()
         fields: dict[int, FieldItem] = {
@@ -242,7 +249,7 @@ def sharing_rows(folder: Path) -> Iterator[Row]:
             24: np.int32(TOGETHER_STEPS),
             28: np.uint32(ROWS),
         }
-        run = _play(ptx, part, [Fields(32, fields)], 288, memory, shared)
+        run = play(ptx, part, [Fields(32, fields)], 288, memory, shared)
         yield from _both(text, name, run, lines, TOGETHER_STEPS)
 
 
@@ -251,14 +258,14 @@ def parts(folder: Path) -> Iterator[Row]:
     text = evidence.read_text("2026-11-22-h200-softmax-parts.txt")
     source = ROOT / "benchmarks" / "silicon" / "softmax_parts.cu"
     ptx = compiled(source, folder)
-    lines = _clock_lines(ptx)
+    lines = clock_lines(ptx)
     for combined, name in re.findall(r'row<([^>]+)>\("([^"]+)", a\)', source.read_text()):
         mask = sum(PARTS[part.strip()] for part in combined.split("|"))
         found = re.search(rf"^{re.escape(name)}\s+1 CTA\s+([\d.]+)", text, re.M)
         assert found is not None, name
         memory = Memory()
         fields: dict[int, FieldItem] = {0: memory.buffer(np.zeros(1, np.int64)), 8: np.int32(TOGETHER_STEPS)}
-        run = _play(ptx, f"5partsILi{mask}E", [Fields(16, fields)], 288, memory, 49152)
+        run = play(ptx, f"5partsILi{mask}E", [Fields(16, fields)], 288, memory, 49152)
         yield _row(f"softmax, {name}", float(found[1]), run, lines, TOGETHER_STEPS)
 
 
@@ -282,15 +289,16 @@ def _sharing(ptx: str, part: str, threads: int, shared: int, steps: int) -> Play
         32: np.int32(steps),
         36: np.uint32(ROWS),
     }
-    return _play(ptx, part, [Fields(40, fields)], threads, memory, shared)
+    return play(ptx, part, [Fields(40, fields)], threads, memory, shared)
 
 
-def _clock_lines(ptx: str) -> set[int]:
+def clock_lines(ptx: str) -> set[int]:
+    """The lines that read the clock."""
     return {number for number, line in enumerate(ptx.splitlines(), 1) if "%clock64" in line}
 
 
 def _row(what: str, measured: float, run: Played, lines: set[int], steps: int, alone: bool = True) -> Row:
-    again = partial(_between, run, lines, alone, steps)
+    again = partial(between, run, lines, alone, steps, 0)
     best, likely, worst = (again(HOPPER, case) for case in CASES)
     return Row(what, measured, best, likely, worst, again)
 
@@ -326,11 +334,17 @@ def compiled(source: Path, folder: Path) -> str:
     return out.read_text()
 
 
-def _between(
-    run: Played, lines: set[int], alone: bool, steps: int, timing: Timing, case: Case = "likely"
+def between(
+    run: Played,
+    lines: set[int],
+    alone: bool,
+    steps: float,
+    working_set: float,
+    timing: Timing,
+    case: Case = "likely",
 ) -> float:
     """Clocks of a step between the two reads of the clock, by the first warp."""
-    log = run.clocks(timing, case, alone).log[(0, 0, 0, 0)]
+    log = run.clocks(timing, case, alone, working_set=working_set).log[(0, 0, 0, 0)]
     times = [time for time, line in log if line in lines]
     return (times[-1] - times[0]) / steps
 
@@ -343,7 +357,7 @@ def _export(ptx: str, form: int) -> Played:
     fields: dict[int, FieldItem] = {528: memory.buffer(indices), 536: np.uint64(0), 552: table}
     fields |= {592: np.int32(ROWS), 596: np.int32(K_BLOCKS * 64)}
     clocks = memory.buffer(np.zeros(1, np.int64))
-    return _play(ptx, f"IL4Form{form}E", [Fields(640, fields), clocks], 128, memory, 1024)
+    return play(ptx, f"IL4Form{form}E", [Fields(640, fields), clocks], 128, memory, 1024)
 
 
 def _latency(ptx: str, what: int, warps: int) -> tuple[Played, set[int]]:
@@ -356,13 +370,14 @@ def _latency(ptx: str, what: int, warps: int) -> tuple[Played, set[int]]:
         24: memory.buffer(np.zeros(1024, np.uint32)),
         32: ((np.arange(64, dtype=np.uint32) + 5) % 64).tobytes(),
     }
-    run = _play(ptx, f"IL4What{what}E", [Fields(288, fields)], 32 * warps, memory, 0)
-    return run, _clock_lines(ptx)
+    run = play(ptx, f"IL4What{what}E", [Fields(288, fields)], 32 * warps, memory, 0)
+    return run, clock_lines(ptx)
 
 
-def _play(
+def play(
     ptx: str, part: str, args: list[Argument], threads: int, memory: Memory, shared: int, grid: int = 1
 ) -> Played:
+    """One launch of the entry whose name has `part`."""
     module = Module.from_ptx(ptx)
     entry = next(name for name in module.entries if part in name)
     result = module.launch(

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from tileproof.tools import calibration
+from tileproof.tools import addition_rows, calibration
 from tileproof.tools.calibration import Row
 from tileproof.tools.limits_page import ROOT, written
 
 PAGE = ROOT / "docs" / "time.md"
 GROUPS = ("latencies", "banks", "exchanges", "sharings", "exports", "sharing_rows")
 PARTS = ("parts",)
+ADDITIONS = ("additions",)
 
 
 def table(rows: Sequence[Row]) -> list[str]:
@@ -49,7 +50,15 @@ def summary(rows: Sequence[Row]) -> list[str]:
 def measured(groups: Sequence[str]) -> list[Row]:
     """The rows of these groups of `tools.calibration`."""
     with tempfile.TemporaryDirectory() as name:
-        return [row for group in groups for row in getattr(calibration, group)(Path(name))]
+        return [row for group in groups for row in of(group)(Path(name))]
+
+
+def of(group: str) -> Callable[[Path], Iterator[Row]]:
+    """A group of rows by its name."""
+    found: Callable[[Path], Iterator[Row]] = getattr(
+        calibration if hasattr(calibration, group) else addition_rows, group
+    )
+    return found
 
 
 def _told(clocks: float) -> str:
@@ -59,8 +68,9 @@ def _told(clocks: float) -> str:
 def main(arguments: list[str]) -> int:
     """Writes the page, or compares it."""
     text = PAGE.read_text()
+    groups = {"measured": GROUPS, "parts": PARTS, "additions": ADDITIONS}
     new = written(
-        text, {"measured": table(measured(GROUPS)), "parts": table(measured(PARTS))}, "tools/time_page.py"
+        text, {name: table(measured(group)) for name, group in groups.items()}, "tools/time_page.py"
     )
     if "--check" in arguments:
         print("the page says what the program prints" if new == text else "the page is stale: write it again")

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <map>
 #include <set>
 
 #include "machine.hpp"
@@ -27,6 +28,28 @@ uint32_t bank_passes(const LaneBytes& lanes) {
   return passes;
 }
 
+Touched touched(const LaneAddresses& lanes) {
+  constexpr uint64_t kLine = 128, kSector = 32;
+  std::map<uint64_t, std::pair<uint64_t, uint32_t>> seen;  // by line: where its first lane is, its sectors
+  constexpr uint64_t kSeveral = UINT64_MAX;
+  for (const auto& [address, bytes] : lanes)
+    for (uint64_t sector = address / kSector; sector * kSector < address + bytes; ++sector) {
+      const uint64_t first = bytes > 16 ? kSeveral : address;
+      auto& [where, sectors] = seen.try_emplace(sector * kSector / kLine, first, 0).first->second;
+      if (where != first) where = kSeveral;
+      sectors |= 1u << sector % (kLine / kSector);
+    }
+  Touched out;
+  for (const auto& [line, found] : seen) {
+    ++out.lines;
+    if (found.first == kSeveral)
+      out.sectors += static_cast<uint32_t>(__builtin_popcount(found.second));
+    else
+      ++out.single;
+  }
+  return out;
+}
+
 namespace {
 
 // In the order of PATH_KINDS, behind the last Event.
@@ -35,7 +58,8 @@ enum class PathEvent : uint8_t {
   RemoteAccess,
   GroupJoin,
   GroupCommit,
-  GroupPass
+  GroupPass,
+  GlobalAccess
 };
 
 class PathTrace : public Trace {
@@ -51,6 +75,16 @@ class PathTrace : public Trace {
       time_ = now;
     }
     lanes_.emplace_back(offset, size);
+  }
+  void generic_global(const Exec& x, const GlobalBuffer&, uint64_t address, uint32_t size, int,
+                      bool) override {
+    open_global(x);
+    addresses_.emplace_back(address, size);
+  }
+  bool takes_row(const Exec&, const GlobalBuffer&, uint64_t, uint32_t) override { return true; }
+  void atomic_row(const Exec& x, const GlobalBuffer&, uint64_t address, uint32_t size) override {
+    open_global(x);
+    addresses_.emplace_back(address, size * static_cast<uint32_t>(__builtin_popcount(x.mask)));
   }
   void finish_cluster(Cluster&) override { tell(); }
 
@@ -99,14 +133,32 @@ class PathTrace : public Trace {
 
   TraceEvent* add(PathEvent kind, const Origin& at) { return event(static_cast<uint8_t>(kind), at); }
 
-  // The access of the instruction before.
-  void tell() {
-    if (lanes_.empty()) return;
-    if (TraceEvent* e = add(PathEvent::SharedAccess, at_)) {
-      e->time = time_;
-      e->value = bank_passes(lanes_);
+  void open_global(const Exec& x) {
+    const uint64_t now = engine_.counters.warp_instructions;
+    if (time_ != now) tell();
+    if (addresses_.empty()) {
+      at_ = x.origin(x.lane());
+      time_ = now;
     }
+  }
+
+  // The accesses of the instruction before.
+  void tell() {
+    if (!lanes_.empty())
+      if (TraceEvent* e = add(PathEvent::SharedAccess, at_)) {
+        e->time = time_;
+        e->value = bank_passes(lanes_);
+      }
     lanes_.clear();
+    if (addresses_.empty()) return;
+    if (TraceEvent* e = add(PathEvent::GlobalAccess, at_)) {
+      const Touched seen = touched(addresses_);
+      e->time = time_;
+      e->value = seen.sectors;
+      e->op = seen.single;
+      e->phase = static_cast<int32_t>(seen.lines);
+    }
+    addresses_.clear();
   }
 
   void group(PathEvent kind, const Warp& w, uint32_t lanes, int lane, int64_t value, bool reads_only) {
@@ -122,6 +174,7 @@ class PathTrace : public Trace {
 
   const Engine& engine_;
   LaneBytes lanes_;
+  LaneAddresses addresses_;
   Origin at_;
   uint64_t time_ = 0;
   const AsyncOp* remote_ = nullptr;

@@ -1,5 +1,5 @@
 // What a trace holds besides, where the path of each warp is asked for: how the lanes of an access lie in
-// shared memory, and groups of copies. Its events have kinds behind those of `Event`: PATH_KINDS in
+// shared memory and in global memory, and groups of copies. Its events have kinds behind those of `Event`: PATH_KINDS in
 // emulator/trace.py.
 #pragma once
 
@@ -18,6 +18,14 @@ using LaneBytes = std::vector<std::pair<uint32_t, uint32_t>>;
 // words of one bank come one after the other, equal ones at once (CUDA C++ programming guide; measured,
 // docs/evidence).
 uint32_t bank_passes(const LaneBytes& lanes);
+
+// What the lanes of one instruction touch in global memory: lines of 128 bytes, those that a single lane
+// touches, and the sectors of 32 bytes in the others.
+struct Touched {
+  uint32_t lines = 0, single = 0, sectors = 0;
+};
+using LaneAddresses = std::vector<std::pair<uint64_t, uint32_t>>;  // {address, bytes}
+Touched touched(const LaneAddresses& lanes);
 
 std::unique_ptr<Trace> path_trace(const Engine& engine);
 

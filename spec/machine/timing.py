@@ -17,12 +17,15 @@ from tileproof.spec.machine.limits import PROCESSORS
 Case = Literal["best", "likely", "worst"]
 CASES: tuple[Case, ...] = ("best", "likely", "worst")
 
+CARD_RATES = ("addition_rate_all", "read_rate_all", "store_rate_all", "memory_rate")  # TB/s of the card
+
 _H200 = "measured, benchmarks/silicon/latency.cu on an H200"
 _SHARING = "measured, benchmarks/silicon/sharing.cu on an H200"
 _BANKS = "measured, benchmarks/silicon/shared_memory.cu on an H200"
 _EXCHANGE = "measured, benchmarks/silicon/exchange.cu on an H200"
 _PARTS = "measured, benchmarks/silicon/softmax_parts.cu on an H200"
 _WAKE = "measured, benchmarks/silicon/wake.cu on an H200"
+_ADDITIONS = "measured, benchmarks/silicon/additions.cu on an H200"
 _FACTS = "measured on an H200 on 2026-11-21 by a program that was not kept"
 _GUESS = "not published, not measured: a guess"
 
@@ -44,7 +47,8 @@ def _of(best: float, likely: float, worst: float, unit: str, source: str) -> Fig
 
 @dataclass(frozen=True)
 class Timing:
-    """The figures of one architecture. A `rate` is per SM unless stated otherwise."""
+    """The figures of one architecture. A `rate` is per SM unless it is of the whole card: L2 and memory have
+    their own clock and serve all SMs, so that theirs are absolute."""
 
     arch: str
     clock: Figure
@@ -63,6 +67,8 @@ class Timing:
     addition_operands: Figure
     addition_rate: Figure
     addition_rate_all: Figure
+    addition_line: Figure
+    addition_single: Figure
     addition_queue: Figure
     read_rate: Figure
     read_rate_all: Figure
@@ -78,6 +84,7 @@ class Timing:
     barrier_look: Figure
     fence: Figure
     memory_barrier: Figure
+    memory_barrier_global: Figure
     tmem_alloc: Figure
     register_change: Figure
     cluster_barrier: Figure
@@ -101,6 +108,7 @@ class Timing:
     tmem_load_latency: Figure
     tmem_rate: Figure
     tmem_store_latency: Figure
+    l2_bytes: Figure
     memory_rate: Figure
     kernel_gap: Figure
     cta_start: Figure
@@ -110,6 +118,14 @@ class Timing:
         """The figures by name."""
         found = {field.name: getattr(self, field.name) for field in fields(self)}
         return {name: value for name, value in found.items() if isinstance(value, Figure)}
+
+    def values(self, case: Case) -> dict[str, float]:
+        """The figures of a case as the model takes them: rates of the whole card as bytes per clock of each
+        SM, at the case's clock."""
+        found = {name: float(getattr(figure, case)) for name, figure in self.figures().items()}
+        for name in CARD_RATES:
+            found[name] *= 1e3 / (self.sms * found["clock"])
+        return found
 
     def fixed(self, values: Mapping[str, float]) -> Timing:
         """With some figures at one value in all cases; TileproofError for a name that there is not, or a
@@ -144,22 +160,38 @@ HOPPER = Timing(
     read_operands=_of(6, 12, 20, "clocks until sources of a memory instruction are read", _GUESS),
     addition_operands=_of(14, 19, 24, "clocks until sources of red are read", "fits the export loops"),
     addition_rate=_of(
-        25.4,
+        25.7,
         25.0,
         24.3,
         "bytes per clock",
-        _H200 + ": red.f32 20.8 per 128 bytes of 4 warps, 323 per 8 KB of 16",
+        _H200 + ": red.f32 20.8 per 128 bytes of 4 warps, 323 per 8 KB of 16; best: " + _ADDITIONS,
     ),
-    addition_rate_all=_of(15.3, 14.5, 12.2, "bytes per clock and SM, all SMs", _H200 + ", and " + _FACTS),
+    addition_rate_all=_of(
+        4.0, 3.81, 3.2, "TB/s of the card, whole lines of 128 bytes", _ADDITIONS + ": 3.89; " + _SHARING
+    ),
+    addition_line=_of(
+        1.0,
+        1.1,
+        1.2,
+        "sectors of 32 bytes that a line takes as long as, besides its own",
+        _ADDITIONS + ": 5.0, 3.0 and 2.0 clocks of 4, 2 and 1 sectors, one CTA; 8.6, 5.2, 3.6 all SMs",
+    ),
+    addition_single=_of(
+        0.33,
+        0.38,
+        0.45,
+        "sectors in L2 of a line that a single lane adds to",
+        _ADDITIONS + ": 2.5 clocks a line of 4, 8 and 16 bytes, all SMs; 1.04 in the port of one SM",
+    ),
     addition_queue=_of(16384, 4096, 1024, "bytes sent and not yet added, per SM", _GUESS),
     read_rate=_of(
         125, 120, 110, "bytes per clock of one SM, from L2", _SHARING + ": cp.async 192 KB 1,639, 64 KB 575"
     ),
     read_rate_all=_of(
-        37,
-        36,
-        33,
-        "bytes per clock and SM from L2, all SMs",
+        9.7,
+        9.4,
+        8.6,
+        "TB/s of the card from L2",
         _SHARING + ": 5,419 clocks for 192 KB, 1,808 for 64; worst: a table as large as L2",
     ),
     port_overlap=_of(
@@ -225,6 +257,13 @@ HOPPER = Timing(
         "clocks of a fence at .cluster or .gpu",
         _H200 + ": with a store 281; worst: more stores",
     ),
+    memory_barrier_global=_of(
+        280,
+        310,
+        400,
+        "clocks more of a fence at .cluster or .gpu behind accesses of global memory, once L2 has done them",
+        _ADDITIONS + ": 609, 706, 958 and 1,833 clocks behind 1, 4, 16 and 64 red.f32 of 4 warps",
+    ),
     tmem_alloc=_of(0, 0, 0, "clocks", "no tensor memory"),
     register_change=_of(5, 30, 300, "clocks of setmaxnreg", _GUESS),
     cluster_barrier=_of(
@@ -277,7 +316,7 @@ HOPPER = Timing(
         _EXCHANGE + ": 16 KB 1,810 and 1,843 in place of 985",
     ),
     store_rate=_of(33, 32, 31, "bytes per clock of bulk stores", _SHARING + ": 32 KB 1,045 until read"),
-    store_rate_all=_of(18.9, 18.4, 17.8, "bytes per clock and SM, all SMs", _SHARING + ": 32 KB 1,764"),
+    store_rate_all=_of(4.95, 4.81, 4.65, "TB/s of the card, bulk stores", _SHARING + ": 32 KB 1,764"),
     store_read=_of(0, 2, 20, "clocks until a bulk store has read", _SHARING + ": 1 KB 56.4"),
     store_done=_of(18, 25, 60, "clocks from there until it is complete", _SHARING + ": 1 KB 83.9"),
     mma_latency=_of(30, 60, 200, "clocks", _GUESS),
@@ -286,6 +325,13 @@ HOPPER = Timing(
     tmem_load_latency=_of(0, 0, 0, "clocks", "no tensor memory"),
     tmem_rate=_of(1024, 1024, 1024, "bytes per clock", "no tensor memory"),
     tmem_store_latency=_of(0, 0, 0, "clocks", "no tensor memory"),
+    l2_bytes=_of(
+        60,
+        42,
+        30,
+        "MB of a working set that L2 holds",
+        _ADDITIONS + " and " + _SHARING + ": 128 KB added to 64, 151 and 302 MB; best: all of L2",
+    ),
     memory_rate=_of(4.6, 4.3, 3.8, "TB/s of the card", "a copy on the H200, read and written bytes"),
     kernel_gap=_of(1, 3, 6, "microseconds between two kernels of a stream", _GUESS),
     cta_start=_of(500, 1500, 4000, "clocks from a CTA's end to the first load of the next CTA", _GUESS),
@@ -305,12 +351,12 @@ BLACKWELL = replace(
     clock=_of(1.965, 1.85, 1.7, "GHz", "published runs of B200 kernels"),
     sms=PROCESSORS,
     addition_rate_all=_of(
-        25,
-        22,
-        12.2,
-        "bytes per clock and SM, all SMs",
-        "cuDNN's 64 heads: 131,072 bytes in 7,600 clocks, 65,536 read: cudnn-frontend pull 318; worst: "
-        + _AS_HOPPER,
+        5.6,
+        5.2,
+        4.3,
+        "TB/s of the card, whole lines of 128 bytes",
+        "fits cuDNN's 64 heads: 4.019 ms on a B200, 3.921 on a GB200, 3.911 on a GB300 (cudnn-frontend pull "
+        "318, benchmark/dsa/results/glm53); worst: added bytes over the whole time",
     ),
     copy_latency=_of(500, 700, 1400, "clocks", "facebookexperimental/triton 1219: TMA 700 and more"),
     mma_latency=_of(
@@ -322,11 +368,19 @@ BLACKWELL = replace(
     ),
     read_rate=_of(125, 120, 64, "bytes per clock of one SM, from L2", _AS_HOPPER),
     read_rate_all=_of(
-        64,
-        36,
-        24,
-        "bytes per clock and SM from L2, all SMs",
-        "cuDNN's 2-CTA kernel needs 24 at least on a GB200; " + _AS_HOPPER,
+        17.5,
+        10.5,
+        7.5,
+        "TB/s of the card from L2",
+        "cuDNN's 2-CTA kernel needs 7.5 at least on a GB200; likely: bytes per clock and SM as on Hopper",
+    ),
+    store_rate_all=_of(5.5, 5.0, 4.4, "TB/s of the card, bulk stores", _AS_HOPPER),
+    l2_bytes=_of(
+        126,
+        100,
+        60,
+        "MB of a working set that L2 holds",
+        "126 MB (pytorch/ao 4002); likely: as Hopper's share",
     ),
     read_queue=_of(
         16384,

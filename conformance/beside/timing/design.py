@@ -17,7 +17,7 @@ from functools import cache, partial
 from math import ceil
 
 from tileproof.conformance.beside.timing.units import PASS_BYTES, SCHEDULERS, Origin, Units, Use
-from tileproof.conformance.beside.timing.work import Phase, TimedOperation
+from tileproof.conformance.beside.timing.work import Phase, TimedOperation, Touched
 from tileproof.spec.designs import Design, Part
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.timing import CASES, Case, Timing
@@ -43,7 +43,7 @@ class DesignTime:
 
 def time_design(design: Design, timing: Timing, case: Case) -> DesignTime:
     """From two runs, `BLOCKS` long, whose difference is the steady state."""
-    figures = {name: float(getattr(figure, case)) for name, figure in timing.figures().items()}
+    figures = timing.values(case)
     return _timed(design, tuple((name, value) for name, value in figures.items() if name != "clock"))
 
 
@@ -247,7 +247,7 @@ class _Run:
     def _add(self, role: str, at: int, remaining: int, phase: Phase, time: float) -> None:
         size = min(CHUNK, remaining)
         time = self.units.ahead(_CTA, time)
-        sent, _ = self.units.l2(_CTA, "additions", size, time, 0)
+        sent, _ = self.units.add(_CTA, Touched.whole(size), time, 0)
         if remaining > size:
             self._later(sent, lambda now: self._add(role, at, remaining - size, phase, now))
             return

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tileproof.conformance.beside.timing.model import Played, play
 from tileproof.conformance.beside.timing.report import TimeNames, TimeReport, plan_names, report
 from tileproof.conformance.cases.generators import small
+from tileproof.kernels.edit import Edit
 from tileproof.kernels.kernel import Kernel
 from tileproof.kernels.places import target_of
 from tileproof.kernels.variant import Variant
@@ -33,10 +34,11 @@ def time_kernel(
     blocks: tuple[int, int] = BLOCKS,
     alone: bool = False,
     values: Mapping[str, float] | None = None,
+    edits: Sequence[Edit] = (),
 ) -> TimedKernel:
-    """Runs `blocks[0]` and `blocks[1]` k-blocks, with some figures at these `values`; TileproofError if
-    there is no time."""
-    plan, built = kernel.plan(variant), kernel.build(variant)
+    """Runs `blocks[0]` and `blocks[1]` k-blocks of the kernel with `edits`, with some figures at these
+    `values`; TileproofError if there is no time."""
+    plan, built = kernel.plan(variant), kernel.build(variant, edits=edits)
     timing = timing_of(target_of(built.ptx)).fixed(values or {})
     problems = [small(plan, count) for count in blocks]
     few, many = (play(kernel.launch(problem.inputs(), built), timing.arch) for problem in problems)

@@ -42,9 +42,12 @@ class Played:
     def _pc(self) -> dict[int, int]:
         return {self.view.line(pc): pc for pc in range(len(self.view.handler) - 1, -1, -1)}
 
-    def clocks(self, timing: Timing, case: Case, alone: bool, order: int | None = None) -> Timed:
-        """One case of the model; TileproofError when a warp's wait is never over, or work was not found."""
-        timed = Model(self.code, timing, case, alone, order).run(self.streams, self.work)
+    def clocks(
+        self, timing: Timing, case: Case, alone: bool, order: int | None = None, working_set: float = 0
+    ) -> Timed:
+        """One case of the model, with so many bytes of global memory in use; TileproofError when a warp's
+        wait is never over, or work was not found."""
+        timed = Model(self.code, timing, case, alone, order, working_set).run(self.streams, self.work)
         if timed.remaining:
             line, count = timed.remaining.most_common(1)[0]
             raise TileproofError(

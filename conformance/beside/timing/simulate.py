@@ -18,7 +18,7 @@ from tileproof.conformance.beside.timing.path import Warp
 from tileproof.conformance.beside.timing.sass import Sass
 from tileproof.conformance.beside.timing.streams import MachineCode, Passage
 from tileproof.conformance.beside.timing.units import PASS_BYTES, SCHEDULERS, Origin, Units, Use
-from tileproof.conformance.beside.timing.work import Phase, Step, Work
+from tileproof.conformance.beside.timing.work import Phase, Step, Touched, Work
 from tileproof.spec.machine.timing import Case, Timing
 
 # Instructions whose result a scoreboard announces, by the figure that says when.
@@ -37,6 +37,7 @@ _LATENCIES = {
     "register_change": ("USETMAXREG",),
 }
 _SERVED = ("REDG", "RED", "LDTM", "STTM", "STS", "STSM", "STG", "ST", "STL", "LDGSTS", "LDGDEPBAR", "MEMBAR")
+_GLOBAL = ("LDG", "LD", "STG", "ST")
 _WARP = 0xFFFFFFFF  # all lanes
 _ONE_LANE = ("UBLKCP", "UBLKRED", "UTMALDG", "UTMASTG", "UTMAREDG")
 _MULTIPLE = re.compile(r"\.x(\d+)")
@@ -93,6 +94,7 @@ class _Walk:
         self.holder = [""] * 6
         self.cluster: Phase | None = None  # of the cluster barrier at which it arrived last
         self.stored = 0.0  # when its stores to shared memory so far are there
+        self.reached = 0.0  # when its accesses of global memory so far are done, 0 for none since a fence
         self.lanes_left: list[int] = []  # operations of lanes whose turn in a loop over lanes comes
 
 
@@ -102,6 +104,7 @@ _Item = _Walk | Callable[[float], None]
 class Model:
     """One run of the model. `alone`: the CTA runs alone on the card; otherwise every SM does the same.
     `order`: what happens at the same clock is ordered by this seed; without a seed, in issue order.
+    `working_set`: bytes of global memory that all SMs read and add to together; 0 for what L2 holds.
 
     KNOWN: the instructions with scoreboards that it has figures for.
     """
@@ -109,25 +112,33 @@ class Model:
     KNOWN = frozenset(_SERVED) | {root for roots in _LATENCIES.values() for root in roots}
 
     def __init__(
-        self, code: MachineCode, timing: Timing, case: Case, alone: bool, order: int | None = None
+        self,
+        code: MachineCode,
+        timing: Timing,
+        case: Case,
+        alone: bool,
+        order: int | None = None,
+        working_set: float = 0,
     ) -> None:
         self.code = code
         self.timing = timing
         self.alone = alone
         self.order = order
-        self.f = _Figures({name: float(getattr(figure, case)) for name, figure in timing.figures().items()})
+        self.working_set = working_set
+        self.f = _Figures(timing.values(case))
         self.figure = {root: name for name, roots in _LATENCIES.items() for root in roots}
 
     def run(self, streams: dict[Warp, list[Passage]], work: Work) -> Timed:
         """The clocks of a run: `streams` as of `streams.stream`."""
         out = Timed()
         self.out, self.work = out, work
-        self.units = Units(self.f, self.alone, out, self._push, self._feed, work.twins)
+        self.units = Units(self.f, self.alone, out, self._push, self._feed, work.twins, self.working_set)
         self.remaining = Counter(work.needs)
         self.waiters: dict[Phase, list[tuple[_Walk, float, int, bool]]] = defaultdict(list)
         self.slots: dict[Hashable, float] = defaultdict(float)
         self.cursor: Counter[tuple[Warp, int]] = Counter()
         self.accesses: Counter[tuple[Warp, int]] = Counter()
+        self.reached: Counter[tuple[Warp, int]] = Counter()
         self.heap: list[tuple[float, int, int, _Item]] = []
         self.count = 0
         self.drawn = Random(self.order) if self.order is not None else None
@@ -193,9 +204,7 @@ class Model:
         after = time + max(1, one.stall)
         does = not one.guard or self._due(walk.warp, one, entry) is not None
         if one.root == "MEMBAR" and does:  # the warp itself waits, at no scoreboard
-            after = max(
-                after, time + self.f["fence" if ".CTA" in one.opcode else "memory_barrier"], walk.stored
-            )
+            after = max(after, self._fenced(walk, ".CTA" in one.opcode, time))
         walk.at += 1
         if first + walk.at == end and len(walk.lanes_left) and _loops_over_lanes(one, first):
             walk.at = 0
@@ -208,6 +217,16 @@ class Model:
             if self.code.blocks[walk.stream[walk.entry].block][0] != end:
                 after = max(after, time + self.f["branch"])
         return self._do(walk, one, entry, time, after)
+
+    def _fenced(self, walk: _Walk, cta: bool, time: float) -> float:
+        """When a fence is over: its scope is the CTA, or more."""
+        if cta:
+            return max(time + self.f["fence"], walk.stored)
+        behind = 0.0
+        if walk.reached:
+            time, behind = max(time, walk.reached), self.f["memory_barrier_global"]
+            walk.reached = 0.0
+        return max(time + self.f["memory_barrier"] + behind, walk.stored)
 
     def _do(self, walk: _Walk, instruction: Sass, entry: Passage, time: float, after: float) -> float | None:
         """Execute the step of an instruction, if any; return when the warp continues, None if it waits."""
@@ -284,9 +303,13 @@ class Model:
         scheduler = walk.warp[3] % SCHEDULERS
         root = instruction.root
         if root in ("REDG", "RED", "ATOMG", "ATOM"):
-            bytes_ = lanes.bit_count() * 4 * _width(instruction.opcode)
-            sent, done = units.l2(cta, "additions", bytes_, units.ahead(cta, time), instruction.line)
-            return done + f["global_load"], sent - bytes_ / f["addition_rate"] + f["addition_operands"]
+            what = self._touched(walk.warp, instruction, lanes)
+            begin = units.ahead(cta, time)
+            sent, done = units.add(cta, what, begin, instruction.line)
+            walk.reached = max(walk.reached, done)
+            return done + f["global_load"], max(begin, sent - units.port_clocks(what)) + f[
+                "addition_operands"
+            ]
         if root in ("LDTM", "STTM"):
             count = _MULTIPLE.search(instruction.opcode)
             bytes_ = 128 * int(count[1]) if count else 128
@@ -307,7 +330,19 @@ class Model:
             return done - f["quarter_pass"] + f[self.figure.get(root, "other")], done + f["read_operands"]
         if root == "LDGDEPBAR":
             return time, time  # DEPBAR waits, as a step
-        return time + f[self.figure.get(root, "other")], time + f["read_operands"]
+        done = time + f[self.figure.get(root, "other")]
+        if root in _GLOBAL:
+            walk.reached = max(walk.reached, done if root.startswith("LD") else time)
+        return done, time + f["read_operands"]
+
+    def _touched(self, warp: Warp, instruction: Sass, lanes: int) -> Touched:
+        """Lines and sectors of an access of global memory: from the run, or contiguous if unknown."""
+        seen = self.work.touched.get((warp, instruction.line))
+        at = self.reached[(warp, instruction.line)]
+        if seen is None or at >= len(seen):
+            return Touched.whole(lanes.bit_count() * 4 * _width(instruction.opcode))
+        self.reached[(warp, instruction.line)] = at + 1
+        return seen[at]
 
     def _passes(self, warp: Warp, instruction: Sass, lanes: int) -> float:
         """Passes over the banks of an access: from the run, or by its bytes if unknown."""

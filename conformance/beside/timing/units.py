@@ -2,8 +2,9 @@
 
 A unit serves one request after the other. Additions and reads go to L2 by the SM's own port and, when every
 SM does the same, share L2: each kind alone has a rate, both together do `port_overlap`, or `l2_overlap`,
-times the work of one. In shared memory the operands of MMAs come first; loads, stores and copies take what
-is left.
+times the work of a kind. An addition takes the time of its sectors and of the lines that they are in. What
+L2 does not hold, of a working set larger than it, comes from memory. In shared memory the operands of MMAs
+come first; loads, stores and copies take what is left.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 
 from tileproof.conformance.beside.timing.path import Warp
-from tileproof.conformance.beside.timing.work import Cta, Phase, TimedOperation
+from tileproof.conformance.beside.timing.work import LINE, SECTOR, Cta, Phase, TimedOperation, Touched
 from tileproof.spec.machine.timing import mma_clocks, mma_operand_clocks
 
 SCHEDULERS = 4
@@ -63,9 +64,13 @@ class Units:
         later: Callable[[float, Callable[[float], None]], None],
         contribute: Callable[[float, Phase, Origin], None],
         twins: dict[Cta, Cta],
+        working_set: float = 0,
     ) -> None:
         self.f = figures
         self.alone = alone
+        self.missing = 0.0  # the share of accesses that L2 does not hold
+        if working_set and not alone:
+            self.missing = max(0.0, 1 - figures["l2_bytes"] * 1e6 / working_set)
         self.use = use
         self.later = later
         self.contribute = contribute
@@ -93,17 +98,46 @@ class Units:
         waits = max(self.free[((cta, "L2 additions"), 0)], self.free[((cta, "L2"), 0)])
         return max(time, waits - queue)
 
-    def l2(self, cta: Cta, what: str, bytes_: float, time: float, line: int) -> tuple[float, float]:
-        """When the SM's port and when L2 are done with additions or reads."""
-        own, every = (self.f[name] for name in _RATES[what])
-        sent = self.serve((cta, _SENT[what]), time, bytes_ / own, line)
-        port = self.serve((cta, "port to L2"), time, bytes_ / own / self.f["port_overlap"], line)
-        done = sent = max(sent, port)
-        if not self.alone:
-            kind = self.serve((cta, f"L2 {what}"), time, bytes_ / every, line)
-            shared = self.serve((cta, "L2"), time, bytes_ / every / self.f["l2_overlap"], line)
-            done = max(sent, kind, shared)
+    def _of_port(self, what: Touched) -> tuple[float, float]:
+        """Additions as bytes of whole lines that take the port as long, and the bytes of a sector's time."""
+        each = self.f["addition_line"]
+        scale = SECTOR / (1 + each * SECTOR / LINE)
+        return (what.sectors + each * what.lines) * scale, scale
+
+    def port_clocks(self, what: Touched) -> float:
+        """Clocks in which additions take the SM's port."""
+        return self._of_port(what)[0] / self.f["addition_rate"]
+
+    def add(self, cta: Cta, what: Touched, time: float, line: int) -> tuple[float, float]:
+        """When the SM's port and when L2 are done with additions."""
+        sent, scale = self._of_port(what)
+        done = sent + self.f["addition_single"] * what.single * scale
+        missed = 0.0
+        if self.missing:
+            missed = 2 * self.missing * (what.sectors + what.single) * SECTOR / self.f["memory_rate"]
+        return self._l2(cta, "additions", sent, done, missed, time, line)
+
+    def read(self, cta: Cta, bytes_: float, time: float, line: int) -> tuple[float, float]:
+        """When the SM's port and when L2 are done with reads."""
+        sent, done = self._l2(cta, "reads", bytes_, bytes_, 0.0, time, line)
+        if self.missing:
+            missed = self.missing * bytes_ / self.f["memory_rate"]
+            done = max(done, self.serve((cta, "memory"), time, missed, line))
         return sent, done
+
+    def _l2(
+        self, cta: Cta, what: str, sent: float, done: float, missed: float, time: float, line: int
+    ) -> tuple[float, float]:
+        """Serves `sent` bytes at the port and `done` in L2, which is busy for `missed` clocks more."""
+        own, every = (self.f[name] for name in _RATES[what])
+        out = self.serve((cta, _SENT[what]), time, sent / own, line)
+        port = self.serve((cta, "port to L2"), time, sent / own / self.f["port_overlap"], line)
+        end = out = max(out, port)
+        if not self.alone:
+            kind = self.serve((cta, f"L2 {what}"), time, done / every + missed, line)
+            shared = self.serve((cta, "L2"), time, done / every / self.f["l2_overlap"] + missed, line)
+            end = max(out, kind, shared)
+        return out, end
 
     def shared(self, cta: Cta, scheduler: int, passes: float, time: float, line: int) -> float:
         """When a warp's access has gone over the banks: a pass takes a clock of the memory and two of the
@@ -204,7 +238,7 @@ class Units:
         busy: float = 0,
     ) -> None:
         """Bytes pass L2, then the shared memory of each given CTA."""
-        _, done = self.l2(op.cta, "reads", op.amount, time, op.line)
+        _, done = self.read(op.cta, op.amount, time, op.line)
         done = max(done, busy)
         origin = Origin(warp, issued, unit, time, done + latency, op.line)
         if op.does == "copy":
@@ -222,7 +256,7 @@ class Units:
         began = read - clocks
         read = max(read, self.through(op.cta, op.amount / PASS_BYTES, began, op.line))
         if op.does == "addition":
-            _, read = self.l2(op.cta, "additions", op.amount, began, op.line)
+            _, read = self.add(op.cta, Touched.whole(op.amount), began, op.line)
         elif not self.alone:
             rate = self.f["store_rate_all"]
             read = max(read, self.serve((op.cta, "L2 stores"), began, op.amount / rate, op.line))

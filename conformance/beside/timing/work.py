@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict, deque
 from collections.abc import Hashable
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from tileproof.conformance.beside.timing.path import Warp
@@ -33,6 +33,7 @@ _ROOTS = {
 _OTHERS = ("REDAS", "LDGSTS", "ARRIVES", "ST", "UCLC", "DEPBAR")
 _PASSED_OVER = [KINDS.index(kind) for kind in ("branch", "exit", "expect", "tmem-ld", "wait", "phase")]
 SEGMENT = 64  # bytes of a row that a warp's remote stores should fill
+LINE, SECTOR = 128, 32  # bytes of global memory that L2 handles together
 
 Phase = tuple[Hashable, ...]
 """One phase of one barrier, ("mbarrier", cluster, rank, offset, phase) or ("named barrier", cta, id, phase);
@@ -78,18 +79,33 @@ class Step:
     """The index in the trace of its first event."""
 
 
+class Touched(NamedTuple):
+    """What an access of a warp touches in global memory: lines of 128 bytes, those of them that a single lane
+    touches, and the sectors of 32 bytes in the others."""
+
+    lines: float
+    single: float
+    sectors: float
+
+    @staticmethod
+    def whole(bytes_: float) -> Touched:
+        """Contiguous bytes from the start of a line."""
+        return Touched(bytes_ / LINE, 0, bytes_ / SECTOR)
+
+
 @dataclass
 class Work:
     """Steps of each warp by PTX line, in order; operations by number; contributions that each phase needs.
 
-    `passes`: of each shared-memory access of a warp, by PTX line in order, its passes over the banks.
-    `twins`: the other CTA of a pair.
+    `passes`: of each shared-memory access of a warp, by PTX line in order, its passes over the banks;
+    `touched`: of each access to global memory, likewise. `twins`: the other CTA of a pair.
     """
 
     steps: dict[Warp, dict[int, deque[Step]]]
     operations: dict[int, TimedOperation]
     needs: Counter[Phase]
     passes: dict[tuple[Warp, int], list[int]] = field(default_factory=dict)
+    touched: dict[tuple[Warp, int], list[Touched]] = field(default_factory=dict)
     twins: dict[Cta, Cta] = field(default_factory=dict)
 
 
@@ -116,7 +132,7 @@ def work_of(trace: Trace) -> Work:
 class _Reader:
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
-        self.work = Work({}, {}, Counter(), defaultdict(list))
+        self.work = Work({}, {}, Counter(), defaultdict(list), defaultdict(list))
         self.places: dict[tuple[Hashable, int], Cta] = {}
         self.threads: dict[tuple[Warp, int], _Thread] = defaultdict(_Thread)
         self.loose: list[tuple[Event, Phase]] = []
@@ -159,6 +175,10 @@ class _Reader:
         warp = (*event.cta, event.warp)
         if kind == "shared-access":
             self.work.passes[(warp, event.ptx_line)].append(event.value)
+            return False
+        if kind == "global-access":
+            found = Touched(event.phase, event.op, event.value)
+            self.work.touched[(warp, event.ptx_line)].append(found)
             return False
         if kind == "group-join":
             self._thread(event).open.append(event.op)

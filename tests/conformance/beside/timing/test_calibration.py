@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from tileproof.spec.machine.timing import CASES, HOPPER, Figure, timing_of
 from tileproof.tools import time_page
+from tileproof.tools.addition_rows import additions
 from tileproof.tools.calibration import (
     FITS,
     Row,
@@ -21,7 +22,16 @@ from tileproof.tools.calibration import (
 )
 from tileproof.tools.limits_page import marked, part
 
-PART = "softmax, "  # how rows of softmax_parts.cu begin: a slow test's
+# How rows of softmax_parts.cu and additions.cu begin, which have tests of their own.
+APART = (
+    "softmax, ",
+    "add 1 rows",
+    "add 2 rows",
+    "add 4 rows",
+    "add 32 rows",
+    "added to",
+    "fence behind",
+)
 ALLOWED = 0.15  # of the measurement, what the likely case may be off
 
 pytestmark = pytest.mark.slow  # each row is a kernel that is compiled and run
@@ -57,10 +67,17 @@ def test_the_parts_of_the_softmax_are_as_near(tmp_path: Path) -> None:
     assert len(found) == 13 and not [row for row in found if abs(row.off) > ALLOWED or not row.held]
 
 
+def test_additions_and_fences_are_as_near(tmp_path: Path) -> None:
+    found = list(additions(tmp_path))
+    text = time_page.PAGE.read_text()
+    assert part(text, "additions") == marked("additions", time_page.table(found), "tools/time_page.py")
+    assert not [row for row in found if abs(row.off) > ALLOWED or not row.held]
+
+
 def test_every_fit_names_a_row_and_figures_and_a_third_is_held_out(rows: list[Row]) -> None:
     known = HOPPER.figures()
     for start, figures in FITS.items():
-        told = start.startswith(PART) or [row for row in rows if row.what.startswith(start)]
+        told = start.startswith(APART) or [row for row in rows if row.what.startswith(start)]
         assert told, start
         assert all(name in known for name in figures.split(", ")), start
     assert len([row for row in rows if not row.fits]) > len(rows) / 3

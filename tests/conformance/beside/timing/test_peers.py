@@ -70,7 +70,7 @@ def test_a_row_of_one_unit_takes_that_unit_s_clocks() -> None:
     mma = row(Part("S", "mma", mmas=(MmaRow(128, 256, 10),)))
     assert time_design(mma, BLACKWELL, "likely").block == pytest.approx(10 * 128)
     add = row(Part("add", "export", added=131072))
-    each = 131072 / BLACKWELL.addition_rate_all.likely
+    each = 131072 / BLACKWELL.values("likely")["addition_rate_all"]
     assert time_design(add, BLACKWELL, "likely").block == pytest.approx(each, rel=0.02)
 
 

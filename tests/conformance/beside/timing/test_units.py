@@ -136,7 +136,7 @@ DONE:
 
 @pytest.mark.parametrize("alone", [True, False])
 def test_additions_and_reads_share_l2(alone: bool) -> None:
-    f = {name: figure.likely for name, figure in HOPPER.figures().items()}
+    f = HOPPER.values("likely")
     added, read = 128 * 512, 128 * 512
     end = "addition_rate", "read_rate"
     a, r = (added / f[end[0]], read / f[end[1]]) if alone else (
@@ -150,13 +150,53 @@ def test_additions_and_reads_share_l2(alone: bool) -> None:
     assert apart < 0.9 * together  # as if each had L2 for itself
 
 
+def adds(row: int, count: int, fence: str = "fence.acq_rel.gpu;") -> str:
+    """A warp adds `count` times, its lanes `row` bytes apart; only a fence waits for additions."""
+    add = "\n".join(f"red.global.add.f32 [%rd3+{128 * k}], %f1;" for k in range(count))
+    return f"""
+    and.b32 %r3, %r1, 31;
+    mul.lo.u32 %r3, %r3, {row};
+    cvt.u64.u32 %rd2, %r3;
+    add.u64 %rd3, %rd1, %rd2;
+    {add}
+    {fence}
+    st.global.u32 [%rd1+262140], %r1;
+"""
+
+
+def test_an_addition_over_32_rows_takes_as_long_as_on_silicon() -> None:
+    """9.4 times a coalesced addition with every SM busy, 6.7 times with one CTA (additions.cu)."""
+    for alone, times in ((False, 9.4), (True, 6.7)):
+        row, rows = (
+            clocks(adds(step, 64), alone=alone) - clocks(adds(step, 16), alone=alone) for step in (4, 2048)
+        )
+        assert rows / row == pytest.approx(times, rel=0.1)
+    cheap = with_figure("addition_line", 0.0)
+    assert clocks(adds(2048, 64), cheap, alone=False) < 0.7 * clocks(adds(2048, 64), alone=False)
+
+
+def test_a_fence_waits_for_the_additions_before_it() -> None:
+    none, fenced = (clocks(adds(2048, 16, fence)) for fence in ("", "fence.acq_rel.gpu;"))
+    f = HOPPER.values("likely")
+    assert fenced - none > f["memory_barrier"] + f["memory_barrier_global"]
+
+
+def test_a_working_set_beside_l2_takes_memory_s_time() -> None:
+    played_, held = run(adds(4, 256)), HOPPER.l2_bytes.likely * 1e6
+    within, beyond = (
+        played_.clocks(HOPPER, "likely", False, working_set=used).clocks for used in (held, 10 * held)
+    )
+    assert within == played_.clocks(HOPPER, "likely", False).clocks
+    assert beyond > 1.5 * within
+
+
 def units(figures: Timing = HOPPER) -> tuple[Units, list[tuple[float, Callable[[float], None]]]]:
     later: list[tuple[float, Callable[[float], None]]] = []
 
     def contribute(time: float, phase: Phase, origin: Origin) -> None:
         del time, phase, origin
 
-    f = {name: figure.likely for name, figure in figures.figures().items()}
+    f = figures.values("likely")
     made = Units(f, True, Use(), lambda time, what: later.append((time, what)), contribute, {})
     return made, later
 

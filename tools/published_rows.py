@@ -15,7 +15,7 @@ from tileproof.spec.designs import Peer
 from tileproof.spec.published import cudnn_of_file
 from tileproof.tools.limits_page import ROOT
 
-FILE = ROOT / "docs" / "evidence" / "2026-11-28-cudnn-dsa-backward.csv"
+FILE = ROOT / "docs" / "evidence" / "2026-11-28-cudnn-dsa-backward.txt"
 FITTED = (
     64,
     512,

@@ -1,14 +1,14 @@
-// What f32 additions to global memory cost on a Hopper card (sm_90a): clocks per step of a CTA, alone and with
-// every SM busy.
+// What f32 additions to global memory cost on a Hopper card (sm_90a): clocks per step of a CTA, alone and
+// with every SM busy.
 //
 //   python benchmarks/silicon/build.py additions     # here: builds build/silicon/additions
 //   ./additions                                      # on the card
 //
-// "add": four warps add, 64 instructions a step each; an instruction touches 32 / lanes rows of 2,048 bytes, at
-// random, with lanes * vector * 4 contiguous bytes of each. "fence": `n` such instructions of a warp, then a
-// fence. "gather": rows of 1,024 bytes by cp.async, 64 KB a step, among few or many rows. "code": a loop over
-// straight code of so many bytes, alone or one loop per warp; clocks per instruction. "acquire": waits for a
-// complete phase, and what a load behind such a wait takes.
+// "add": four warps add, 64 instructions a step each; an instruction touches 32 / lanes rows of 2,048 bytes,
+// at random, with lanes * vector * 4 contiguous bytes of each. "fence": `n` such instructions of a warp, then
+// a fence. "gather": rows of 1,024 bytes by cp.async, 64 KB a step, among few or many rows. "code": a loop
+// over straight code of so many bytes, alone or one loop per warp; clocks per instruction. "acquire": waits
+// for a complete phase, and what a load behind such a wait takes.
 #include "card.cuh"
 
 using card::random_row;
@@ -83,10 +83,10 @@ __global__ void __launch_bounds__(128, 1) gather(Args a) {
 
 // 64 instructions, none of which waits for another.
 __device__ __forceinline__ void straight(float (&x)[8]) {
-#define EIGHT                                                              \
-  "fma.rn.f32 %0, %0, %0, %0;\n fma.rn.f32 %1, %1, %1, %1;\n"              \
-  "fma.rn.f32 %2, %2, %2, %2;\n fma.rn.f32 %3, %3, %3, %3;\n"              \
-  "fma.rn.f32 %4, %4, %4, %4;\n fma.rn.f32 %5, %5, %5, %5;\n"              \
+#define EIGHT                                                 \
+  "fma.rn.f32 %0, %0, %0, %0;\n fma.rn.f32 %1, %1, %1, %1;\n" \
+  "fma.rn.f32 %2, %2, %2, %2;\n fma.rn.f32 %3, %3, %3, %3;\n" \
+  "fma.rn.f32 %4, %4, %4, %4;\n fma.rn.f32 %5, %5, %5, %5;\n" \
   "fma.rn.f32 %6, %6, %6, %6;\n fma.rn.f32 %7, %7, %7, %7;\n"
   asm volatile(EIGHT EIGHT EIGHT EIGHT EIGHT EIGHT EIGHT EIGHT
                : "+f"(x[0]), "+f"(x[1]), "+f"(x[2]), "+f"(x[3]), "+f"(x[4]), "+f"(x[5]), "+f"(x[6]),
@@ -145,12 +145,14 @@ __global__ void __launch_bounds__(32, 1) acquire(Args a) {
 #pragma unroll
     for (int i = 0; i < 8; ++i) {
       if constexpr (how == Wait::kCta || how == Wait::kLoadCta)
-        asm volatile("{.reg .pred p; W%=: mbarrier.try_wait.parity.shared.b64 p, [%0], 1; @!p bra W%=;}" ::"r"(
-                         shared_address(&full))
-                     : "memory");
+        asm volatile(
+            "{.reg .pred p; W%=: mbarrier.try_wait.parity.shared.b64 p, [%0], 1; @!p bra W%=;}" ::"r"(
+                shared_address(&full))
+            : "memory");
       if constexpr (how == Wait::kCluster || how == Wait::kLoadCluster)
         asm volatile(
-            "{.reg .pred p; W%=: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%0], 1; @!p bra "
+            "{.reg .pred p; W%=: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%0], 1; @!p "
+            "bra "
             "W%=;}" ::"r"(shared_address(&full))
             : "memory");
       if constexpr (how == Wait::kLoadFence) asm volatile("fence.acq_rel.cluster;" ::: "memory");
@@ -177,8 +179,11 @@ constexpr int kSteps = 64;
 template <int kLanes, int kVector>
 void adds(Args a, int sms) {
   std::printf("add %2d rows x %3d B, red%s, table of %3u MB  1 CTA %9.1f  %3d CTAs %9.1f\n", 32 / kLanes,
-              4 * kLanes * kVector, kVector == 4 ? ".v4" : kVector == 2 ? ".v2" : "   ", a.table_rows >> 9,
-              median(additions<kLanes, kVector, 0>, a, 1, 32 * kWarps, 0, kSteps), sms,
+              4 * kLanes * kVector,
+              kVector == 4   ? ".v4"
+              : kVector == 2 ? ".v2"
+                             : "   ",
+              a.table_rows >> 9, median(additions<kLanes, kVector, 0>, a, 1, 32 * kWarps, 0, kSteps), sms,
               median(additions<kLanes, kVector, 0>, a, sms, 32 * kWarps, 0, kSteps));
 }
 
@@ -226,7 +231,8 @@ int main() {
   adds<1, 1>(a, sms), adds<2, 1>(a, sms), adds<4, 1>(a, sms), adds<8, 1>(a, sms), adds<16, 1>(a, sms);
   adds<32, 1>(a, sms), adds<1, 2>(a, sms), adds<1, 4>(a, sms), adds<2, 4>(a, sms), adds<4, 4>(a, sms);
   adds<8, 4>(a, sms);
-  for (a.table_rows = 16384; a.table_rows <= 262144; a.table_rows *= 2) adds<32, 1>(a, sms), adds<8, 1>(a, sms);
+  for (a.table_rows = 16384; a.table_rows <= 262144; a.table_rows *= 2)
+    adds<32, 1>(a, sms), adds<8, 1>(a, sms);
   a.table_rows = 65536;
   adds<1, 1>(a, sms), adds<8, 4>(a, sms);
   a.table_rows = 8192;

@@ -1,5 +1,5 @@
-// Programs that the timing model had not seen when it was fitted, on a Hopper card (sm_90a): clocks per step of
-// a CTA, alone and with every SM busy. tools/held_out_rows.py predicts them.
+// Programs that the timing model had not seen when it was fitted, on a Hopper card (sm_90a): clocks per step
+// of a CTA, alone and with every SM busy. tools/held_out_rows.py predicts them.
 //
 //   python benchmarks/silicon/build.py held_out     # here: builds build/silicon/held_out
 //   ./held_out                                      # on the card
@@ -52,10 +52,10 @@ __device__ __forceinline__ void gather(const Args& a, uint32_t room, int s) {
 
 // 64 instructions.
 __device__ __forceinline__ void straight(float (&x)[8]) {
-#define EIGHT                                                              \
-  "fma.rn.f32 %0, %0, %0, %0;\n fma.rn.f32 %1, %1, %1, %1;\n"              \
-  "fma.rn.f32 %2, %2, %2, %2;\n fma.rn.f32 %3, %3, %3, %3;\n"              \
-  "fma.rn.f32 %4, %4, %4, %4;\n fma.rn.f32 %5, %5, %5, %5;\n"              \
+#define EIGHT                                                 \
+  "fma.rn.f32 %0, %0, %0, %0;\n fma.rn.f32 %1, %1, %1, %1;\n" \
+  "fma.rn.f32 %2, %2, %2, %2;\n fma.rn.f32 %3, %3, %3, %3;\n" \
+  "fma.rn.f32 %4, %4, %4, %4;\n fma.rn.f32 %5, %5, %5, %5;\n" \
   "fma.rn.f32 %6, %6, %6, %6;\n fma.rn.f32 %7, %7, %7, %7;\n"
   asm volatile(EIGHT EIGHT EIGHT EIGHT EIGHT EIGHT EIGHT EIGHT
                : "+f"(x[0]), "+f"(x[1]), "+f"(x[2]), "+f"(x[3]), "+f"(x[4]), "+f"(x[5]), "+f"(x[6]),
@@ -95,7 +95,8 @@ __global__ void __launch_bounds__(256, 1) held(Args a) {
     if constexpr (does == Does::kCode) {
 #pragma unroll
       for (int i = 0; i < 24; ++i) straight(x);
-      asm volatile("st.shared.f32 [%0], %1;" ::"r"(shared_address(room) + threadIdx.x * 4), "f"(x[0]) : "memory");
+      asm volatile("st.shared.f32 [%0], %1;" ::"r"(shared_address(room) + threadIdx.x * 4), "f"(x[0])
+                   : "memory");
       __syncthreads();
     }
   }
@@ -112,7 +113,8 @@ void row(const char* name, Args a, int threads, int sms) {
   constexpr int kBytes = does == Does::kGather ? 65536 : 1024;
   CHECK(cudaFuncSetAttribute(held<does>, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
   const auto median = [&](int blocks) {
-    return card::timed([&] { held<does><<<blocks, threads, kBytes>>>(a); }, a.clocks, blocks, a.steps, 7).median();
+    return card::timed([&] { held<does><<<blocks, threads, kBytes>>>(a); }, a.clocks, blocks, a.steps, 7)
+        .median();
   };
   const double alone = median(1), all = median(sms);
   std::printf("%-48s  1 CTA %9.1f  %3d CTAs %9.1f\n", name, alone, sms, all);

@@ -82,6 +82,6 @@ def _run(names: Sequence[str], tools: bool, as_json: bool) -> int:
             for result in results
         ]
         text.print_rows("Cases", rows, False)
-        rows = summary([result.as_dict() for result in results])
-        text.print_rows("Tools", [dict(zip(HEAD, row, strict=True)) for row in rows], False)
+        made = summary([result.as_dict() for result in results])
+        text.print_rows("Tools", [dict(zip(HEAD, row, strict=True)) for row in made], False)
     return CLEAN if all(result.right for result in results) else DEFECT

@@ -1,6 +1,6 @@
 // What a trace holds besides, where the path of each warp is asked for: how the lanes of an access lie in
-// shared memory and in global memory, and groups of copies. Its events have kinds behind those of `Event`: PATH_KINDS in
-// emulator/trace.py.
+// shared memory and in global memory, and groups of copies. Its events have kinds behind those of `Event`:
+// PATH_KINDS in emulator/trace.py.
 #pragma once
 
 #include <memory>

@@ -81,7 +81,7 @@ def summary(rows: Sequence[UncheckedObject]) -> list[tuple[str, ...]]:
     which can have no alarm on it.
     """
     ran = ["Tileproof", *(tool for tool in others.TOOLS if any(tool in row["tools"] for row in rows))]
-    made = []
+    made: list[tuple[str, ...]] = []
     for tool in ran:
         accepted, found, alarms = map(str, counts(rows, tool))
         made.append((tool, accepted, found, "-" if tool in others.COMPARED else alarms))

@@ -2,7 +2,7 @@
 
 A removal changes the PTX: the instruction is left out, a wait passes at once. One launch each under `early`
 with race checking refutes it (an error), or certifies it with the outputs and additions of the original;
-anything else is listed. One small problem of two k-blocks. A certified removal runs under `SAMPLED` as well
+anything else is listed. One small problem of two k-blocks, or of as many as --blocks. A certified removal runs under `SAMPLED` as well
 and must give the same again. `--resume FILE` appends a line of JSON per removal and skips those that it has.
 """
 
@@ -153,10 +153,12 @@ def _sources(ptx: str) -> dict[int, str]:
     return found
 
 
-def measured(entry: Kernel, variant: Variant, known: frozenset[int] = frozenset()) -> Iterator[Outcome]:
-    """The outcomes of a registered kernel, on a small problem of two k-blocks."""
+def measured(
+    entry: Kernel, variant: Variant, known: frozenset[int] = frozenset(), blocks: int = 2
+) -> Iterator[Outcome]:
+    """The outcomes of a registered kernel, on a small problem of that many k-blocks."""
     built, plan = entry.build(variant), entry.plan(variant)
-    values = small(plan, 2).inputs()
+    values = small(plan, blocks).inputs()
 
     def launched(ptx: str, schedule: str) -> RunResult:
         launch = entry.launch(values, replace(built, ptx=ptx))
@@ -172,6 +174,7 @@ def main() -> None:
     )
     parser.add_argument("kernels", nargs="*", help="kernels; none: all that are registered, and tutorials")
     parser.add_argument("--resume", type=Path, metavar="FILE", help="outcomes as lines of JSON")
+    parser.add_argument("--blocks", type=int, default=2, help="k-blocks (2)")
     args = parser.parse_args()
     before = args.resume.read_text().splitlines() if args.resume and args.resume.exists() else []
     rows = [json.loads(row) for row in before]
@@ -180,7 +183,8 @@ def main() -> None:
             title = entry.title(variant)
             counts, neither = Counter[str](), []
             found = [Outcome(**row["outcome"]) for row in rows if row["kernel"] == title]
-            for outcome in measured(entry, variant, frozenset(outcome.line for outcome in found)):
+            known = frozenset(outcome.line for outcome in found)
+            for outcome in measured(entry, variant, known, args.blocks):
                 found.append(outcome)
                 if args.resume:
                     with args.resume.open("a") as file:

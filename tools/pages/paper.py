@@ -40,6 +40,7 @@ def figures() -> dict[str, object]:
     rows = bugs.stored()
     card = json.loads(read_text("2026-11-24-h100-ptx.json.xz"))
     fuzz = json.loads(read_text("2026-11-24-h100-fuzz.json.xz"))
+    waits = [row["outcome"] for row in removed() if "try_wait" in row["outcome"]["opcode"]]
     totals = Counter(row["outcome"]["outcome"] for row in removed())
     return {
         "cases": len(rows),
@@ -53,7 +54,8 @@ def figures() -> dict[str, object]:
         "accepted_ten": counts(rows, "output test, 10 orders")[0],
         "removals": sum(totals.values()),
         "refuted": totals["refuted"],
-        "spins": sum("livelock" in row["outcome"]["why"] for row in removed()),
+        "waits": len(waits),
+        "waits_refuted": sum(row["outcome"] == "refuted" for row in waits),
         "certified": totals["certified"],
         "neither": totals["neither"],
         "removal_table": table(("kernel", "removed", "refuted", "certified", "neither"), outcomes()),

@@ -2,8 +2,9 @@
 
 A removal changes the PTX: the instruction is left out, a wait passes at once. One launch each under `early`
 with race checking refutes it (an error), or certifies it with the outputs and additions of the original;
-anything else is listed. One small problem of two k-blocks, or of as many as --blocks. A certified removal runs under `SAMPLED` as well
-and must give the same again. `--resume FILE` appends a line of JSON per removal and skips those that it has.
+anything else is listed. One small problem of two k-blocks, or of as many as --blocks. A certified removal
+runs under `SAMPLED` as well and must give the same again. `--resume FILE` appends a line of JSON per removal
+and skips those that it has.
 """
 
 from __future__ import annotations

@@ -14,9 +14,11 @@ from tileproof.conformance.beside.timing.peers import peers
 from tileproof.conformance.beside.timing.report import WHOLE, TimeReport
 from tileproof.conformance.beside.timing.rounds import TOKENS
 from tileproof.kernels.registry import kernel
+from tileproof.spec.machine.pages import written
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "limits.md"
+BY = "tools/limits_page.py"
 KERNELS = (
     ("head64", {"d_qk": 576}),
     ("head64", {"d_qk": 512}),
@@ -24,18 +26,6 @@ KERNELS = (
     ("head128-columns", {"d_qk": 512}),
 )
 _UNITS = ("L2", "tensor core", "shared memory")
-
-
-def marked(name: str, lines: list[str], by: str = "tools/limits_page.py") -> str:
-    """A generated part of the page with its markers."""
-    return "\n".join([f"<!-- {name}: written by {by} -->", *lines, f"<!-- end of {name} -->"])
-
-
-def part(text: str, name: str) -> str:
-    """What stands on the page between the markers, with them; ValueError when they are not there."""
-    start = text.index(f"<!-- {name}:")
-    end = f"<!-- end of {name} -->"
-    return text[start : text.index(end) + len(end)]
 
 
 def kernels_table() -> list[str]:
@@ -78,17 +68,10 @@ def peers_table() -> list[str]:
     return lines
 
 
-def written(text: str, tables: dict[str, list[str]], by: str = "tools/limits_page.py") -> str:
-    """The page with these parts, `by` the program that makes them."""
-    for name, lines in tables.items():
-        text = text.replace(part(text, name), marked(name, lines, by))
-    return text
-
-
 def main(arguments: list[str]) -> int:
     """Writes the page, or compares it."""
     text = PAGE.read_text()
-    new = written(text, {"kernels": kernels_table(), "published": peers_table()})
+    new = written(text, {"kernels": kernels_table(), "published": peers_table()}, BY)
     if "--check" in arguments:
         print("the page says what the command prints" if new == text else "the page is stale: write it again")
         return int(new != text)

@@ -11,9 +11,10 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from tileproof.spec.machine.pages import written
 from tileproof.tools import addition_rows, calibration
 from tileproof.tools.calibration import Row
-from tileproof.tools.limits_page import ROOT, written
+from tileproof.tools.limits_page import ROOT
 
 PAGE = ROOT / "docs" / "time.md"
 GROUPS = ("latencies", "banks", "exchanges", "sharings", "exports", "sharing_rows")

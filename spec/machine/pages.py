@@ -1,4 +1,4 @@
-"""Pages of docs/: their prose wrapped, and the command line of generated pages."""
+"""Pages of docs/: prose wrapped, generated parts between markers, the command line of generated pages."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 import re
 import sys
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 WIDTH = 110
@@ -86,6 +86,25 @@ def _folded(block: list[str], width: int) -> list[str]:
         if wrong is None:
             return [line.replace(_HELD, " ") for line in lines]
         text = text.replace(f" {wrong}", f"{_HELD}{wrong}", 1)
+
+
+def marked(name: str, lines: Sequence[str], by: str) -> str:
+    """A generated part of a page with its markers; `by`: the program that writes it."""
+    return "\n".join([f"<!-- {name}: written by {by} -->", *lines, f"<!-- end of {name} -->"])
+
+
+def part(text: str, name: str) -> str:
+    """What stands on a page between the markers of a part, with them; ValueError when they are not there."""
+    start = text.index(f"<!-- {name}:")
+    end = f"<!-- end of {name} -->"
+    return text[start : text.index(end) + len(end)]
+
+
+def written(text: str, parts: Mapping[str, Sequence[str]], by: str) -> str:
+    """A page with the lines of these parts; ValueError when it lacks a marker."""
+    for name, lines in parts.items():
+        text = text.replace(part(text, name), marked(name, lines, by))
+    return text
 
 
 def write_or_check(

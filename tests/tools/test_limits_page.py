@@ -6,24 +6,25 @@ import re
 from math import ceil
 
 import pytest
+from tileproof.spec.machine.pages import marked, part, written
 from tileproof.spec.published import PEERS
 from tileproof.tools import limits_page
-from tileproof.tools.limits_page import PAGE, kernels_table, marked, part, peers_table, written
+from tileproof.tools.limits_page import BY, PAGE, kernels_table, peers_table
 
 
 def test_the_published_rows_are_what_the_command_prints() -> None:
-    assert part(PAGE.read_text(), "published") == marked("published", peers_table())
+    assert part(PAGE.read_text(), "published") == marked("published", peers_table(), BY)
 
 
 @pytest.mark.slow
 def test_the_kernels_rows_are_what_the_command_prints() -> None:
-    assert part(PAGE.read_text(), "kernels") == marked("kernels", kernels_table())
+    assert part(PAGE.read_text(), "kernels") == marked("kernels", kernels_table(), BY)
 
 
 def test_a_stale_figure_is_noticed() -> None:
     text = PAGE.read_text()
     stale = text.replace(part(text, "published"), part(text, "published").replace("4.019", "4.018"))
-    assert written(stale, {"published": peers_table()}) == text != stale
+    assert written(stale, {"published": peers_table()}, BY) == text != stale
 
 
 def test_a_page_without_the_markers_is_refused() -> None:

@@ -6,13 +6,12 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tileproof.spec.machine.pages import wrapped, write_or_check
+from tileproof.spec.machine.pages import wrapped, write_or_check, written
 from tileproof.spec.page import table
 from tileproof.tools.bugs.page import stored
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "kernels.md"
-BEGIN = "<!-- critique: python -m tileproof.tools.pages.critique -->"
-END = "<!-- end of critique -->"
+BY = "tools/pages/critique.py"
 
 # The barrier or place of the draft, what it promises, what is missing, and a case of the same kind.
 POINTS = (
@@ -57,18 +56,17 @@ POINTS = (
 )
 
 
-def section() -> str:
+def section() -> list[str]:
     """The generated part."""
     found = {row["id"]: row["detection"]["code"] for row in stored()}
     rows = [(point, promise, gap, f"`{found[case]}`", f"`{case}`") for point, promise, gap, case in POINTS]
     head = ("at", "what it promises", "what is missing", "reported as", "in the case")
-    return wrapped(table(head, rows) + "\n")
+    return wrapped(table(head, rows)).split("\n")
 
 
 def page() -> str:
     """docs/kernels.md with its generated part written anew."""
-    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-    return f"{before}{BEGIN}\n{section()}{END}{rest.partition(END)[2]}"
+    return written(PAGE.read_text(encoding="utf-8"), {"critique": section()}, BY)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -6,6 +6,7 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 from tileproof.conformance.beside.corpus.rows import ROWS
@@ -21,6 +22,7 @@ PAGE = ROOT / "docs" / "paper.md"
 TEXT = Path(__file__).with_name("paper.txt")
 
 
+@cache
 def removed() -> list[UncheckedObject]:
     """The stored outcomes of removing each synchronising instruction."""
     return [json.loads(line) for line in read_text("2026-11-28-removals.jsonl.xz").splitlines()]

@@ -7,13 +7,12 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from tileproof.spec.machine.pages import wrapped, write_or_check
+from tileproof.spec.machine.pages import wrapped, write_or_check, written
 from tileproof.spec.page import table
 from tileproof.tools.pages.paper import removed
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "kernels.md"
-BEGIN = "<!-- removals: python -m tileproof.tools.pages.removals -->"
-END = "<!-- end of removals -->"
+BY = "tools/pages/removals.py"
 SHOWN = ("head64 d_qk 576", "head128-columns d_qk 576")
 TEXT = """Each synchronising instruction of the PTX was removed in turn, and a launch of two k-blocks was run
 with race checking ([evidence](evidence/README.md), `2026-11-28-removals.jsonl.xz`; `python -m
@@ -30,7 +29,7 @@ def kind(opcode: str) -> str:
     return opcode.partition(".shared")[0].removesuffix(".aligned")
 
 
-def section() -> str:
+def section() -> list[str]:
     """The generated part."""
     parts = [TEXT]
     for kernel in SHOWN:
@@ -48,13 +47,12 @@ def section() -> str:
             )
         head = ("removed", "times", "first finding of the refuted", "certified", "neither")
         parts += [f"{kernel}:", table(head, lines)]
-    return wrapped("\n\n".join(parts) + "\n")
+    return wrapped("\n\n".join(parts)).split("\n")
 
 
 def page() -> str:
     """docs/kernels.md with its generated part written anew."""
-    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-    return f"{before}{BEGIN}\n{section()}{END}{rest.partition(END)[2]}"
+    return written(PAGE.read_text(encoding="utf-8"), {"removals": section()}, BY)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tileproof.spec.machine.pages import marked, part
 from tileproof.spec.machine.timing import CASES, HOPPER, Figure, timing_of
 from tileproof.tools import time_page
 from tileproof.tools.addition_rows import additions
@@ -20,7 +21,6 @@ from tileproof.tools.calibration import (
     sharing_rows,
     sharings,
 )
-from tileproof.tools.limits_page import marked, part
 
 # How rows of softmax_parts.cu and additions.cu begin, which have tests of their own.
 APART = (

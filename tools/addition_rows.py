@@ -36,19 +36,19 @@ def additions(folder: Path) -> Iterator[Row]:
     for lanes, vector in SHAPES:
         red = f"red.v{vector}" if vector > 1 else "red   "
         name = f"add {32 // lanes:2d} rows x {4 * lanes * vector:3d} B, {red}"
-        runs = _runs(ptx, f"additionsILi{lanes}ELi{vector}ELi0E")
-        for alone, measured in _measured(text, f"{name}, table of  16 MB"):
+        runs = two_runs(ptx, f"additionsILi{lanes}ELi{vector}ELi0E")
+        for alone, measured in measured_rows(text, f"{name}, table of  16 MB"):
             yield steady(title(name, alone), measured, runs, lines, alone)
-    runs = _runs(ptx, "additionsILi32ELi1ELi0E")
+    runs = two_runs(ptx, "additionsILi32ELi1ELi0E")
     for megabytes in WORKING_SETS:
-        _, (alone, measured) = _measured(text, f"add  1 rows x 128 B, red   , table of {megabytes:3d} MB")
+        _, (alone, measured) = measured_rows(text, f"add  1 rows x 128 B, red   , table of {megabytes:3d} MB")
         used = distinct(megabytes << 20, WARPS * INSTRUCTIONS * STEPS // 16)
         name = f"added to {megabytes} MB, 128 B of a row"
         yield steady(title(name, alone), measured, runs, lines, alone, used)
     for lanes, count in FENCES:
         name = f"fence behind {count:2d}, {32 // lanes:2d} rows x {4 * lanes:3d} B"
-        runs = _runs(ptx, f"additionsILi{lanes}ELi1ELi{count}E")
-        for alone, measured in _measured(text, name):
+        runs = two_runs(ptx, f"additionsILi{lanes}ELi1ELi{count}E")
+        for alone, measured in measured_rows(text, name):
             yield steady(title(name, alone), measured, runs, lines, alone)
 
 
@@ -58,7 +58,8 @@ def distinct(table: int, rows_of_cta: int) -> float:
     return table * (1 - exp(-rows_of_cta * SMS / rows))
 
 
-def _measured(text: str, name: str) -> list[tuple[bool, float]]:
+def measured_rows(text: str, name: str) -> list[tuple[bool, float]]:
+    """What the card printed of a program: alone, and with every SM busy."""
     found = re.search(rf"^{re.escape(name)}\s+1 CTA\s+([\d.]+)\s+132 CTAs\s+([\d.]+)", text, re.M)
     assert found is not None, name
     return [(True, float(found[1])), (False, float(found[2]))]
@@ -95,19 +96,24 @@ def _difference(
     return (whole - short) / (MODELLED[1] - MODELLED[0])
 
 
-def _runs(ptx: str, part: str) -> tuple[Played, Played]:
-    short, whole = (_run(ptx, part, steps) for steps in MODELLED)
+def two_runs(
+    ptx: str, part: str, warps: int = WARPS, rows: int = TABLE, kv: int = 1024, shared: int = 0
+) -> tuple[Played, Played]:
+    """A kernel of benchmarks/silicon/additions.cuh with few and with more steps, its table of so many rows
+    and `kv` bytes to gather.
+    """
+    short, whole = (_run(ptx, part, steps, warps, rows, kv, shared) for steps in MODELLED)
     return short, whole
 
 
-def _run(ptx: str, part: str, steps: int) -> Played:
+def _run(ptx: str, part: str, steps: int, warps: int, rows: int, kv: int, shared: int) -> Played:
     memory = Memory()
     fields: dict[int, FieldItem] = {
         0: memory.buffer(np.zeros((TABLE, ROW_BYTES // 4), np.float32)),
-        8: memory.buffer(np.zeros(1024, np.uint8)),
+        8: memory.buffer(np.zeros(kv, np.uint8)),
         16: memory.buffer(np.zeros(1, np.int64)),
         24: memory.buffer(np.zeros(1024, np.uint32)),
         32: np.int32(steps),
-        36: np.uint32(TABLE),
+        36: np.uint32(rows),
     }
-    return play(ptx, part, [Fields(40, fields)], 32 * WARPS, memory, 0)
+    return play(ptx, part, [Fields(40, fields)], 32 * warps, memory, shared)

@@ -9,41 +9,12 @@
 // a fence. "gather": rows of 1,024 bytes by cp.async, 64 KB a step, among few or many rows. "code": a loop
 // over straight code of so many bytes, alone or one loop per warp; clocks per instruction. "acquire": waits
 // for a complete phase, and what a load behind such a wait takes.
-#include "card.cuh"
+#include "additions.cuh"
 
 using card::random_row;
 using card::shared_address;
 
-constexpr int kWarps = 4, kWidth = 512, kInstructions = 64;
-
-struct Args {
-  float* table;  // rows of 512
-  const unsigned char* kv;
-  long long* clocks;
-  uint32_t* sink;
-  int steps;
-  unsigned table_rows;  // a power of two
-};
-
-template <int kVector>
-__device__ __forceinline__ void add(float* to) {
-  if constexpr (kVector == 4)
-    asm volatile("red.global.add.v4.f32 [%0], {%1, %1, %1, %1};" ::"l"(to), "f"(1.0f) : "memory");
-  else if constexpr (kVector == 2)
-    asm volatile("red.global.add.v2.f32 [%0], {%1, %1};" ::"l"(to), "f"(1.0f) : "memory");
-  else
-    asm volatile("red.global.add.f32 [%0], %1;" ::"l"(to), "f"(1.0f) : "memory");
-}
-
-// Instruction n of a warp: its rows change when their columns are through.
-template <int kLanes, int kVector>
-__device__ __forceinline__ float* place(const Args& a, unsigned n) {
-  constexpr unsigned kColumns = kLanes * kVector, kOfRow = kWidth / kColumns;
-  const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  const unsigned group = (n / kOfRow * kWarps + warp) * (32 / kLanes) + lane / kLanes;
-  return a.table + size_t(random_row(group, a.table_rows)) * kWidth + n % kOfRow * kColumns +
-         lane % kLanes * kVector;
-}
+constexpr int kWarps = 4, kInstructions = 64;
 
 // kFence: instructions between two fences, 0 for none.
 template <int kLanes, int kVector, int kFence>
@@ -52,7 +23,7 @@ __global__ void __launch_bounds__(32 * kWarps, 1) additions(Args a) {
   for (int s = 0; s < a.steps; ++s) {
 #pragma unroll(kFence ? (kFence < 16 ? kFence : 16) : 16)
     for (int j = 0; j < (kFence ? kFence : kInstructions); ++j)
-      add<kVector>(place<kLanes, kVector>(a, s * (kFence ? kFence : kInstructions) + j));
+      add<kVector>(place<kLanes, kVector, kWarps>(a, s * (kFence ? kFence : kInstructions) + j));
     if constexpr (kFence > 0) __threadfence();
   }
   __syncthreads();
@@ -79,19 +50,6 @@ __global__ void __launch_bounds__(128, 1) gather(Args a) {
   asm volatile("cp.async.wait_group 0;" ::: "memory");
   __syncthreads();
   if (threadIdx.x == 0) a.clocks[blockIdx.x] = clock64() - start;
-}
-
-// 64 instructions, none of which waits for another.
-__device__ __forceinline__ void straight(float (&x)[8]) {
-#define EIGHT                                                 \
-  "fma.rn.f32 %0, %0, %0, %0;\n fma.rn.f32 %1, %1, %1, %1;\n" \
-  "fma.rn.f32 %2, %2, %2, %2;\n fma.rn.f32 %3, %3, %3, %3;\n" \
-  "fma.rn.f32 %4, %4, %4, %4;\n fma.rn.f32 %5, %5, %5, %5;\n" \
-  "fma.rn.f32 %6, %6, %6, %6;\n fma.rn.f32 %7, %7, %7, %7;\n"
-  asm volatile(EIGHT EIGHT EIGHT EIGHT EIGHT EIGHT EIGHT EIGHT
-               : "+f"(x[0]), "+f"(x[1]), "+f"(x[2]), "+f"(x[3]), "+f"(x[4]), "+f"(x[5]), "+f"(x[6]),
-                 "+f"(x[7]));
-#undef EIGHT
 }
 
 // kRoles: warps with a loop of their own; the other warps run the first loop.
@@ -214,17 +172,7 @@ int main() {
   cudaDeviceProp card;
   CHECK(cudaGetDeviceProperties(&card, 0));
   const int sms = card.multiProcessorCount;
-  Args a{};
-  constexpr size_t kMost = size_t(262144) * 2048;
-  unsigned char* kv = nullptr;
-  CHECK(cudaMalloc(&a.table, kMost));
-  CHECK(cudaMemset(a.table, 0, kMost));
-  CHECK(cudaMalloc(&kv, size_t(262144) * 1024));
-  CHECK(cudaMemset(kv, 0, size_t(262144) * 1024));
-  CHECK(cudaMalloc(&a.clocks, 8 * 1024));
-  CHECK(cudaMalloc(&a.sink, 4 * 1024));
-  CHECK(cudaMemset(a.sink, 0, 4 * 1024));
-  a.kv = kv;
+  Args a = allocated(262144, 262144);
   std::printf("%s, %d SMs, %d bytes of L2; clocks per step, median of 7 launches\n", card.name, sms,
               card.l2CacheSize);
   a.table_rows = 8192;

@@ -3,37 +3,14 @@
 //
 //   python benchmarks/silicon/build.py held_out     # here: builds build/silicon/held_out
 //   ./held_out                                      # on the card
-#include "card.cuh"
+#include "additions.cuh"
 
 using card::random_row;
 using card::shared_address;
 
-constexpr int kWidth = 512;
-
-struct Args {
-  float* table;  // rows of 512
-  const unsigned char* kv;
-  long long* clocks;
-  uint32_t* sink;
-  int steps;
-  unsigned table_rows;  // a power of two
-};
-
-// Instruction n of a warp adds to 32 / kLanes rows, kVector floats by each lane; rows change when their
-// columns are through.
 template <int kLanes, int kVector>
-__device__ __forceinline__ void add(const Args& a, unsigned n) {
-  constexpr unsigned kColumns = kLanes * kVector, kOfRow = kWidth / kColumns;
-  const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
-  const unsigned group = (n / kOfRow * warps + warp) * (32 / kLanes) + lane / kLanes;
-  float* to = a.table + size_t(random_row(group, a.table_rows)) * kWidth + n % kOfRow * kColumns +
-              lane % kLanes * kVector;
-  if constexpr (kVector == 4)
-    asm volatile("red.global.add.v4.f32 [%0], {%1, %1, %1, %1};" ::"l"(to), "f"(1.0f) : "memory");
-  else if constexpr (kVector == 2)
-    asm volatile("red.global.add.v2.f32 [%0], {%1, %1};" ::"l"(to), "f"(1.0f) : "memory");
-  else
-    asm volatile("red.global.add.f32 [%0], %1;" ::"l"(to), "f"(1.0f) : "memory");
+__device__ __forceinline__ void add_at(const Args& a, unsigned n) {
+  add<kVector>(place<kLanes, kVector>(a, n));
 }
 
 // 32 KB of rows of 1 KB, each row twice, by 128 threads.
@@ -50,19 +27,6 @@ __device__ __forceinline__ void gather(const Args& a, uint32_t room, int s) {
   asm volatile("cp.async.commit_group;\n cp.async.wait_group 1;" ::: "memory");
 }
 
-// 64 instructions.
-__device__ __forceinline__ void straight(float (&x)[8]) {
-#define EIGHT                                                 \
-  "fma.rn.f32 %0, %0, %0, %0;\n fma.rn.f32 %1, %1, %1, %1;\n" \
-  "fma.rn.f32 %2, %2, %2, %2;\n fma.rn.f32 %3, %3, %3, %3;\n" \
-  "fma.rn.f32 %4, %4, %4, %4;\n fma.rn.f32 %5, %5, %5, %5;\n" \
-  "fma.rn.f32 %6, %6, %6, %6;\n fma.rn.f32 %7, %7, %7, %7;\n"
-  asm volatile(EIGHT EIGHT EIGHT EIGHT EIGHT EIGHT EIGHT EIGHT
-               : "+f"(x[0]), "+f"(x[1]), "+f"(x[2]), "+f"(x[3]), "+f"(x[4]), "+f"(x[5]), "+f"(x[6]),
-                 "+f"(x[7]));
-#undef EIGHT
-}
-
 enum class Does { kMixed, kFence, kPairs, kEighths, kGather, kCode };
 
 template <Does does>
@@ -75,21 +39,21 @@ __global__ void __launch_bounds__(256, 1) held(Args a) {
   for (int s = 0; s < a.steps; ++s) {
     if constexpr (does == Does::kMixed) {
 #pragma unroll
-      for (int j = 0; j < 16; ++j) add<1, 1>(a, s * 16 + j), add<32, 4>(a, s * 16 + j);
+      for (int j = 0; j < 16; ++j) add_at<1, 1>(a, s * 16 + j), add_at<32, 4>(a, s * 16 + j);
     }
     if constexpr (does == Does::kFence) {
 #pragma unroll
-      for (int j = 0; j < 12; ++j) add<4, 2>(a, s * 12 + j);
+      for (int j = 0; j < 12; ++j) add_at<4, 2>(a, s * 12 + j);
       asm volatile("fence.acq_rel.gpu;" ::: "memory");
       __syncthreads();
     }
     if constexpr (does == Does::kPairs) {
 #pragma unroll
-      for (int j = 0; j < 32; ++j) add<16, 1>(a, s * 32 + j);
+      for (int j = 0; j < 32; ++j) add_at<16, 1>(a, s * 32 + j);
     }
     if constexpr (does == Does::kEighths) {
 #pragma unroll
-      for (int j = 0; j < 32; ++j) add<4, 4>(a, s * 32 + j);
+      for (int j = 0; j < 32; ++j) add_at<4, 4>(a, s * 32 + j);
     }
     if constexpr (does == Does::kGather) gather(a, shared_address(room), s);
     if constexpr (does == Does::kCode) {
@@ -124,16 +88,7 @@ int main() {
   cudaDeviceProp card;
   CHECK(cudaGetDeviceProperties(&card, 0));
   const int sms = card.multiProcessorCount;
-  Args a{};
-  constexpr size_t kMost = size_t(65536) * 2048;
-  unsigned char* kv = nullptr;
-  CHECK(cudaMalloc(&a.table, kMost));
-  CHECK(cudaMemset(a.table, 0, kMost));
-  CHECK(cudaMalloc(&kv, size_t(2048) * 1024));
-  CHECK(cudaMemset(kv, 0, size_t(2048) * 1024));
-  CHECK(cudaMalloc(&a.clocks, 8 * 1024));
-  CHECK(cudaMalloc(&a.sink, 4 * 1024));
-  a.kv = kv;
+  Args a = allocated(65536, 2048);
   a.steps = 128;
   std::printf("%s, %d SMs; clocks per step, median of 7 launches\n", card.name, sms);
   a.table_rows = 8192;

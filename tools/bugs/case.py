@@ -7,18 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tileproof.conformance.drivers import emulator as driver
+from tileproof.conformance.mutants.synchronisation.run import LIVELOCK, SCHEDULES
 from tileproof.kernels.launch.model import LaunchFile
 from tileproof.spec.machine.finding import Finding
 from tileproof.spec.machine.run_result import RunResult
 from tileproof.spec.machine.schedule import Schedule
-
-SCHEDULES = (
-    Schedule("early"),
-    Schedule("late"),
-    *(Schedule("random", seed) for seed in range(1, 7)),
-    *(Schedule("starve", seed) for seed in range(1, 3)),
-)
-LIVELOCK = 200_000  # warp instructions without an effect
 
 
 @dataclass(frozen=True)

@@ -14,12 +14,13 @@ from typing import Literal
 
 import numpy as np
 from tileproof.conformance.check.machine_causes import known_code
+from tileproof.conformance.mutants.synchronisation.run import SCHEDULES
 from tileproof.kernels import toolchain
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.run_result import Output
 from tileproof.spec.machine.schedule import Schedule
 from tileproof.spec.machine.types import Array, Json
-from tileproof.tools.bugs.case import SCHEDULES, BugCase, run_launch
+from tileproof.tools.bugs.case import BugCase, run_launch
 from tileproof.tools.crosscheck.opinion import Budget, second_opinion
 
 TOLERANCE = 1e-2  # absolute and relative, as KernelBench compares outputs of 16 and 32 bits

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-import numpy as np
 from tileproof.conformance.cases.generators import from_json
 from tileproof.conformance.check.property import drawn, edge_runs
 from tileproof.conformance.check.run import run_case
@@ -19,9 +18,8 @@ from tileproof.conformance.check.under_test import on_emulator
 from tileproof.conformance.mutants.defects import build_planted, defects
 from tileproof.conformance.mutants.synchronisation import run as order
 from tileproof.conformance.mutants.synchronisation.catalogue import catalogue
-from tileproof.conformance.mutants.synchronisation.ptx import WORDS, Program
+from tileproof.conformance.mutants.synchronisation.run import SCHEDULES
 from tileproof.kernels.edit import InStage, PlantedDefect
-from tileproof.kernels.launch.builder import LaunchBuilder
 from tileproof.kernels.launch.model import LaunchFile
 from tileproof.kernels.registry import kernels
 from tileproof.spec.machine.errors import TileproofError
@@ -29,7 +27,7 @@ from tileproof.spec.machine.finding import Finding
 from tileproof.spec.machine.schedule import Schedule
 from tileproof.spec.machine.types import JsonObject
 from tileproof.spec.problems.cases import AnyCase
-from tileproof.tools.bugs.case import SCHEDULES, BugCase, Detection, place_of, severe
+from tileproof.tools.bugs.case import BugCase, Detection, place_of, severe
 
 # The first input on which `check` finds a defect in a stage, as this module writes it.
 INPUTS = Path(__file__).with_name("inputs.json")
@@ -47,7 +45,7 @@ class WrongOrderCase(BugCase):
     def launch(self, wrong: bool) -> LaunchFile:
         if self.base in order.programs():
             program = order.programs()[self.base]
-            return of_program(program, order.plant(self.row).text if wrong else program.text())
+            return program.launch(order.plant(self.row).text if wrong else program.text())
         kernel = kernels()[self.base]
         return order.described(
             kernel, self.row.sizes, build_planted(kernel, self._variant, self._planted(wrong))
@@ -84,25 +82,6 @@ class WrongOrderCase(BugCase):
 
     def _planted(self, wrong: bool) -> PlantedDefect | None:
         return self.row if wrong else None
-
-
-def of_program(program: Program, text: str) -> LaunchFile:
-    """The launch file of a small program of the catalogue."""
-    made = LaunchBuilder(program.name, text)
-    source = made.input("in", np.arange(WORDS, dtype=np.uint32))
-    out = (
-        made.output("out", (WORDS,), np.uint32, whole=False)
-        if program.fresh
-        else made.zeros("out", (WORDS,), np.uint32)
-    )
-    made.launch(
-        "k",
-        grid=(program.cluster * program.clusters, 1, 1),
-        block=(program.threads, 1, 1),
-        cluster=(program.cluster, 1, 1),
-        arguments=[source, out],
-    )
-    return made.file()
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from tileproof.conformance.mutants.synchronisation.run import SCHEDULES
 from tileproof.kernels.compile import Unit, compile_unit
 from tileproof.kernels.launch.builder import Given, LaunchBuilder, tensor_map
 from tileproof.kernels.launch.contents import ArrayContent, name_of
@@ -17,7 +18,7 @@ from tileproof.spec.machine.finding import Finding
 from tileproof.spec.machine.run_result import RunResult
 from tileproof.spec.machine.schedule import Schedule
 from tileproof.spec.machine.types import Array
-from tileproof.tools.bugs.case import SCHEDULES, BugCase, Detection, place_of, run_launch, severe
+from tileproof.tools.bugs.case import BugCase, Detection, place_of, run_launch, severe
 from tileproof.tools.bugs.text import kernel_text
 
 CUDA = Path(__file__).with_name("cuda")

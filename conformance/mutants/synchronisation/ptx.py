@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from tileproof.emulator import Buffer, Memory
 from tileproof.kernels.edit import Edit, Place
+from tileproof.kernels.launch.builder import LaunchBuilder
+from tileproof.kernels.launch.model import LaunchBuffer, LaunchFile
 from tileproof.spec.machine.limits import RESERVED_SHARED_BYTES
 
 # %t thread, %w warp, %l lane, %rank CTA of the cluster; %zero is thread 0, %lane0 lane 0 of each warp, %one
@@ -74,12 +75,24 @@ class Program:
         index, rest = divmod(offset - RESERVED_SHARED_BYTES, 8)
         return self.barriers[index] if not rest and 0 <= index < len(self.barriers) else ""
 
-    def buffers(self, memory: Memory) -> tuple[Buffer, Buffer]:
-        """`in` and `out`."""
-        source = memory.buffer(np.arange(WORDS, dtype=np.uint32), name="in")
-        if self.fresh:
-            return source, memory.empty(WORDS, np.uint32, name="out")
-        return source, memory.buffer(np.zeros(WORDS, dtype=np.uint32), name="out")
+    def launch(self, text: str) -> LaunchFile:
+        """The launch of a text of this program."""
+        made = LaunchBuilder(self.name, text)
+        # A program may write it as well.
+        source = made.add(LaunchBuffer.of("in", np.arange(WORDS, dtype=np.uint32), "scratch"))
+        out = (
+            made.output("out", (WORDS,), np.uint32, whole=False)
+            if self.fresh
+            else made.zeros("out", (WORDS,), np.uint32)
+        )
+        made.launch(
+            "k",
+            grid=(self.cluster * self.clusters, 1, 1),
+            block=(self.threads, 1, 1),
+            cluster=(self.cluster, 1, 1),
+            arguments=[source, out],
+        )
+        return made.file()
 
 
 def text(find: str, replacement: str = "", count: int = 1) -> Edit:

@@ -14,7 +14,7 @@ from tileproof.conformance.drivers.names import PlanNames
 from tileproof.conformance.mutants.defects import build_planted
 from tileproof.conformance.mutants.synchronisation.catalogue import expected_of
 from tileproof.conformance.mutants.synchronisation.ptx import Program
-from tileproof.emulator import Finding, Memory, Module, RunResult, Schedule
+from tileproof.emulator import Finding, Schedule
 from tileproof.emulator.hang import Names
 from tileproof.emulator.result import explained
 from tileproof.kernels import edit as edits
@@ -156,26 +156,16 @@ def launch(
     kernel: Kernel | None = None,
 ) -> tuple[Finding, ...]:
     """All findings of one launch of a program, or of a kernel's build, hangs in its own names."""
+    names: Names
     if built is None:
         program = programs()[name]
-        memory = Memory()
-        result = _parsed(text).launch(
-            "k",
-            grid=(program.cluster * program.clusters, 1, 1),
-            block=(program.threads, 1, 1),
-            cluster=(program.cluster, 1, 1),
-            args=list(program.buffers(memory)),
-            memory=memory,
-            schedule=schedule,
-            livelock_limit=LIVELOCK,
-            races=True,
-        )
-        return _explained(result, ProgramNames(program))
-    kernel = kernel or kernels()[name]
-    file = described(kernel, sizes, built)
+        file, names = program.launch(text), ProgramNames(program)
+    else:
+        kernel = kernel or kernels()[name]
+        file = described(kernel, sizes, built)
+        names = PlanNames(kernel.plan(variant_of(kernel, sizes)), driver.shared_offset(file))
     result, _ = driver.launch_on(file, schedule=schedule, livelock_limit=LIVELOCK, races=True)
-    names = PlanNames(kernel.plan(variant_of(kernel, sizes)), driver.shared_offset(file))
-    return _explained(result, names)
+    return tuple(explained(finding, result.hang, names) for finding in result.findings)
 
 
 def described(kernel: Kernel, sizes: Sizes, built: Built) -> LaunchFile:
@@ -184,15 +174,6 @@ def described(kernel: Kernel, sizes: Sizes, built: Built) -> LaunchFile:
     if plan.problem == SPARSE_MLA_BWD:
         return kernel.launch(_inputs(sizes, plan.size("d_qk"), plan.size("h_q")), built)
     return kernel.launch(small(plan, sizes.blocks).inputs(), built)
-
-
-def _explained(result: RunResult, names: Names) -> tuple[Finding, ...]:
-    return tuple(explained(finding, result.hang, names) for finding in result.findings)
-
-
-@lru_cache(maxsize=64)
-def _parsed(text: str) -> Module:
-    return Module.from_ptx(text)
 
 
 @lru_cache(maxsize=8)

@@ -101,18 +101,13 @@ float to_f16(float x) { return static_cast<float>(small_value(kF16, round_to(kF1
 
 float exact(float c, const float* a, const float* b, int k, Operand t, bool half) {
   if (t == Operand::E4m3 || t == Operand::E5m2) {  // widened to f16, from zero; c is added last
-    float v = 0;
-    if (k == 16) {
-      v = block(0, a, b, 16, kF16.emin(), half);
-    } else {
-      float x[16], y[16];
-      for (int part = 0; part < 2; ++part) {
-        for (int i = 0; i < 16; ++i) {
-          const int at = i / 2 * 4 + part * 2 + i % 2;
-          x[i] = a[at], y[i] = b[at];
-        }
-        v = block(v, x, y, 16, kF16.emin(), half);
+    float v = 0, x[16], y[16];
+    for (int part = 0; part < 2; ++part) {
+      for (int i = 0; i < k / 2; ++i) {
+        const int at = i / 2 * 4 + part * 2 + i % 2;
+        x[i] = a[at], y[i] = b[at];
       }
+      v = block(v, x, y, k / 2, kF16.emin(), half);
     }
     return half ? to_f16(v + c) : v + c;
   }

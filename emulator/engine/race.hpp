@@ -239,9 +239,15 @@ class Races : public Listener {
     std::vector<uint64_t> releasers;            // threads: agent, lane
     std::shared_ptr<const FencedKnowledge> sc;  // fences before what was written here
   };
+  struct Parts {  // of a wgmma: the warps that issued it, and when
+    uint64_t serial = 0;
+    std::array<std::pair<uint32_t, Tick>, 4> issued{};
+  };
   struct Pipe {
     uint32_t agent = 0;
     Tick tick = 0;
+    std::deque<Parts> parts;  // that some warp has not waited for
+    std::array<uint64_t, 4> passed{};
   };
   struct ClusterState;
   struct Overrun {  // an event that may be counted in the phase before

@@ -312,8 +312,11 @@ Step tensor_store(Exec& x, const Instr& i) {
           auto image = e->held_bytes(t->bytes(), t->origin);
           if (!e->store_may_read(*owner, offset, t->origin, "a tensor store")) return;
           read_map(*e, *t);
+          const uint32_t stored = stored_bytes(*t);
           chunks(*t, offset, [&](uint32_t o, uint32_t a, uint32_t n, uint32_t room) {
-            send(*e, *owner, a, &(*image)[o], n, room, t->origin);
+            uint64_t address;
+            const bool kept = o % t->row_bytes < stored && row_address(*t, o / t->row_bytes, address);
+            send(*e, *owner, a, &(*image)[o], n, room, kept, t->origin);
           });
           group->reads_left--;
           e->issue("TMA store", 0, t->origin, [=] {

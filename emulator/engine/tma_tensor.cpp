@@ -1,5 +1,6 @@
 #include "tma_tensor.hpp"
 
+#include "poison_memory.hpp"
 #include "reduce.hpp"
 
 namespace tileproof {
@@ -119,14 +120,16 @@ void land(Engine& e, Cta& cta, uint32_t offset, const uint8_t* in, uint32_t byte
   for (uint32_t k = bytes; k < room; ++k) cta.shared.state[offset + k] &= static_cast<uint8_t>(~kValid);
 }
 
-void send(Engine& e, Cta& cta, uint32_t offset, uint8_t* out, uint32_t bytes, uint32_t room,
+void send(Engine& e, Cta& cta, uint32_t offset, uint8_t* out, uint32_t bytes, uint32_t room, bool kept,
           const Origin& at) {
-  if (bytes == room) {
-    e.read_shared(cta, offset, bytes, out, at, "a tensor store");
-    return;
-  }
   uint8_t whole[16];
-  e.read_shared(cta, offset, room, whole, at, "a tensor store");
+  uint8_t* read = bytes == room ? out : whole;
+  PoisonId unused = 0;
+  if (kept)
+    e.read_shared(cta, offset, room, read, at, "a tensor store");
+  else
+    follow_shared(e, cta, offset, room, read, at, "a tensor store", unused);
+  if (bytes == room) return;
   std::memset(out, 0, bytes);
   for (uint32_t k = 0; k < 16; ++k)
     for (uint32_t b = 0; b < 6; ++b)

@@ -75,8 +75,9 @@ void chunks(const Tensor& t, uint32_t base, F&& f) {
 // A chunk lands; its padding is not initialised then, whatever lay there.
 void land(Engine& e, Cta& cta, uint32_t offset, const uint8_t* in, uint32_t bytes, uint32_t room,
           bool pending, const Origin& at);
-// A chunk of what a store sends: of 6-bit elements the low bits of each byte (.b6p2x16).
-void send(Engine& e, Cta& cta, uint32_t offset, uint8_t* out, uint32_t bytes, uint32_t room,
+// A chunk of what a store sends: of 6-bit elements the low bits of each byte (.b6p2x16). Of a chunk that is
+// not `kept`, since it lies outside the tensor, the values do not matter.
+void send(Engine& e, Cta& cta, uint32_t offset, uint8_t* out, uint32_t bytes, uint32_t room, bool kept,
           const Origin& at);
 
 }  // namespace tileproof

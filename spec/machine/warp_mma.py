@@ -15,13 +15,12 @@ sum, as `tensor_core.block` says: 16 products for f16 and bf16, 8 for tf32; bloc
 k = 0. An f16 result of f16 operands is the aligned sum, whose alignment reaches down to 2^-21, rounded once
 to nearest even.
 
-The 8-bit floats are not in that file's model as their words are. Those are what f16 products give, with the
-elements widened to f16 (k with ``k % 4 < 2`` in the first block of m16n8k32, the others in the second;
-m16n8k16 is one block), starting from zero, and the accumulator added last by an ordinary addition of f32 or
-f16, rounded to nearest even. That is read off the words: it reproduces all 5000 of e5m2, and the first 800 of
-e4m3 (the others were not compared), with an f32 and with an f16 result, as the rules above do all 5000 of
-bf16, f16 and tf32. On a Hopper card (H200) f16 accumulators of 8-bit floats differ from this model in their
-last bits; f32 accumulators and the 16-bit operands are equal there bit for bit.
+The 8-bit floats are f16 products, with the elements widened to f16, in two blocks: k with ``k % 4 < 2`` in
+the first, the others in the second. The first starts from zero; the accumulator is added last by an ordinary
+addition of f32 or f16, rounded to nearest even. ptxas 13.0 writes these instructions for sm_90a and sm_100a
+(F2FP, two HMMA, FADD or HADD2; of m16n8k16 two HMMA of 8 products). They reproduce the words of that
+repository: all 5000 of e5m2 and the first 800 of e4m3 (the others were not compared), with an f32 and with an
+f16 result, as the rules above do all 5000 of bf16, f16 and tf32.
 """
 
 from __future__ import annotations
@@ -129,7 +128,7 @@ def dot(a: Array, b: Array, c: float, type_: str, d_type: str = "f32") -> np.flo
     if type_ in ("e4m3", "e5m2"):
         k = np.arange(len(a))
         value = np.float32(0)
-        for part in [k] if len(k) == 16 else [k[k % 4 < 2], k[k % 4 >= 2]]:
+        for part in (k[k % 4 < 2], k[k % 4 >= 2]):
             value = block(a[part], b[part], float(value), "f16", d_type)
         with np.errstate(all="ignore"):
             kind = np.float16 if d_type == "f16" else np.float32

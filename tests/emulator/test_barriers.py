@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from tileproof.emulator import Schedule
 
-from tests.kit.ptx import CLUSTER_SYNC, POLICIES, Memory, clean, only, outputs, run, store, used
+from tests.kit.ptx import CLUSTER_SYNC, POLICIES, Memory, clean, codes, only, outputs, run, store, used
 
 COVERS = "bar barrier barrier.cluster.arrive barrier.cluster.wait"
 
@@ -208,6 +210,31 @@ def test_a_warp_that_arrives_again_before_its_round_is_complete() -> None:
             and found.machine.instruction == "bar.arrive"
         )
         clean(run(body.replace("TWICE", ""), threads=96, schedule=schedule))
+
+
+def test_a_warp_waits_behind_its_own_arrival() -> None:
+    """FlashAttention-3: the first of two takes turns with a token of its own; the last of all warps that write
+    waits for the writes too. Two rounds of each; a round ends before a warp arrives in the next."""
+    turns = """mov.u32 %r1, 0; setp.ge.u32 %p1, %t, 32; @%p1 bra SECOND;
+    TOKEN
+    FIRST: bar.sync 1, 64; ld.shared.u32 %r3, [%r4]; add.u32 %r3, %r3, 1; st.shared.u32 [%r4], %r3; bar.arrive 2, 64;
+    add.u32 %r1, %r1, 1; setp.lt.u32 %p2, %r1, 2; @%p2 bra FIRST; bra DONE;
+    SECOND: bar.sync 2, 64; ld.shared.u32 %r3, [%r4]; add.u32 %r3, %r3, 1; st.shared.u32 [%r4], %r3; bar.arrive 1, 64;
+    add.u32 %r1, %r1, 1; setp.lt.u32 %p2, %r1, 2; @%p2 bra SECOND;
+    DONE:"""
+    last = """mad.lo.u32 %r2, %t, 4, 1024; mad.wide.u32 %rd1, %t, 4, %a0; mov.u32 %r1, 0;
+    LOOP: st.shared.u32 [%r2], %t; bar.arrive 3, 96; setp.lt.u32 %p1, %t, 32; @%p1 bra OVER;
+    bar.sync 3, 96; ld.shared.u32 %r3, [%r2+-128]; st.global.u32 [%rd1+-128], %r3;
+    OVER: BACK add.u32 %r1, %r1, 1; setp.lt.u32 %p2, %r1, 2; @%p2 bra LOOP;"""
+    for schedule in POLICIES:
+        how: dict[str, Any] = {"threads": 64, "schedule": schedule, "races": True, "shared_bytes": 256}
+        zero = "and.b32 %r4, %t, 31; mad.lo.u32 %r4, %r4, 4, 1024; setp.lt.u32 %p0, %t, 32; @%p0 st.shared.u32 [%r4], 0; bar.sync 0;"
+        assert not run(zero + turns.replace("TOKEN", "bar.arrive 1, 64;"), **how).errors
+        only(run(zero + turns.replace("TOKEN", ""), **how), "hang")
+        memory = Memory()
+        out = [memory.empty(32, np.uint32)]
+        assert not run(last.replace("BACK", "bar.sync 0;"), out, memory=memory, **how).errors
+        assert "barrier-arrived-twice" in codes(run(last.replace("BACK", ""), out, memory=memory, **how))
 
 
 def test_an_arrival_that_runs_ahead_of_its_round_is_found_by_order() -> None:

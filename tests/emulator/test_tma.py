@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +15,7 @@ from tileproof.emulator import Schedule, TensorMap
 from tileproof.spec.machine.swizzle import swizzle
 from tileproof.spec.machine.tma import TensorMapFields, as_stored, gather4_image, tile_image
 
-from tests.kit.ptx import BF16, CLUSTER_SYNC, POLICIES, Memory, clean, init_barrier, run, wait
+from tests.kit.ptx import BF16, CLUSTER_SYNC, POLICIES, Memory, clean, codes, init_barrier, run, wait
 
 COVERS = "cp.async.bulk.tensor cp.reduce.async.bulk.tensor"
 
@@ -212,11 +213,41 @@ def test_a_store_below_zero_is_an_illegal_instruction_and_a_load_is_filled() -> 
     @%p0 cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%a1, {{0, CORNER}}], [{DATA}];
     @%p0 cp.async.bulk.commit_group; @%p0 cp.async.bulk.wait_group 0;"""
     out = memory.empty(16, np.uint8)
-    for corner, codes in ((3, set()), (9, set()), (-1, {"tma-coordinate"})):
+    for corner, expected in ((3, set()), (9, set()), (-1, {"tma-coordinate"})):
         body = "setp.eq.u32 %p0, %t, 0;" + store.replace("CORNER", str(corner))
         result = run(body, [out, m], memory=memory, threads=128, shared_bytes=1024 + 128)
-        assert {f.code for f in result.findings} == codes
+        assert {f.code for f in result.findings} == expected
     assert not load(m, (0, -2), memory, 32, Schedule("late")).any()
+
+
+@pytest.mark.parametrize(
+    ("corner", "written", "errors"),
+    [
+        ((0, 4), (), set()),
+        ((0, 2), range(16), set()),
+        ((4, 0), [w for w in range(32) if w % 8 < 4], set()),
+        ((0, 3), (), {"shared-uninitialised"}),
+        ((0, 2), range(15), {"shared-uninitialised"}),
+        ((4, 0), [w for w in range(24) if w % 8 < 4], {"shared-uninitialised"}),
+    ],
+)
+@pytest.mark.parametrize("operation", ["cp.async", "cp.reduce.async"])
+def test_what_a_store_leaves_out_need_not_be_written(
+    corner: tuple[int, int], written: Collection[int], errors: set[str], operation: str
+) -> None:
+    """A box of 4 rows of 8 words whose end lies outside the tensor; `written` are words of the box."""
+    memory = Memory()
+    m = TensorMap.tiled(memory.buffer(np.zeros((4, 8), np.float32)), shape=(8, 4), strides=(32,), box=(8, 4))
+    add = ".add" if "reduce" in operation else ""
+    body = f"""
+    mov.u32 %r1, {sum(1 << word for word in written)}; shr.u32 %r1, %r1, %t; and.b32 %r1, %r1, 1;
+    setp.ne.u32 %p1, %r1, 0; mad.lo.u32 %r2, %t, 4, {DATA}; @%p1 st.shared.u32 [%r2], %t;
+    fence.proxy.async; bar.warp.sync -1; setp.eq.u32 %p0, %t, 0;
+    @%p0 {operation}.bulk.tensor.2d.global.shared::cta{add}.bulk_group [%a0, {{{corner[0]}, {corner[1]}}}], [{DATA}];
+    @%p0 cp.async.bulk.commit_group; @%p0 cp.async.bulk.wait_group 0;"""
+    for policy in POLICIES:
+        result = run(body, [m], memory=memory, shared_bytes=2048, schedule=policy)
+        assert codes(result) == errors | {"uninitialised-unused"}
 
 
 @pytest.mark.parametrize("direction", ["load", "store", "gather4"])

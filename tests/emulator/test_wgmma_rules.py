@@ -181,6 +181,44 @@ def test_a_copy_into_b(right: bool, schedule: Schedule) -> None:
         assert "race-wgmma-unwaited" in codes(result)
 
 
+# A wait for the same phase behind the product does not come before it.
+LATER = "LATER:\nmbarrier.try_wait.parity.shared::cta.b64 %p7, [%r32], 0;\n@!%p7 bra LATER;\n"
+# The four warps wait for a stage, one thread frees it, and the thread 128 fills it again.
+FREED = f"""
+mov.u32 %r32, dynamic;\nadd.u32 %r32, %r32, {BYTES - SHARED - 64};
+setp.eq.u32 %p6, %t, 0;\nsetp.eq.u32 %p4, %t, 128;\nsetp.ge.u32 %p5, %t, 128;
+@%p6 mbarrier.init.shared::cta.b64 [%r32], 1;\n@%p6 mbarrier.init.shared::cta.b64 [%r32+8], 1;
+bar.sync 0;
+@%p5 bra PRODUCER;
+FULL:\nmbarrier.try_wait.parity.shared::cta.b64 %p7, [%r32], 0;\n@!%p7 bra FULL;
+{START}{GROUP}
+WAIT
+@%p6 mbarrier.arrive.shared::cta.b64 _, [%r32+8];
+{ALL}
+{OUT}
+bra DONE;
+PRODUCER:
+@%p4 mbarrier.arrive.shared::cta.b64 _, [%r32];
+EMPTY:\nmbarrier.try_wait.parity.shared::cta.b64 %p7, [%r32+8], 0;\n@!%p7 bra EMPTY;
+bar.warp.sync -1;
+@%p4 mbarrier.arrive.shared::cta.b64 _, [%r32];
+DONE:
+"""
+
+
+@pytest.mark.parametrize("schedule", POLICIES, ids=str)
+def test_a_thread_that_has_waited_frees_a_stage_for_its_warpgroup(schedule: Schedule) -> None:
+    """A product is complete only if each warp has issued it, and so has passed its wait for the stage."""
+    out, result = run_program(FREED.replace("WAIT", ALL), 160, ONE_COPIES, schedule=schedule)
+    clean(result)
+    assert (out.view(np.float32) == 16.0).sum() == 512
+    _, result = run_program(FREED.replace("WAIT", ""), 160, ONE_COPIES, schedule=schedule)
+    assert "phase-lapped" in codes(result)
+    other = FREED.replace("WAIT", ALL).replace(START + GROUP, START + GROUP + ALL + LATER)
+    _, result = run_program(other, 160, ONE_COPIES, schedule=schedule)
+    assert codes(result) & {"phase-lapped", "hang"}
+
+
 @pytest.mark.parametrize("schedule", POLICIES[:3], ids=str)
 def test_a_value_in_flight_is_not_there(schedule: Schedule) -> None:
     out, _ = run_program(START + GROUP + OUT + ALL, schedule=schedule)

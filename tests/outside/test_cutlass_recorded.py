@@ -77,7 +77,7 @@ HOPPER = {
     "62_hopper_sparse_gemm/62_hopper_sparse_gemm": (_SMALL, set()),
     "63_hopper_gemm_with_weight_prefetch/63_hopper_gemm_with_weight_prefetch": (_SMALL, set()),
     f"67_{_SCALED}/67_{_SCALED}": (("--m=256", "--n=256", "--k=256"), set()),
-    f"68_{_SCALED_GROUPS}/68_{_SCALED_GROUPS}": (_GROUPS, {"shared-uninitialised"}),
+    f"68_{_SCALED_GROUPS}/68_{_SCALED_GROUPS}": (_GROUPS, set()),
     "69_hopper_mixed_dtype_grouped_gemm/69_hopper_mixed_dtype_grouped_gemm": ((*_MIXED, "--groups=2"), set()),
     "88_hopper_fmha/88_hopper_fmha": (("--b=1", "--h=1", "--q=128", "--k=128", "--d=64", "--verify"), set()),
 }

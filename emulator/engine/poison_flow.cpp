@@ -108,7 +108,11 @@ void store_poison(Cta& cta, int lane, int column, PoisonId set) {
 
 bool follow_shared(Engine& e, Cta& cta, uint32_t offset, uint32_t size, uint8_t* out, const Origin& at,
                    const char* who, PoisonId& poison) {
-  if (!e.shared_range(cta, offset, size, at, who)) return false;
+  return e.shared_range(cta, offset, size, at, who) && follow_bytes(e, cta, offset, size, out, at, who, poison);
+}
+
+bool follow_bytes(Engine& e, Cta& cta, uint32_t offset, uint32_t size, uint8_t* out, const Origin& at,
+                  const char* who, PoisonId& poison) {
   const uint8_t* state = &cta.shared.state[offset];
   if (std::any_of(state, state + size, [](uint8_t s) { return s & (kPendingMask | kMbarrier); }))
     return e.read_shared(cta, offset, size, out, at, who);

@@ -13,5 +13,8 @@ void store_poison(Cta& cta, int lane, int column, PoisonId set);
 // As Engine::async_read_shared, but for bytes that nobody wrote: the reads behind them go to `poison`.
 bool follow_shared(Engine& e, Cta& cta, uint32_t offset, uint32_t size, uint8_t* out, const Origin& at,
                    const char* who, PoisonId& poison);
+// The same of bytes that are known to lie in shared memory, also behind the end of their CTA.
+bool follow_bytes(Engine& e, Cta& cta, uint32_t offset, uint32_t size, uint8_t* out, const Origin& at,
+                  const char* who, PoisonId& poison);
 
 }  // namespace tileproof

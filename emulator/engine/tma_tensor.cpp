@@ -128,7 +128,7 @@ void send(Engine& e, Cta& cta, uint32_t offset, uint8_t* out, uint32_t bytes, ui
   if (kept)
     e.read_shared(cta, offset, room, read, at, "a tensor store");
   else
-    follow_shared(e, cta, offset, room, read, at, "a tensor store", unused);
+    follow_bytes(e, cta, offset, room, read, at, "a tensor store", unused);
   if (bytes == room) return;
   std::memset(out, 0, bytes);
   for (uint32_t k = 0; k < 16; ++k)

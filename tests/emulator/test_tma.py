@@ -248,6 +248,9 @@ def test_what_a_store_leaves_out_need_not_be_written(
     for policy in POLICIES:
         result = run(body, [m], memory=memory, shared_bytes=2048, schedule=policy)
         assert codes(result) == errors | {"uninitialised-unused"}
+        unwaited = body.replace("cp.async.bulk.wait_group 0;", "mov.u32 %r3, 0;")
+        late = run(unwaited, [m], memory=memory, shared_bytes=2048, schedule=policy)
+        assert errors | {"uninitialised-unused"} <= codes(late) <= codes(result) | {"bulk-store-at-exit"}
 
 
 @pytest.mark.parametrize("direction", ["load", "store", "gather4"])

@@ -1,9 +1,11 @@
 """Whether `check` finds anything on right kernels: `python benchmarks/false_alarms.py --examples 20000`.
 
 Runs drawn examples of every kernel and variant under their schedules, as `check` does without edge cases, in
-units of `--unit` examples of one seed. Prints findings and CPU seconds per kernel; exit code 1 where anything
-was found. `--out FILE` appends a line of JSON per unit, and skips those that the file has. `--seeds A:B`
-takes seeds from A to B - 1 in the place of a number of examples, so that machines can share the work.
+units of `--unit` examples of one seed. A round takes one unit of every variant, or N units of the variants of
+`--kernel K=N`, each with a seed of its own. Prints findings, and for each kernel its seeds and CPU seconds;
+exit code 1 where anything was found. `--out FILE` appends a line of JSON per unit, and skips those that the
+file has. `--rounds A:B` takes the rounds A to B - 1 in the place of a number of examples, so that machines
+can share the work. `--kernel` also takes kernels that are compiled on demand.
 """
 
 from __future__ import annotations
@@ -59,44 +61,69 @@ def run(unit: Unit) -> dict[str, Any]:
     return {**row, "cpu": round(time.process_time() - began, 2)}
 
 
-def units(names: list[str], seeds: range, each: int) -> Iterator[Unit]:
-    """Every kernel and variant with every seed; the kernels in turn."""
-    pairs = [(name, number) for name in names for number in range(len(kernel(name).variants))]
-    for seed, (name, number) in product(seeds, pairs):
-        yield name, number, seed, each
+def units(names: dict[str, int], rounds: range, each: int) -> Iterator[Unit]:
+    """Every kernel and variant in each round, with as many seeds as the kernel has units there."""
+    for number, (name, seeds) in product(rounds, names.items()):
+        for seed, variant in product(range(seeds), range(len(kernel(name).variants))):
+            yield name, variant, number * seeds + seed, each
+
+
+def asked(text: str) -> tuple[str, int]:
+    """`K` or `K=N` as a kernel and its units per round."""
+    name, _, count = text.partition("=")
+    if name not in own():
+        raise argparse.ArgumentTypeError(f"no such kernel: {name}")
+    return name, int(count or 1)
+
+
+def report(rows: list[dict[str, Any]]) -> None:
+    """Print what the rows say of each kernel, and together."""
+    for name in sorted({row["unit"][0] for row in rows}):
+        mine = [row for row in rows if row["unit"][0] == name]
+        ran, cpu = sum(row["examples"] for row in mine), sum(row["cpu"] for row in mine)
+        seeds, found = {row["unit"][2] for row in mine}, sum(bool(row["found"]) for row in mine)
+        print(
+            f"{name:24} {ran:6} examples of {len({row['unit'][1] for row in mine})} variants,"
+            f" {len(seeds):4} seeds from {min(seeds)} to {max(seeds)}, {found} with findings,"
+            f" {cpu / max(ran, 1):.3f} CPU s per example"
+        )
+    found = sum(bool(row["found"]) for row in rows)
+    ran, cpu = sum(row["examples"] for row in rows), sum(row["cpu"] for row in rows)
+    print(f"{ran} examples, {found} with findings, {cpu:.0f} CPU s")
 
 
 def main() -> None:
     """Print the table; exit code 1 as above."""
-    right = sorted(
-        name for name, found in own().items() if not found.on_demand and not name.startswith("torch")
-    )
+    right = {
+        name: 1
+        for name, found in sorted(own().items())
+        if not found.on_demand and not name.startswith("torch")
+    }
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--kernel", action="append", default=[], choices=right)
+    parser.add_argument("--kernel", action="append", default=[], type=asked, metavar="K[=N]")
     parser.add_argument("--examples", type=int, default=20_000, help="of all kernels together")
-    parser.add_argument("--seeds", default="", metavar="A:B")
+    parser.add_argument("--rounds", default="", metavar="A:B")
     parser.add_argument("--unit", type=int, default=20)
     parser.add_argument("-j", "--jobs", type=int, default=1)
     parser.add_argument("--out", type=Path, metavar="FILE")
     given = parser.parse_args()
-    names = given.kernel or right
-    each_seed = given.unit * sum(len(kernel(name).variants) for name in names)
+    names = dict(given.kernel) or right
+    each_round = given.unit * sum(count * len(kernel(name).variants) for name, count in names.items())
     first, end = (
-        (int(part) for part in given.seeds.split(":"))
-        if given.seeds
-        else (0, -(-given.examples // each_seed))
+        (int(part) for part in given.rounds.split(":"))
+        if given.rounds
+        else (0, -(-given.examples // each_round))
     )
     lines = given.out.read_text().splitlines() if given.out and given.out.exists() else []
     rows = [json.loads(line) for line in lines]
     done = {tuple(row["unit"]) for row in rows}
     wanted = [unit for unit in units(names, range(first, end), given.unit) if unit not in done]
-    for name in names:  # compiles once
-        for number in range(len(kernel(name).variants)):
-            target = under_test(name, number)
-            if target.probe is not None:
-                target.probe()
+    for name, number in sorted({unit[:2] for unit in wanted}):  # compiles once
+        target = under_test(name, number)
+        if target.probe is not None:
+            target.probe()
     with ProcessPoolExecutor(given.jobs, get_context("fork"), os.nice, (19,)) as pool:
         for row in pool.map(run, wanted):
             rows.append(row)
@@ -105,12 +132,7 @@ def main() -> None:
             if given.out:
                 with given.out.open("a") as out:
                     out.write(json.dumps(row) + "\n")
-    for name in names:
-        mine = [row for row in rows if row["unit"][0] == name]
-        ran, cpu = sum(row["examples"] for row in mine), sum(row["cpu"] for row in mine)
-        found = sum(bool(row["found"]) for row in mine)
-        print(f"{name:20} {ran:6} examples, {found} with findings, {cpu / max(ran, 1):.3f} CPU s per example")
-    print(f"{sum(row['examples'] for row in rows)} examples, {sum(row['cpu'] for row in rows):.0f} CPU s")
+    report(rows)
     sys.exit(any(row["found"] for row in rows))
 
 

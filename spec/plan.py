@@ -272,6 +272,7 @@ class KernelPlan:
     # Stages with one tile for the whole cluster: its CTAs have columns of it, or terms of a sum.
     cluster_wide: tuple[str, ...] = ()
     refuses: tuple[tuple[str, str], ...] = ()  # features that the kernel does not take, and why
+    elements_below: int = 0  # of a tensor, where the kernel's offsets have fewer than 64 bits; 0: no limit
     unordered: tuple[str, ...] = ()  # outputs whose sums have no fixed order: a second launch may differ
     unseen: tuple[str, ...] = ()  # stages that the kernel computes and nothing shows, on any driver
 

@@ -99,11 +99,12 @@ def run_case(
     plan, probe = under_test.plan(), under_test.probe
     can = under_test.driver.capabilities
     part = spread_of(case, inputs)
-    wide, grid, fits_probe = None, (1, 1, 1), True
+    wide, fits_probe = None, True
     if part is not None and "clusters" in can:
         whole = under_test.kernel.launch(part.inputs, under_test.production, False)
-        if spread.fits(part, plan, whole):
-            wide, grid = part, spread.grid_of(whole)
+        own = under_test.kernel.launch(inputs, under_test.production, False)
+        if spread.fits(part, plan, whole, own):
+            wide = part
             fits_probe = probe is None or spread.has_room(
                 under_test.kernel.launch(part.inputs, probe(), True)
             )
@@ -113,11 +114,12 @@ def run_case(
         described = under_test.kernel.launch(inputs if wide is None else wide.inputs, built, is_probe)
         if wide is None:
             return under_test.driver.run(plant_canaries(plan, inputs, described), plan, when, taps)
-        planted = plant_canaries(plan, inputs, spread.chosen(wide, described))
+        own = under_test.kernel.launch(inputs, built, is_probe)
+        planted = plant_canaries(plan, inputs, spread.chosen(wide, described, own))
         seen = under_test.driver.run(planted, plan, when, taps)
         build = "probe" if is_probe else "production"
         elsewhere.setdefault(build, spread.elsewhere(wide, plan, seen, build))
-        return spread.gathered(wide, plan, seen, grid)
+        return spread.gathered(wide, plan, seen, described)
 
     def under(when: Schedule, repeat: Callable[[], RunResult] | None = None) -> JudgedRun:
         run = judge_run(
@@ -133,7 +135,7 @@ def run_case(
             products=under_test.driver.products,
         )
         if wide is not None:
-            found = (spread.placed(wide, plan, finding, grid) for finding in run.findings)
+            found = (spread.placed(wide, plan, finding, whole) for finding in run.findings)
             run.findings = [*found, *(finding for build in elsewhere.values() for finding in build)]
             text = f"{plan.problem.unit}s of a larger problem that did not run are not judged"
             run.remark(text, wide.count - len(wide.groups))

@@ -3,30 +3,36 @@ run."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from math import prod
 
 import numpy as np
 import numpy.typing as npt
+from tileproof.conformance.compare.rows import accumulated
 from tileproof.conformance.observe.observation import axes_of
-from tileproof.kernels.launch.model import Extent3, KernelLaunch, LaunchFile
+from tileproof.kernels.launch.model import Extent3, KernelLaunch, LaunchFile, LaunchStep
 from tileproof.spec.machine.finding import Finding, ProblemPlace
 from tileproof.spec.machine.lazy import MAX_FILLED
 from tileproof.spec.machine.run_result import Output, RunResult
-from tileproof.spec.plan import KernelPlan, OutputObservation
+from tileproof.spec.plan import FinishedObservation, KernelPlan, OutputObservation
 from tileproof.spec.problems.base import tiling_of
 from tileproof.spec.problems.cases import Spread
 
 
-def fits(spread: Spread, plan: KernelPlan, launch: LaunchFile) -> bool:
+def fits(spread: Spread, plan: KernelPlan, launch: LaunchFile, own: LaunchFile) -> bool:
     """Whether cluster g of the grid, counted with x fastest, computes group g, so that clusters can be chosen
-    by their groups.
+    by their groups; and whether those of launches beside it can be chosen. `own`: the launch of the case
+    alone.
     """
-    grid = grid_of(launch)
+    grid = _grid(launch)
     clusters = (grid[0] // plan.cluster, *grid[1:])
     along_x = grid[0] % plan.cluster == 0 and plan.cluster_shape in (None, (plan.cluster, 1, 1))
-    if len(launch.launches) != 1 or prod(clusters) != spread.count or not along_x:
+    if prod(clusters) != spread.count or not along_x:
+        return False
+    if any(not at.cleared and axes_of(at)[0] in spread.places for at in accumulated(plan)):
+        return False  # rows that no tile is added to would hold other canaries there
+    if any(step is None for step in _steps(spread, launch, own)):
         return False
     cut = tiling_of(plan)
     return all(
@@ -40,7 +46,7 @@ def has_room(launch: LaunchFile) -> bool:
     return sum(buffer.bytes for buffer in launch.buffers if buffer.role == "output") <= MAX_FILLED
 
 
-def grid_of(launch: LaunchFile) -> tuple[int, int, int]:
+def _grid(launch: LaunchFile) -> tuple[int, int, int]:
     """The grid of the main launch, x, y and z."""
     x, y, z = (*launch.main.grid, 1, 1, 1)[:3]
     return x, y, z
@@ -52,19 +58,72 @@ def _cluster(number: int, clusters: tuple[int, ...]) -> tuple[int, int, int]:
     return number % x, number // x % y, number // (x * y)
 
 
-def chosen(spread: Spread, launch: LaunchFile) -> LaunchFile:
-    """The launch of the larger problem, of which only the clusters of the case's groups run."""
-    steps = (
-        replace(step, clusters=spread.groups) if isinstance(step, KernelLaunch) else step
-        for step in launch.steps
-    )
-    return replace(launch, steps=tuple(steps))
-
-
-def gathered(spread: Spread, plan: KernelPlan, seen: RunResult, grid: Extent3) -> RunResult:
-    """The result as that of the case alone: outputs at its places, captures counted by its own groups.
-    `grid`: of the launch.
+def chosen(spread: Spread, launch: LaunchFile, own: LaunchFile) -> LaunchFile:
+    """The launch of the larger problem, of which only the clusters of the case's groups run. `own`: the
+    launch of the case alone.
     """
+    return replace(launch, steps=tuple(step for step in _steps(spread, launch, own) if step is not None))
+
+
+def _steps(spread: Spread, launch: LaunchFile, own: LaunchFile) -> Iterator[LaunchStep | None]:
+    """The steps of the larger problem, each launch with its clusters; None: they cannot be chosen."""
+    for step, alone in zip(launch.steps, own.steps, strict=True):
+        if not isinstance(step, KernelLaunch) or not isinstance(alone, KernelLaunch):
+            yield step
+        elif step is launch.main:
+            yield replace(step, clusters=spread.groups)
+        elif step.grid == alone.grid:
+            yield step
+        else:
+            kept = [_along(spread, axis, (step, alone), (launch.main, own.main)) for axis in range(3)]
+            numbers = np.arange(prod(_extents(step))).reshape(_extents(step)[::-1])
+            clusters = () if None in kept else tuple(numbers[np.ix_(*kept[::-1])].reshape(-1).tolist())
+            yield replace(step, clusters=clusters) if clusters else None
+
+
+def _along(
+    spread: Spread,
+    axis: int,
+    step: tuple[KernelLaunch, KernelLaunch],
+    main: tuple[KernelLaunch, KernelLaunch],
+) -> list[int] | None:
+    """The coordinates along a dimension of the clusters that run of a launch beside the main launch; both in
+    the larger problem and in the case alone.
+
+    Where its grid grows as the main grid does along a dimension, they are the coordinates of the main
+    launch's clusters; it may have several clusters for each. None: it grows otherwise.
+    """
+    wide, narrow = (_extents(one)[axis] for one in step)
+    if wide == narrow:
+        return list(range(wide))
+    found = []
+    for large, small, at in zip(*map(_extents, main), _coordinates(spread, main[0]), strict=True):
+        each = narrow // small
+        if large != small == len(at) and (wide, narrow) == (large * each, small * each):
+            found.append([place * each + part for place in at for part in range(each)])
+    return found[0] if len(found) == 1 else None
+
+
+def _coordinates(spread: Spread, main: KernelLaunch) -> Iterator[list[int]]:
+    """By dimension, the coordinates of the main launch's clusters that run."""
+    for axis in range(3):
+        yield sorted({_cluster(group, _extents(main))[axis] for group in spread.groups})
+
+
+def _extents(step: KernelLaunch) -> tuple[int, int, int]:
+    """The grid of a launch in clusters."""
+    x, y, z = (
+        extent // size
+        for extent, size in zip((*step.grid, 1, 1, 1)[:3], (*step.cluster, 1, 1, 1)[:3], strict=True)
+    )
+    return x, y, z
+
+
+def gathered(spread: Spread, plan: KernelPlan, seen: RunResult, launch: LaunchFile) -> RunResult:
+    """The result as that of the case alone: outputs at its places, captures counted by its own groups.
+    `launch`: of the larger problem.
+    """
+    grid = _grid(launch)
     outputs = dict(seen.outputs)
     for name, (_, axes) in _outputs(plan).items():
         if name in outputs and not spread.places.keys().isdisjoint(axes):
@@ -80,20 +139,24 @@ def gathered(spread: Spread, plan: KernelPlan, seen: RunResult, grid: Extent3) -
         seen,
         outputs=outputs,
         captures=captures,
-        findings=tuple(_moved(finding, here) for finding in seen.findings),
+        findings=tuple(_moved(finding, launch, here) for finding in seen.findings),
     )
 
 
 def elsewhere(spread: Spread, plan: KernelPlan, seen: RunResult, build: str) -> list[Finding]:
     """A finding for each output that was written outside the places of the clusters that ran."""
     found = []
+    cleared = {at.parameter for at in accumulated(plan) if at.cleared}
     for name, (stage, axes) in _outputs(plan).items():
         if name not in seen.outputs or spread.places.keys().isdisjoint(axes):
             continue
         output = seen.outputs[name]
         shape = output.values.shape
         stored = output.elements_stored()
-        at = np.unravel_index(stored[output.written.reshape(-1)[stored]], shape)
+        marks = (
+            output.values.reshape(-1)[stored] != 0 if name in cleared else output.written.reshape(-1)[stored]
+        )
+        at = np.unravel_index(stored[marks], shape)
         own = [np.isin(along, mine) for along, mine in zip(at, _places(spread, axes, shape), strict=True)]
         outside = ~np.logical_and.reduce(own)
         if outside.any():
@@ -111,8 +174,9 @@ def elsewhere(spread: Spread, plan: KernelPlan, seen: RunResult, build: str) -> 
     return found
 
 
-def placed(spread: Spread, plan: KernelPlan, finding: Finding, grid: Extent3) -> Finding:
+def placed(spread: Spread, plan: KernelPlan, finding: Finding, launch: LaunchFile) -> Finding:
     """A finding about the case, with the places of CTA, group and elements in the larger problem."""
+    grid = _grid(launch)
 
     def there(cta: tuple[int, int, int]) -> tuple[int, int, int]:
         x, y, z = _cluster(spread.groups[cta[0] // plan.cluster], (grid[0] // plan.cluster, *grid[1:]))
@@ -131,12 +195,17 @@ def placed(spread: Spread, plan: KernelPlan, finding: Finding, grid: Extent3) ->
     )
     if at.group is not None:
         at = replace(at, group=spread.groups[at.group])
-    return _moved(replace(finding, problem=at), there)
+    return _moved(replace(finding, problem=at), launch, there)
 
 
-def _moved(finding: Finding, to: Callable[[tuple[int, int, int]], tuple[int, int, int]]) -> Finding:
-    cta = finding.machine.cta
-    return finding if cta is None else replace(finding, machine=replace(finding.machine, cta=to(cta)))
+def _moved(
+    finding: Finding, launch: LaunchFile, to: Callable[[tuple[int, int, int]], tuple[int, int, int]]
+) -> Finding:
+    """The finding with another CTA of the main launch; those of other launches keep theirs."""
+    at = finding.machine
+    if at.cta is None or at.launch not in (None, launch.main_number + 1):
+        return finding
+    return replace(finding, machine=replace(at, cta=to(at.cta)))
 
 
 def _number(cta: tuple[int, int, int], plan: KernelPlan, grid: Extent3) -> int:
@@ -154,5 +223,5 @@ def _outputs(plan: KernelPlan) -> dict[str, tuple[str, tuple[str, ...]]]:
     return {
         at.parameter: (at.stage, tuple(axes_of(at)))
         for at in (*plan.observations, *plan.probes)
-        if isinstance(at, OutputObservation)
+        if isinstance(at, OutputObservation | FinishedObservation)
     }

@@ -13,7 +13,7 @@ from tileproof.conformance.observe.tiles import StageTile
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.finding import Finding, ProblemPlace
 from tileproof.spec.machine.run_result import Output, RunResult
-from tileproof.spec.plan import KernelPlan, OutputObservation
+from tileproof.spec.plan import FinishedObservation, KernelPlan, OutputObservation
 from tileproof.spec.problems.base import ProblemType, TileCoord, coordinates, locate, region, tiling_of
 from tileproof.spec.problems.cases import ProblemInputs
 
@@ -134,7 +134,7 @@ def axis_words(problem: ProblemType, stage: str) -> tuple[str, str]:
     return words[0], words[1] if len(words) > 1 else "column"
 
 
-def axes_of(at: OutputObservation) -> list[str]:
+def axes_of(at: OutputObservation | FinishedObservation) -> list[str]:
     """The axes of an output, as names of sizes."""
     return at.indexed.strip("[] ").replace(" ", "").split(",")
 

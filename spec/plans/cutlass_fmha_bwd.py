@@ -51,6 +51,8 @@ OF_MLA = "another kernel of the example has it: cutlass-fmha-bwd-mla"
 EQUAL_HEADS = (("a value head of its own", OF_MLA),)
 MLA_REFUSES = (("grouped heads", "this kernel of the example takes a key head for each query head"),)
 
+# Its strides and the offsets that it makes of them are int, as is the number of elements that it clears.
+ELEMENTS_BELOW = 2**31
 NOT_PACKED = ("packed sequences", "another build of it has them: cutlass-fmha-bwd-packed")
 
 
@@ -163,6 +165,7 @@ def plan(d_tile: int, causal: int, name: str = NAME, build: Build = PLAIN) -> Ke
             *REFUSES[: 3 if build.mla else None],
             *(() if build.packed else (NOT_PACKED,)),
         ),
+        elements_below=ELEMENTS_BELOW,
     )
 
 

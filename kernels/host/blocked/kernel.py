@@ -62,9 +62,10 @@ def _kv_head(
             i = slice(query_block * size[0], min((query_block + 1) * size[0], sequence.m))
             j = slice(key_block * size[1], min((key_block + 1) * size[1], sequence.n))
             P = q[i] @ k[j].T
-            exponent = P * (scale * LOG2_E) - (lse[i] * LOG2_E)[:, None]
+            exponent = P * (scale * LOG2_E)
             if bias is not None:
                 exponent = exponent + bias[i, j] * LOG2_E
+            exponent = exponent - (lse[i] * LOG2_E)[:, None]
             S = torch.where(seen[i, j], torch.exp2(exponent), 0.0)
             D = torch.where(kept[i, j], S * rescale, 0.0)
             dD = dO[i] @ v[j].T

@@ -67,6 +67,12 @@ def describe(inputs: Inputs, plan: KernelPlan, built: Built, probe: bool) -> Lau
             expected="a sequence with queries, and one with keys", found=f"packed {p.packed}",
         )  # fmt: skip
     padded = -(-longest[0] // ROW_PITCH) * ROW_PITCH
+    elements = number * padded * p.h * d
+    if elements >= plan.elements_below:
+        raise TileproofError(
+            f"{plan.name} does not compute this problem", where="inputs",
+            expected=f"less than {plan.elements_below} elements of dQ", found=str(elements),
+        )  # fmt: skip
 
     def strides(row: int, group: int, head: int, batch: int) -> TensorStrides:
         return TensorStrides(row, group, head, 0 if packed else batch)

@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.types import Array
-from tileproof.spec.problems.cases import WIDEST
+from tileproof.spec.problems.cases import WIDEST, Spread
 from tileproof.spec.problems.dense_attention_bwd.forward import with_forward
 from tileproof.spec.problems.dense_attention_bwd.inputs import (
     DTYPES,
@@ -20,6 +20,7 @@ from tileproof.spec.problems.dense_attention_bwd.inputs import (
     validate,
     validate_problem,
 )
+from tileproof.spec.problems.dense_attention_bwd.larger import Larger
 from tileproof.spec.problems.dense_attention_bwd.masks import Align, Mask
 
 Values = Literal["zeros", "integers", "wide", "normal", "large", "tiny", "low", "zero keys"]
@@ -62,6 +63,7 @@ class DenseCase:
     values: Values = "normal"
     seed: int = 0
     splits: int = 1  # runs into which the keys are cut
+    larger: Larger | None = None  # the problem that the case is part of
 
     def sizes(self) -> dict[str, int]:
         """The sizes that choose a kernel's variant: none, a kernel takes any."""
@@ -95,6 +97,10 @@ class DenseCase:
         validate(result)
         return result
 
+    def spread(self, inputs: Inputs) -> Spread | None:
+        """The larger problem that the case is part of; None: the case is all of it."""
+        return None if self.larger is None else self.larger.spread(inputs)
+
     def _draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
         if self.values == "zeros":
             values = np.zeros(shape)
@@ -119,10 +125,14 @@ class DenseCase:
             for name, inner in (("packed", tuple), ("stream", int)):
                 if raw.get(name) is not None:
                     raw[name] = tuple(inner(one) for one in raw[name])
+            if raw.get("larger") is not None:
+                raw["larger"] = Larger(**{**raw["larger"], "at": tuple(raw["larger"]["at"])})
             case = DenseCase(**raw)
             if case.values not in VALUES:
                 raise ValueError("unknown value class")
             validate_problem(case.problem)
+            if case.larger is not None:
+                case.larger.check(case.problem)
         except (TypeError, ValueError, AttributeError) as error:
             raise TileproofError(
                 "not a case that Tileproof wrote", where="--case",

@@ -37,27 +37,28 @@ def of(p: DenseProblem, bias: bool) -> frozenset[str]:
     mask = p.mask
     limited = mask.left is not None or mask.right is not None
     causal = (mask.left, mask.right) == (None, 0)
-    unequal = any(sequence.m != sequence.n for sequence in p.sequences)
+    lengths = {(sequence.m, sequence.n) for sequence in p.sequences}
+    unequal = any(m != n for m, n in lengths)
     has = {
         GROUPED: p.heads > 1,
         VALUE_HEAD: p.d_v != p.d_qk,
         BIAS: bias,
         DROPOUT: p.dropout.p > 0,
         PACKED: p.packed is not None,
-        EMPTY: any(sequence.m == 0 or sequence.n == 0 for sequence in p.sequences),
+        EMPTY: any(0 in pair for pair in lengths),
         CAUSAL: causal,
         BOTTOM_RIGHT: limited and mask.align == "bottom right" and unequal,
         TOP_LEFT: limited and mask.align == "top left" and unequal,
         WINDOW: limited and not causal,
         BEHIND: mask.right is not None and mask.right < 0,
-        BLIND: any(_blind(p, sequence.m, sequence.n) for sequence in p.sequences),
+        BLIND: any(_blind(p, m, n) for m, n in lengths),
         LENGTHS: unequal,
         WIDE: max(p.d_qk, p.d_v) > NARROW,
         PACKED_LIMITS: p.packed is not None and limited and mask.right != 0,
         PACKED_WINDOW: p.packed is not None and mask.left is not None,
         PACKED_CORNER: p.packed is not None and limited and unequal and mask.align == "bottom right",
         SPLIT: p.splits > 1,
-        ONE_EACH: all(max(getattr(sequence, axis) for sequence in p.sequences) == 1 for axis in "mn"),
+        ONE_EACH: [max(size) for size in zip(*lengths, strict=True)] == [1, 1],
     }
     return frozenset(name for name, there in has.items() if there)
 

@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import strategies as st
 from tileproof.spec.plan import KernelPlan
 from tileproof.spec.problems.cases import EdgeCase
-from tileproof.spec.problems.dense_attention_bwd import features
+from tileproof.spec.problems.dense_attention_bwd import far, features
 from tileproof.spec.problems.dense_attention_bwd.case import PRODUCTION, VALUES, DenseCase
 
 HEADS = (8, 16, 24, 32, 40, 64, 72, 80, 96, 128, 160, 192, 256)  # head dimensions
@@ -59,6 +59,7 @@ class DenseCases:
             "keys of production size": replace(plain, m=17, n=PRODUCTION, d_qk=16, d_v=16),
             "queries of production size": replace(plain, m=PRODUCTION, n=17, d_qk=16, d_v=16),
             "many heads of several batches": replace(plain, b=3, m=17, n=17, heads=4, h_kv=5),
+            **far.edges(replace(plain, m=64, n=64, d_qk=128, d_v=128), plan.elements_below),
             "wide integers": replace(plain, values="wide"),
             "zero keys": replace(plain, m=780, n=40, d_qk=16, d_v=16, values="zero keys"),
             "packed": replace(plain, packed=((17, 33), (1, 1), (64, 40)), right=0),
@@ -80,6 +81,9 @@ class DenseCases:
         }
 
     def smaller(self, case: DenseCase) -> Iterator[DenseCase]:
+        if case.larger is not None:
+            yield from far.smaller(case)
+            return
         default = DenseCase(case.form)
         if case.packed is not None and len(case.packed) > 1:
             yield from (replace(case, packed=(one,)) for one in case.packed)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.plan import KernelPlan
 from tileproof.spec.problems.cases import EdgeCase
+from tileproof.spec.problems.dense_attention_bwd import far
 from tileproof.spec.problems.dense_attention_bwd.case import PRODUCTION, VALUES, DenseCase
 from tileproof.spec.problems.dense_attention_bwd.inputs import DenseProblem
 from tileproof.spec.problems.dense_attention_bwd.masks import Mask
@@ -117,11 +118,17 @@ class KeyBlockCases:
             "keys of production size": self._of(plan, m=m // 2, n=PRODUCTION),
             "queries of production size": self._of(plan, m=PRODUCTION // 2 + 1, n=n // 2),
         }
+        if not plan.size("packed"):
+            found |= far.edges(self._of(plan), plan.elements_below, keys=True)
         if plan.size("another_d_v"):
             found["the narrowest values"] = self._of(plan, m=m // 2, n=n // 2, d_qk=COLUMNS * 2, d_v=COLUMNS)
         return {name: EdgeCase(replace(case, seed=1)) for name, case in found.items()}
 
     def smaller(self, case: KeyBlockCase) -> Iterator[KeyBlockCase]:
+        if case.larger is not None:
+            yield from far.smaller(case)
+            return
+
         def with_size(name: str, size: int) -> KeyBlockCase:
             changed: dict[str, Any] = {name: size}
             return replace(case, **changed)
@@ -147,7 +154,7 @@ class KeyBlockCases:
 def asdict_of(case: DenseCase) -> dict[str, Any]:
     """The fields of a case; sequences as tuples."""
     found = asdict(case)
-    return {**found, "stream": tuple(case.stream), "packed": case.packed}
+    return {**found, "stream": tuple(case.stream), "packed": case.packed, "larger": case.larger}
 
 
 def _packed(how: dict[str, Any]) -> dict[str, Any]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import partial
 from math import exp
 from pathlib import Path
 
@@ -13,12 +12,10 @@ import numpy as np
 from tileproof.conformance.beside.timing.model import Played
 from tileproof.emulator import Fields, Memory
 from tileproof.emulator.arguments import FieldItem
-from tileproof.spec.machine.timing import CASES, HOPPER, Case, Timing
 from tileproof.tools import evidence
-from tileproof.tools.calibration import ROOT, Row, between, clock_lines, compiled, play
+from tileproof.tools.calibration import MODELLED, ROOT, Row, clock_lines, compiled, play, steady
 
 ROW_BYTES, WARPS, INSTRUCTIONS, STEPS = 2048, 4, 64, 64
-MODELLED = (2, 5)  # steps of the two runs of the model
 SMS = 132
 TABLE = 8192  # rows: 16 MB, which L2 holds
 # Lanes of a row and vector.
@@ -70,39 +67,19 @@ def title(name: str, alone: bool) -> str:
     return f"{' '.join(name.split())}, {'one CTA' if alone else 'every SM'}"
 
 
-def steady(
-    what: str,
-    measured: float,
-    runs: tuple[Played, Played],
-    lines: set[int],
-    alone: bool,
-    working_set: float = 0,
-) -> Row:
-    """From two runs, of which the second has more steps: what is fetched for the first time is in both."""
-    again = partial(_difference, runs, lines, alone, working_set)
-    best, likely, worst = (again(HOPPER, case) for case in CASES)
-    return Row(what, measured, best, likely, worst, again)
-
-
-def _difference(
-    runs: tuple[Played, Played],
-    lines: set[int],
-    alone: bool,
-    working_set: float,
-    timing: Timing,
-    case: Case = "likely",
-) -> float:
-    short, whole = (between(run, lines, alone, 1, working_set, timing, case) for run in runs)
-    return (whole - short) / (MODELLED[1] - MODELLED[0])
-
-
 def two_runs(
-    ptx: str, part: str, warps: int = WARPS, rows: int = TABLE, kv: int = 1024, shared: int = 0
+    ptx: str,
+    part: str,
+    warps: int = WARPS,
+    rows: int = TABLE,
+    kv: int = 1024,
+    shared: int = 0,
+    modelled: tuple[int, int] = MODELLED,
 ) -> tuple[Played, Played]:
     """A kernel of benchmarks/silicon/additions.cuh with few and with more steps, its table of so many rows
     and `kv` bytes to gather.
     """
-    short, whole = (_run(ptx, part, steps, warps, rows, kv, shared) for steps in MODELLED)
+    short, whole = (_run(ptx, part, steps, warps, rows, kv, shared) for steps in modelled)
     return short, whole
 
 

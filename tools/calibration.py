@@ -23,6 +23,7 @@ from tileproof.tools import evidence
 ROOT = Path(__file__).resolve().parents[1]
 ARCH = "sm_90"
 K_BLOCKS, ROWS = 4, 8192
+MODELLED = (2, 5)  # steps of two runs of the model, whose difference is the steady state
 STEPS = 256  # of latency.cu
 EXCHANGE_STEPS = 8  # the card ran 64
 # KB each way, threads, form (of exchange.cu), and what the evidence calls it behind "each way".
@@ -35,7 +36,7 @@ EXCHANGES = (
 PINGS = 64  # of exchange.cu
 BETWEEN = {"remote arrival, there and back": "ILb1E", "barrier.cluster": "ILb0E"}
 # KB added and read a step, how it is read (of sharing.cu), and steps in the model.
-SHARINGS = ((64, 0, 0, 4), (128, 64, 1, 4), (128, 192, 1, 4))
+SHARINGS = ((64, 0, 0, 16), (128, 64, 1, 16), (128, 192, 1, 16))
 STORES = ((1, False), (32, True))  # KB, and whether wait_group is .read
 LOADS = ((32768, 1),)  # bytes of a copy, threads that issue them
 # What (of shared_memory.cu), name, bytes from lane to lane, warps.
@@ -95,9 +96,10 @@ FITS = {
     "exchange, 16 KB each way, 8 warps, 16 B of a row": "remote_store_scattered",
     "remote arrival": "arrive_remote",
     "barrier.cluster": "cluster_barrier",
+    "add 64 KB, read 0 KB, one CTA": "addition_rate",
     "add 64 KB, read 0 KB, every SM": "addition_rate_all",
-    "add 128 KB, read 64 KB cp.async, one CTA": "port_overlap",
-    "add 128 KB, read 192 KB cp.async, one CTA": "port_overlap, read_rate",
+    "add 128 KB, read 64 KB cp.async, one CTA": "read_rate",
+    "add 128 KB, read 192 KB cp.async, one CTA": "read_rate",
     "add 128 KB, read 64 KB cp.async, every SM": "l2_overlap",
     "add 128 KB, read 192 KB cp.async, every SM": "l2_overlap",
     "bulk store 1 KB": "store_read, store_done",
@@ -347,6 +349,34 @@ def between(
     log = run.clocks(timing, case, alone, working_set=working_set).log[(0, 0, 0, 0)]
     times = [time for time, line in log if line in lines]
     return (times[-1] - times[0]) / steps
+
+
+def steady(
+    what: str,
+    measured: float,
+    runs: tuple[Played, Played],
+    lines: set[int],
+    alone: bool,
+    working_set: float = 0,
+    steps: tuple[int, int] = MODELLED,
+) -> Row:
+    """From two runs, of which the second has more steps: what is fetched for the first time is in both."""
+    again = partial(_difference, runs, lines, alone, working_set, steps)
+    best, likely, worst = (again(HOPPER, case) for case in CASES)
+    return Row(what, measured, best, likely, worst, again)
+
+
+def _difference(
+    runs: tuple[Played, Played],
+    lines: set[int],
+    alone: bool,
+    working_set: float,
+    steps: tuple[int, int],
+    timing: Timing,
+    case: Case = "likely",
+) -> float:
+    short, whole = (between(run, lines, alone, 1, working_set, timing, case) for run in runs)
+    return (whole - short) / (steps[1] - steps[0])
 
 
 def _export(ptx: str, form: int) -> Played:

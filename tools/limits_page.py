@@ -70,8 +70,9 @@ def peers_table() -> list[str]:
 
 def main(arguments: list[str]) -> int:
     """Writes the page, or compares it."""
+    tables = {"kernels": kernels_table(), "published": peers_table()}
     text = PAGE.read_text()
-    new = written(text, {"kernels": kernels_table(), "published": peers_table()}, BY)
+    new = written(text, tables, BY)
     if "--check" in arguments:
         print("the page says what the command prints" if new == text else "the page is stale: write it again")
         return int(new != text)

@@ -1,7 +1,7 @@
 """Writes the measured and modelled rows of docs/time.md: `python -m tileproof.tools.time_page`.
 
-Between the page's markers stand a row per measured program, and how far off the rows are. `--check` compares,
-and ends with 1 where the page says something else.
+Between the page's markers stand a row per measured program, how far off the rows are, and of held-out
+programs the prediction. `--check` compares, and ends with 1 where the page says something else.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from tileproof.spec.machine.pages import written
-from tileproof.tools import addition_rows, calibration
+from tileproof.tools import addition_rows, calibration, held_out_rows
 from tileproof.tools.calibration import Row
 from tileproof.tools.limits_page import ROOT
 
@@ -20,6 +20,7 @@ PAGE = ROOT / "docs" / "time.md"
 GROUPS = ("latencies", "banks", "exchanges", "sharings", "exports", "sharing_rows")
 PARTS = ("parts",)
 ADDITIONS = ("additions",)
+HELD_OUT = ("held_out",)
 
 
 def table(rows: Sequence[Row]) -> list[str]:
@@ -54,6 +55,12 @@ def measured(groups: Sequence[str]) -> list[Row]:
         return [row for group in groups for row in of(group)(Path(name))]
 
 
+def held_out(name: str) -> list[str]:
+    """The table of one set of `tools.held_out_rows`."""
+    with tempfile.TemporaryDirectory() as scratch:
+        return held_out_rows.table(Path(scratch), held_out_rows.SETS[name])
+
+
 def of(group: str) -> Callable[[Path], Iterator[Row]]:
     """A group of rows by its name."""
     found: Callable[[Path], Iterator[Row]] = getattr(
@@ -68,11 +75,11 @@ def _told(clocks: float) -> str:
 
 def main(arguments: list[str]) -> int:
     """Writes the page, or compares it."""
-    text = PAGE.read_text()
     groups = {"measured": GROUPS, "parts": PARTS, "additions": ADDITIONS}
-    new = written(
-        text, {name: table(measured(group)) for name, group in groups.items()}, "tools/time_page.py"
-    )
+    tables = {name: table(measured(group)) for name, group in groups.items()}
+    tables |= {name: held_out(name) for name in HELD_OUT}
+    text = PAGE.read_text()
+    new = written(text, tables, "tools/time_page.py")
     if "--check" in arguments:
         print("the page says what the program prints" if new == text else "the page is stale: write it again")
         return int(new != text)

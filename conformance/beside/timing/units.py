@@ -1,8 +1,8 @@
 """The units of the machine that warps and asynchronous operations share, and how long each use takes.
 
-A unit serves one request after the other. Additions and reads go to L2 by the SM's own port and, when every
-SM does the same, share L2: each kind alone has a rate, both together do `port_overlap`, or `l2_overlap`,
-times the work of a kind. An addition takes the time of its sectors and of the lines that they are in. What
+A unit serves one request after the other. Additions and reads go to L2 by the SM's own port. When every SM
+does the same, they share L2: each kind alone has a rate, both together do `l2_overlap` times the work of a
+kind. An addition takes the time of its sectors and of the lines that they are in. What
 L2 does not hold, of a working set larger than it, comes from memory. In shared memory the operands of MMAs
 come first; loads, stores and copies take what is left.
 """
@@ -21,7 +21,6 @@ from tileproof.spec.machine.timing import mma_clocks, mma_operand_clocks
 SCHEDULERS = 4
 PASS_BYTES = 128  # of shared memory in one pass over its 32 banks
 _RATES = {"additions": ("addition_rate", "addition_rate_all"), "reads": ("read_rate", "read_rate_all")}
-_SENT = {"additions": "additions sent", "reads": "reads received"}
 
 
 @dataclass(frozen=True)
@@ -130,9 +129,7 @@ class Units:
     ) -> tuple[float, float]:
         """Serves `sent` bytes at the port and `done` in L2, which is busy for `missed` clocks more."""
         own, every = (self.f[name] for name in _RATES[what])
-        out = self.serve((cta, _SENT[what]), time, sent / own, line)
-        port = self.serve((cta, "port to L2"), time, sent / own / self.f["port_overlap"], line)
-        end = out = max(out, port)
+        end = out = self.serve((cta, "port to L2"), time, sent / own, line)
         if not self.alone:
             kind = self.serve((cta, f"L2 {what}"), time, done / every + missed, line)
             shared = self.serve((cta, "L2"), time, done / every / self.f["l2_overlap"] + missed, line)

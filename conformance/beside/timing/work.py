@@ -149,9 +149,9 @@ class _Reader:
             key = ((*event.cta, event.warp), event.ptx_line, event.time)
             first.setdefault(key, at)
             if event.kind == "group-pass":
+                grouped.setdefault(key, []).append(event)  # also where there is no group to wait for yet
                 if (phase := self._group(event)) is not None:
                     waits[key] = phase
-                    grouped.setdefault(key, []).append(event)
             elif self._kept(event):
                 grouped.setdefault(key, []).append(event)
         steps: dict[Warp, dict[int, deque[Step]]] = defaultdict(lambda: defaultdict(deque))

@@ -20,7 +20,7 @@ PAGE = ROOT / "docs" / "time.md"
 GROUPS = ("latencies", "banks", "exchanges", "sharings", "exports", "sharing_rows")
 PARTS = ("parts",)
 ADDITIONS = ("additions",)
-HELD_OUT = ("held_out",)
+HELD_OUT = ("held_out", "rings")
 
 
 def table(rows: Sequence[Row]) -> list[str]:

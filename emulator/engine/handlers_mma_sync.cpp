@@ -5,6 +5,7 @@
 
 #include "alu.hpp"
 #include "mma_sync_shape.hpp"
+#include "reduce.hpp"
 #include "small_float.hpp"
 
 namespace tileproof {
@@ -161,8 +162,11 @@ void multiply_f64(const Fragments& f, int m, int k, int32_t rounding) {
       for (int l = 0; l < 32; ++l) {
         double v = f.x.src<double>(f.c[r])[l];
         const int row = l / 4 + 8 * (r / 2), column = 2 * (l % 4) + r % 2;
-        for (int i = 0; i < k; ++i) v = std::fma(a[row][i], b[column][i], v);
-        out[r][l] = v != v ? bits_as<double>(uint64_t{0x7fffffffffffffff}) : v;
+        for (int i = 0; i < k; ++i) {
+          const double sum = std::fma(a[row][i], b[column][i], v);
+          v = sum == sum ? sum : reduction::fma_nan_f64(a[row][i], b[column][i], v);
+        }
+        out[r][l] = v;
       }
   }
   for (int r = 0; r < m / 4; ++r) std::memcpy(f.x.dst<double>(f.d[r]), out[r], sizeof out[r]);

@@ -96,12 +96,11 @@ constexpr uint64_t kQuiet64 = uint64_t{1} << 51;
 inline bool is_nan64(uint64_t v) { return (v & ~(uint64_t{1} << 63)) > 0x7ff0000000000000; }
 inline double quiet(double nan) { return bits_as<double>(bits_as<uint64_t>(nan) | kQuiet64); }
 
-// The operand that a NaN comes from, with its sign, quiet: b, else c, else a; of a quotient a, else b.
-// PTX leaves it open; seen on an H100 (docs/evidence).
+// As of a fused product; of a quotient a, else b.
 template <class Op>
 double nan_of(double a, double b, double c) {
   if (std::is_same_v<Op, Div>) std::swap(a, b), c = b;
-  return b != b ? quiet(b) : c != c ? quiet(c) : a != a ? quiet(a) : reduction::invalid_f64();
+  return reduction::fma_nan_f64(a, b, c);
 }
 
 template <class Op, Round R>

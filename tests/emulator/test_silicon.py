@@ -17,13 +17,6 @@ assert isa
 HOPPER = Target.of("sm_90a", "8.8")
 # Forms of sm_90a without a launch or form on a card that had the emulator's words, and why.
 APPROXIMATE = "the card's last bit differs, inside the documented error"
-(MIXED_SIGNS,) = (
-    f"{row.base} {pattern.text}"
-    for row in ROWS
-    if row.base == "wgmma.mma_async.sp"
-    for pattern in row.spellings.patterns
-    if pattern.text.endswith("s8.u8,u8.s8}")
-)
 UNSEEN = {
     "trap ": "it ends the launch with an error",
     "cvt {.rn,.rz,.rm,.rp}.f32.bf16": "the bits of a NaN differed; mended since",
@@ -35,7 +28,6 @@ UNSEEN = {
     "tanh .approx.f32": APPROXIMATE,
     "ex2 .approx.ftz.{bf16,bf16x2}": APPROXIMATE,
     "rcp .approx.ftz.f64": APPROXIMATE,
-    MIXED_SIGNS: "not run on a card yet",
 }
 RUNS = card_runs()
 

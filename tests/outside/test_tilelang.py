@@ -15,18 +15,21 @@ from tileproof.emulator import RunResult, Schedule
 from tileproof.tilelang import emulate
 
 from tests.kit.outside.explained import POLICIES, written_up
-from tests.kit.outside.tilelang_kernels import matmul
+from tests.kit.outside.tilelang_kernels import hopper_matmul, matmul
 
 SIZE = 256
 
 
-def launched(schedule: Schedule, races: bool, threads: int, **passes: Any) -> tuple[RunResult, bool]:
+def launched(
+    schedule: Schedule, races: bool, threads: int, hopper: bool = False, **passes: Any
+) -> tuple[RunResult, bool]:
     """The launch, and whether the product is exact."""
+    kernel = (hopper_matmul if hopper else matmul)(SIZE, SIZE, SIZE, threads=threads)
     rng = np.random.default_rng(0)
     a, b = (torch.from_numpy(rng.integers(-4, 5, (SIZE, SIZE)).astype(np.float16)) for _ in range(2))
     c = torch.full((SIZE, SIZE), float("nan"))
-    with emulate(policy=str(schedule), races=races, raises=False, keep=0) as run:
-        tilelang.compile(matmul(SIZE, SIZE, SIZE, threads=threads), pass_configs=passes)(a, b, c)
+    with emulate(policy=str(schedule), races=races, raises=False, keep=0, hopper=hopper) as run:
+        tilelang.compile(kernel, pass_configs=passes)(a, b, c)
     return run.last.result, torch.equal(c.double(), a.double() @ b.double().T)
 
 
@@ -53,3 +56,19 @@ def test_memory_freed_under_the_multiplying_warps() -> None:
         codes = {finding.code for finding in result.errors}
         assert not right
         assert codes & {"tmem-dealloc-in-flight", "race-mma-unwaited", "tmem-not-allocated"}
+
+
+@pytest.mark.parametrize(
+    ("passes", "expected"),
+    [({}, {"phase-lapped", "hang"}), ({"tl.disable_warp_specialized": True}, {"race-proxy-fence"})],
+)
+def test_matmul_for_hopper(passes: dict[str, bool], expected: set[str]) -> None:
+    """With warp specialisation a warp of the producer that copies nothing can miss a phase; without it
+    `cp.async` writes what wgmma reads (docs/outside.md).
+    """
+    found = set()
+    for schedule in POLICIES:
+        result, right = launched(schedule, True, threads=128, hopper=True, **passes)
+        assert right == (result.hang is None)
+        found |= {finding.code for finding in result.errors}
+    assert found == expected

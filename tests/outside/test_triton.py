@@ -11,6 +11,7 @@ pytest.importorskip("triton", reason="triton is not installed: requirements-outs
 import torch
 import triton
 from tileproof.emulator import Module
+from tileproof.emulator.errors import LaunchError
 from tileproof.triton import emulate
 from triton.tools.tensor_descriptor import TensorDescriptor
 
@@ -85,6 +86,22 @@ def test_a_wrong_kernel_is_found(edit: str, by: str, monkeypatch: pytest.MonkeyP
         errors |= {finding.code for finding in ran.launched.result.errors}
     early = {"race-copy-unwaited", "shared-pending", "tmem-pending"}
     assert errors & ({"race-proxy-fence"} if "fence" in edit else early)
+
+
+@pytest.mark.parametrize(
+    ("name", "hopper", "words"),
+    [
+        ("hopper-gluon-matmul", False, ("hopper_matmul", "wgmma", "sm_90a", "emulate(hopper=True)")),
+        ("gluon-matmul-ws", True, ("matmul", "tcgen05", "sm_100a", "leave hopper out")),
+    ],
+)
+def test_a_kernel_of_another_architecture_is_refused_by_name(
+    name: str, hopper: bool, words: tuple[str, ...]
+) -> None:
+    (case,) = (case for case in CASES if case.name == name)
+    with pytest.raises(LaunchError) as error:
+        case.run(hopper=hopper)
+    assert all(word in str(error.value) for word in words)
 
 
 @pytest.mark.parametrize("specialised", [False, True])

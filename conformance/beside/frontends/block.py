@@ -52,15 +52,13 @@ class Emulate:
         raises: if False, keep findings in the run without raising.
         mma, allow, seconds_limit: as in `Module.launch`, for each launch.
         keep: the maximum number of input bytes that the run keeps, so that launches can run again.
-        hopper: compile for sm_90a instead of sm_100a (Triton only).
+        hopper: compile for sm_90a instead of sm_100a.
 
         Raises LaunchError for an untested version of the frontend, for nested blocks or a block of another
         thread, and for launches that cannot run.
         """
         version = versions.require(self.frontend)
         how = {"races": races, "strict": strict, "mma": mma, "allow": allow, "seconds_limit": seconds_limit}
-        if hopper and self.frontend != "triton":
-            raise LaunchError("a frontend without Hopper", where=self.frontend, do="leave hopper out")
         run = replace(opened(policy, seed, keep, **how), hopper=hopper)
         where = f"tileproof.{self.frontend}.emulate"
         with alone(where), ended(run, raises), self._active(run, version):

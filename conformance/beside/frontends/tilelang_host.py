@@ -95,7 +95,7 @@ class EmulatedKernel:
         from tileproof.conformance.beside.frontends.tilelang_lowered import lower
 
         self.prim_func, self._run, self._compiler = function, run, compiler
-        self.lowered = lower(function, passes, flags)
+        self.lowered = lower(function, passes, flags, run.hopper)
         count = len(function.params)
         chosen = [outputs] if isinstance(outputs, int) else list(outputs or ())
         if any(not -count <= n < count for n in chosen):

@@ -22,7 +22,8 @@ from tilelang.transform.pass_config import normalize_pass_configs
 from tileproof.emulator import Module
 from tileproof.emulator.errors import LaunchError
 from tileproof.kernels import toolchain
-from tileproof.kernels.compile import FLAGS, cache_root, compile_error
+from tileproof.kernels.compile import cache_root, compile_error
+from tileproof.kernels.compile import flags as compile_flags
 
 _SIZES = {f"{where}Idx.{axis}": (where, "xyz".index(axis)) for where in ("block", "thread") for axis in "xyz"}
 _DYNAMIC, _PROGRAMMATIC, _COOPERATIVE = (
@@ -99,13 +100,15 @@ class StatedLaunch:
 
 
 def lower(
-    function: Any, passes: Mapping[str, Any] | None = None, flags: tuple[str, ...] = ()
+    function: Any, passes: Mapping[str, Any] | None = None, flags: tuple[str, ...] = (), hopper: bool = False
 ) -> LoweredFunction:
     """Lower a TileLang function for sm_100a and compile it; exceptions of the compilers propagate.
 
-    `passes`: settings of TileLang's passes by name; `flags`: nvcc flags, appended to the defaults.
+    `passes`: settings of TileLang's passes by name; `flags`: nvcc flags, appended to the defaults; `hopper`:
+    for sm_90a.
     """
-    target = tvm.target.Target({"kind": "cuda", "arch": "sm_100a"}, host="c")
+    arch = "sm_90a" if hopper else "sm_100a"
+    target = tvm.target.Target({"kind": "cuda", "arch": arch}, host="c")
     config = normalize_pass_configs(dict(passes or {}))
     with _nvcc_on_the_path(), tvm.transform.PassContext(opt_level=3, config=config), target:
         made = tilelang.lower(function, target=target, enable_device_compile=False)
@@ -120,7 +123,7 @@ def lower(
     calls = tuple(_calls(made.host_mod, name, kernels))
     if not any(call.name in kernels for call in calls):
         raise LaunchError("the lowered host function launches nothing", where=name)
-    ptx = _ptx_of(made.kernel_source, name, flags)
+    ptx = _ptx_of(made.kernel_source, name, arch, flags)
     return LoweredFunction(name, made.kernel_source, ptx, Module.from_ptx(ptx), kernels, calls)
 
 
@@ -192,9 +195,10 @@ def evaluated(expression: Any, known: Mapping[str, Any], where: str) -> Any:
     return plain.value
 
 
-def _ptx_of(source: str, name: str, flags: tuple[str, ...]) -> str:
+def _ptx_of(source: str, name: str, arch: str, extra: tuple[str, ...]) -> str:
+    flags = (*compile_flags(arch), *extra)
     tools, package = toolchain.find(), Path(tilelang.__file__).parent
-    words = (tilelang.__version__, tools.version, *FLAGS, *flags, source)
+    words = (tilelang.__version__, tools.version, *flags, source)
     key = hashlib.sha256(" ".join(words).encode()).hexdigest()
     target = cache_root() / "tilelang" / f"{key[:24]}.ptx"
     if not target.exists():
@@ -204,7 +208,7 @@ def _ptx_of(source: str, name: str, flags: tuple[str, ...]) -> str:
             file.write_text(source)
             includes = [f"-I{package / 'src'}", f"-I{tools.cutlass_include}"]
             done = subprocess.run(
-                [tools.nvcc, *FLAGS, *flags, *includes, str(file), "-o", str(ptx)],
+                [tools.nvcc, *flags, *includes, str(file), "-o", str(ptx)],
                 capture_output=True, text=True, check=False,
             )  # fmt: skip
             if done.returncode:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -38,6 +39,7 @@ def _active(run: EmulatedRun, _version: str) -> Iterator[None]:
         theirs = users(*stages) if users is not None else None
         ours = stopped_at_ptx(files[-1], *stages)
         if stages:
+            _check_architecture(stages[1], run.hopper)
             return None
         return (
             ours if not theirs or not ours else tuple(f"{a} {b}" for a, b in zip(theirs, ours, strict=True))
@@ -59,7 +61,7 @@ def _active(run: EmulatedRun, _version: str) -> Iterator[None]:
         # Set past the descriptors, which would write environment variables.
         knobs.runtime.__dict__.update(add_stages_inspection_hook=hook, interpret=False, override_arch=None)
         knobs.autotuning.__dict__["listener"] = None
-        stack.enter_context(patched(JITFunction, "run", functools.partial(_with_arrays, files)))
+        stack.enter_context(patched(JITFunction, "run", functools.partial(_with_arrays, files, run.hopper)))
         stack.enter_context(_autotuned(Autotuner, run))
         if interpreter := sys.modules.get("triton.runtime.interpreter"):
             stack.enter_context(patched(interpreter.InterpretedFunction, "run", _refuse_interpreted))
@@ -67,7 +69,26 @@ def _active(run: EmulatedRun, _version: str) -> Iterator[None]:
         yield
 
 
-def _with_arrays(files: list[str], launch: Any) -> Any:
+def _check_architecture(stages: dict[str, Any], hopper: bool) -> None:
+    """Refuse `wgmma` for sm_100a by name: LLVM would end the process."""
+    lower = stages["llir"]
+
+    def checked(module: Any, metadata: Any) -> Any:
+        if not hopper and "ttng.warp_group_dot" in (text := str(module)):
+            name = re.search(r"tt\.func public @(\w+)", text)
+            raise LaunchError(
+                "a kernel of another architecture",
+                where=name[1] if name else "",
+                expected="a kernel for sm_100a",
+                found="wgmma (warpgroup_mma), which only sm_90a has",
+                do="emulate(hopper=True)",
+            )
+        return lower(module, metadata)
+
+    stages["llir"] = checked
+
+
+def _with_arrays(files: list[str], hopper: bool, launch: Any) -> Any:
     """`JITFunction.run` that also accepts numpy arrays, as tensors over the same memory; the last entry of
     `files` is the kernel's file during the call.
     """
@@ -77,6 +98,15 @@ def _with_arrays(files: list[str], launch: Any) -> Any:
         try:
             named = {name: _as_tensor(one) for name, one in named.items()}
             return launch(self, *map(_as_tensor, args), **named)
+        except RuntimeError as error:  # Triton has printed the operations
+            if not hopper or not str(error).startswith("error encountered during parsing"):
+                raise
+            raise LaunchError(
+                "Triton does not compile this kernel for sm_90a",
+                where=self.fn.__name__,
+                found=str(error),
+                do="see Triton's messages; tcgen05 and tensor memory are of sm_100a: leave hopper out",
+            ) from error
         finally:
             files.pop()
 

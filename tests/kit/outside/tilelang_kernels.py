@@ -1,4 +1,4 @@
-"""TileLang kernels of our own: a matrix product, two kernels in a function, an autotuned one."""
+"""TileLang kernels of our own: a matrix product for SM100 and for Hopper, two kernels in a function, an autotuned one."""
 
 # mypy: ignore-errors
 import tilelang
@@ -24,6 +24,25 @@ def matmul(M, N, K, BM=128, BN=128, BK=64, stages=2, threads=256):
             T.copy(tmem, local)
             T.copy(local, tile_c)
             T.copy(tile_c, C[by * BM, bx * BN])
+
+    return main
+
+
+def hopper_matmul(M, N, K, BM=128, BN=128, BK=64, stages=2, threads=128):
+    """`matmul` by wgmma."""
+
+    @T.prim_func
+    def main(A: T.Tensor((M, K), "float16"), B: T.Tensor((N, K), "float16"), C: T.Tensor((M, N), "float32")):
+        with T.Kernel(T.ceildiv(N, BN), T.ceildiv(M, BM), threads=threads) as (bx, by):
+            tile_a = T.alloc_shared((BM, BK), "float16")
+            tile_b = T.alloc_shared((BN, BK), "float16")
+            local = T.alloc_fragment((BM, BN), "float32")
+            T.clear(local)
+            for k in T.Pipelined(T.ceildiv(K, BK), num_stages=stages):
+                T.copy(A[by * BM, k * BK], tile_a)
+                T.copy(B[bx * BN, k * BK], tile_b)
+                T.gemm(tile_a, tile_b, local, transpose_B=True)
+            T.copy(local, C[by * BM, bx * BN])
 
     return main
 

@@ -35,7 +35,7 @@ def launched(
 
 @pytest.mark.slow
 def test_matmul() -> None:
-    plain = {"threads": 128, "tl.disable_warp_specialized": True}
+    plain: dict[str, Any] = {"threads": 128, "tl.disable_warp_specialized": True}
     found = set()
     for schedule in POLICIES:
         result, right = launched(schedule, False, **plain)

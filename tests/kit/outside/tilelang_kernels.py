@@ -1,4 +1,4 @@
-"""TileLang kernels of our own: a matrix product for SM100 and for Hopper, two kernels in a function, an autotuned one."""
+"""TileLang kernels of our own: products for SM100 and Hopper, two kernels in a function, one autotuned."""
 
 # mypy: ignore-errors
 import tilelang

@@ -19,7 +19,7 @@ from cuda.bindings import driver
 from tileproof.ops import cuda, sparse_mla_backward, steps
 from tileproof.ops.plan import KernelEntry
 
-CALLS, ROUNDS = 500, 7
+CALLS, ROUNDS = 50, 80
 LOAD = cuda.load
 
 

@@ -15,6 +15,7 @@ from tileproof.ops.checks import (
     check_sequences,
     check_tensors,
     check_width,
+    is_flat,
 )
 from tileproof.ops.outputs import check_out
 from torch import Tensor
@@ -104,11 +105,21 @@ def sparse_mla_backward(
     ------
     TileproofError: an argument does not fit; names it, expected and found. Nothing has run then.
     """
-    given = {"q": q, "kv": kv, "o": o, "dO": dO, "lse": lse, "indices": indices}
-    batched, sizes = check_tensors({**given, "topk_length": topk_length, "sink": sink})
     check_choice("lse_base", lse_base, library.LSE_BASES)
     check_choice("deterministic", deterministic, (False, True))
     check_choice("sink_in_lse", sink_in_lse, (False, True))
+    given = {"q": q, "kv": kv, "o": o, "dO": dO, "lse": lse, "indices": indices}
+    given |= {"topk_length": topk_length, "sink": sink}
+    usual = out is None and cu_seqlens is None and sink_in_lse and is_flat(given)
+    if usual and not torch.compiler.is_compiling():
+        # The operator checks its arguments itself; torch.compile would wrap its errors.
+        check_dkv_dtype(dkv_dtype, q)
+        dq, dkv, d_sink = library.gradients(
+            q, kv, o, dO, lse, indices, topk_length, sink, check_scale(sm_scale, q.shape[-1]), lse_base,
+            deterministic, dkv_dtype, backends.chosen(backend, q.device),
+        )  # fmt: skip
+        return dq, dkv, None if sink is None else d_sink
+    batched, sizes = check_tensors(given)
     check_dkv_dtype(dkv_dtype, q)
     scale, name = check_scale(sm_scale, sizes["d_qk"]), backends.chosen(backend, q.device)
     backends.check_backend(name, q, sizes, deterministic)
@@ -116,14 +127,14 @@ def sparse_mla_backward(
     if sink is not None:
         results["d_sink"] = (tuple(sink.shape), sink.dtype)
     if out is not None:
-        check_out(out, results, {**given, "topk_length": topk_length, "sink": sink})
+        check_out(out, results, given)
     index, length = _rows(q, kv, indices, topk_length, cu_seqlens, batched)
     if sink is not None and not sink_in_lse:
         lse = fold_sink(lse, sink, lse_base)
     tensors = [q, kv, o, dO, lse]
     if batched:
         tensors = [tensor.flatten(0, 1) for tensor in tensors]
-    dq, dkv, d_sink = library.sparse_mla_backward(
+    dq, dkv, d_sink = library.gradients(
         *tensors, index, length, sink, scale, lse_base, deterministic, dkv_dtype, name
     )
     made = (dq.reshape(q.shape), dkv.reshape(kv.shape), None if sink is None else d_sink)

@@ -15,9 +15,9 @@ MAX_ROWS = 2**31 - 1  # a row of q or kv is numbered in int32: indices, coordina
 OUTPUT_ALIGNMENT = 16  # bytes
 AXES = {form.name: form.axes for form in FORMS if form.role == "input"} | {"sink": ("h_q",)}
 _INTEGER_NAMES = ("indices", "topk_length")
+OPTIONAL = ("topk_length", "sink")
 _PER_HEAD = ("sink",)  # without a batch axis
 PLAIN = (torch.Tensor, torch.nn.Parameter)  # a fake tensor has symbolic lengths
-KEPT = 1024  # combinations of shapes, dtypes and devices that were accepted
 Sizes = Mapping[str, int]
 
 
@@ -25,36 +25,8 @@ def check_tensors(given: Mapping[str, torch.Tensor | None]) -> tuple[bool, Sizes
     """Whether the tensors have a batch axis, and the length of every axis (`b` too: 1 without it).
 
     `given`: tensors by the names of `AXES`, q among them; None for an absent tensor. TileproofError
-    names the first argument that does not fit. What was found of plain tensors is kept.
+    names the first argument that does not fit.
     """
-    key = _key(given)
-    if key is None:
-        return _checked(given)
-    found = _ACCEPTED.get(key)
-    if found is None:
-        if len(_ACCEPTED) >= KEPT:
-            _ACCEPTED.clear()
-        found = _ACCEPTED[key] = _checked(given)
-    return found
-
-
-def _key(given: Mapping[str, torch.Tensor | None]) -> tuple[object, ...] | None:
-    """All that `_checked` looks at; None where torch traces, or a tensor is none of torch's own."""
-    if torch.compiler.is_compiling():
-        return None
-    key: list[object] = []
-    for name, tensor in given.items():
-        if tensor is None:
-            key.append(name)
-        elif type(tensor) in PLAIN:
-            key += (name, tensor.shape, tensor.dtype, tensor.device, tensor.layout)
-        else:
-            return None
-    return tuple(key)
-
-
-def _checked(given: Mapping[str, torch.Tensor | None]) -> tuple[bool, Sizes]:
-    """As `check_tensors`, of any tensors."""
     q = given["q"]
     _check_kind("q", q, FLOATS, None)
     assert q is not None
@@ -67,7 +39,7 @@ def _checked(given: Mapping[str, torch.Tensor | None]) -> tuple[bool, Sizes]:
     statistics = torch.float64 if q.dtype == torch.float64 else torch.float32
     sizes: dict[str, int] = {}
     for name, tensor in given.items():
-        if tensor is None and name in ("topk_length", "sink"):
+        if tensor is None and name in OPTIONAL:
             continue
         if name in _INTEGER_NAMES:
             dtypes: Sequence[torch.dtype] = INTEGERS
@@ -82,7 +54,30 @@ def _checked(given: Mapping[str, torch.Tensor | None]) -> tuple[bool, Sizes]:
     return batched, sizes
 
 
-_ACCEPTED: dict[tuple[object, ...], tuple[bool, Sizes]] = {}
+def is_flat(given: Mapping[str, object]) -> bool:
+    """Whether every argument is a tensor, or absent where it may be, and q has no batch axis."""
+    for name, tensor in given.items():
+        if not isinstance(tensor, torch.Tensor) and (tensor is not None or name not in OPTIONAL):
+            return False
+    q = given["q"]
+    return isinstance(q, torch.Tensor) and q.dim() == 3
+
+
+def signature(*tensors: torch.Tensor | None) -> tuple[object, ...] | None:
+    """What `check_tensors` reads of tensors; None where torch traces, or for a subclass of Tensor."""
+    if torch.compiler.is_compiling():
+        return None
+    read: list[object] = []
+    for tensor in tensors:
+        if tensor is None:
+            read.append(None)
+        elif type(tensor) in PLAIN:
+            read += (tensor.shape, tensor.dtype, tensor.device, tensor.layout)
+        else:
+            return None
+    return tuple(read)
+
+
 # Ends of sequences: of both, or of queries and of kv rows.
 Sequences = torch.Tensor | tuple[torch.Tensor, torch.Tensor]
 

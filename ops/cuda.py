@@ -17,7 +17,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import torch
 from tileproof.kernels import manifest
@@ -32,15 +31,22 @@ from tileproof.spec.machine.errors import TileproofError
 FOLDER = "TILEPROOF_KERNELS"  # the environment variable
 MAJOR = 10  # compute capability of the backward kernels: sm_100a and its family
 MAPS = 64  # encoded tensor maps that are kept of a parameter
-ADDRESS = struct.Struct("<Q")
+ADDRESS_BYTES = 8  # an address of a buffer is aligned to its size
 FORMATS = {"s32": "i", "s64": "q", "f32": "f"}
 EXTRA = "pip install 'tileproof[cuda]'"
 
 
+_RUNS_ON: dict[torch.device, bool] = {}
+
+
 def runs_on(device: torch.device) -> bool:
     """Whether the card has the backward's instructions."""
-    known = device.type == "cuda" and torch.cuda.is_available()
-    return known and torch.cuda.get_device_capability(device)[0] == MAJOR
+    if device.type != "cuda":
+        return False
+    if device not in _RUNS_ON:
+        capable = torch.cuda.is_available() and torch.cuda.get_device_capability(device)[0] == MAJOR
+        _RUNS_ON[device] = capable
+    return _RUNS_ON[device]
 
 
 def check_device(q: torch.Tensor) -> None:
@@ -76,11 +82,11 @@ class CudaLauncher:
 
     def start(self, step: CallStep, tensors: steps.Tensors) -> None:
         """As `steps.KernelLauncher`; does not wait."""
-        ready = _READY.setdefault(step, {})
         number = self.device.index or 0
-        if number not in ready:
-            ready[number] = Prepared(_loaded(number, step.entry), step)
-        ready[number].start(tensors, self.stream)
+        prepared = step.prepared.get(number)
+        if prepared is None:
+            prepared = step.prepared[number] = Prepared(_loaded(number, step.entry), step)
+        prepared.start(tensors, self.stream)
 
 
 @dataclass(frozen=True)
@@ -102,7 +108,8 @@ class Prepared:
         grid, block = (layout.grid.of(step.sizes), 1, 1), (layout.threads, 1, 1)
         self._config: Any = launch_config(self._driver, grid, block, layout.shared_bytes, cluster)
         self._memory, starts = parameter_memory(layout)
-        self._addresses: list[tuple[int, str]] = []  # where in the memory, and of which of the call's tensors
+        self._words = memoryview(self._memory).cast("Q")
+        self._addresses: list[tuple[int, str]] = []  # which of the words, and of which of the call's tensors
         self._maps: list[RowsAt] = []
         for start, parameter in zip(starts, layout.parameters, strict=True):
             for offset, value in parameter.values:
@@ -114,7 +121,7 @@ class Prepared:
                     assert tensor is not None
                     self._maps.append(RowsAt(at, tensor, value, value.rows.of(step.sizes)))
                 elif (name := step.tensors[value.name]) is not None:
-                    self._addresses.append((at, name))
+                    self._addresses.append((at // ADDRESS_BYTES, name))
         base = ctypes.addressof(ctypes.c_char.from_buffer(self._memory))
         self._pointers = (ctypes.c_void_p * len(starts))(*[base + start for start in starts])
         self._given = loaded.function, ctypes.addressof(self._pointers), 0
@@ -124,7 +131,7 @@ class Prepared:
         """Writes the addresses and launches; the driver copies the parameters before it returns."""
         with self._lock:
             for at, name in self._addresses:
-                ADDRESS.pack_into(self._memory, at, tensors[name].data_ptr())  # type: ignore[union-attr]
+                self._words[at] = tensors[name].data_ptr()  # type: ignore[union-attr]
             for each in self._maps:
                 address = tensors[each.tensor].data_ptr()  # type: ignore[union-attr]
                 if address != each.written:
@@ -173,8 +180,6 @@ def parameter_memory(layout: Layout) -> tuple[bytearray, Sequence[int]]:
 
 _LOADED: dict[tuple[int, str], Loaded] = {}
 _LOADING = threading.Lock()
-# By step, then by the number of the device; a step lives as long as its plan is kept.
-_READY: WeakKeyDictionary[CallStep, dict[int, Prepared]] = WeakKeyDictionary()
 
 
 def _loaded(device: int, entry: KernelEntry) -> Loaded:

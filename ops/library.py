@@ -17,6 +17,7 @@ from tileproof.ops.checks import (
     check_scale,
     check_tensors,
     check_width,
+    signature,
 )
 from tileproof.spec.machine.errors import TileproofError
 from torch import Tensor
@@ -32,6 +33,11 @@ def _check_forward(
     check_width(d_v, q.shape[-1], "d_v")
 
 
+# Calls whose arguments were accepted, as signatures with the other arguments. At the limit it is cleared.
+_ACCEPTED: set[tuple[object, ...]] = set()
+_MAX_ACCEPTED = 1024
+
+
 def _check_backward(
     q: Tensor,
     kv: Tensor,
@@ -41,12 +47,27 @@ def _check_backward(
     indices: Tensor,
     topk_length: Tensor | None,
     sink: Tensor | None,
-) -> Sizes:
-    """The length of every axis."""
+    sm_scale: float,
+    lse_base: str,
+    deterministic: bool,
+    dkv_dtype: torch.dtype,
+    backend: str,
+) -> None:
+    read = signature(q, kv, o, dO, lse, indices, topk_length, sink)
+    call = None if read is None else (*read, sm_scale, lse_base, deterministic, dkv_dtype, backend)
+    if call in _ACCEPTED:
+        return
     given = {"q": q, "kv": kv, "o": o, "dO": dO, "lse": lse, "indices": indices}
     batched, sizes = check_tensors({**given, "topk_length": topk_length, "sink": sink})
     _flat(batched, sizes)
-    return sizes
+    check_choice("lse_base", lse_base, LSE_BASES)
+    check_dkv_dtype(dkv_dtype, q)
+    check_scale(sm_scale, q.shape[-1])
+    backends.check_backend(backend, q, sizes, deterministic)
+    if call is not None:
+        if len(_ACCEPTED) >= _MAX_ACCEPTED:
+            _ACCEPTED.clear()
+        _ACCEPTED.add(call)
 
 
 def _flat(batched: bool, sizes: Sizes) -> None:
@@ -94,8 +115,7 @@ def _(
     return q.new_empty((*q.shape[:2], d_v)), q.new_empty(q.shape[:2], dtype=statistics)
 
 
-@torch.library.custom_op("tileproof::sparse_mla_backward", mutates_args=())
-def sparse_mla_backward(
+def _backward(
     q: Tensor,
     kv: Tensor,
     o: Tensor,
@@ -110,18 +130,23 @@ def sparse_mla_backward(
     dkv_dtype: torch.dtype,
     backend: str,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """dq, dkv, and d_sink, which has no elements where there is no sink."""
-    sizes = _check_backward(q, kv, o, dO, lse, indices, topk_length, sink)
-    check_choice("lse_base", lse_base, LSE_BASES)
-    check_dkv_dtype(dkv_dtype, q)
-    backends.check_backend(backend, q, sizes, deterministic)
-    scale = check_scale(sm_scale, q.shape[-1])
+    """dq, dkv, and d_sink, which has no elements without a sink. The results have no gradient."""
+    _check_backward(
+        q, kv, o, dO, lse, indices, topk_length, sink, sm_scale, lse_base, deterministic, dkv_dtype, backend
+    )
     return backends.backward(
-        backend, q, kv, o, dO, lse, indices, topk_length, sink, scale, lse_base, dkv_dtype, deterministic
+        backend, q, kv, o, dO, lse, indices, topk_length, sink, sm_scale, lse_base, dkv_dtype, deterministic
     )
 
 
-@sparse_mla_backward.register_fake
+# `custom_op` takes 10 to 20 us of the host's time for a call of so many arguments.
+_BACKWARD = "tileproof::sparse_mla_backward"
+torch.library.define(_BACKWARD, torch.library.infer_schema(_backward, mutates_args=()))
+torch.library.impl(_BACKWARD, "default", _backward)
+sparse_mla_backward = torch.ops.tileproof.sparse_mla_backward.default
+
+
+@torch.library.register_fake(_BACKWARD)
 def _(
     q: Tensor,
     kv: Tensor,
@@ -137,7 +162,9 @@ def _(
     dkv_dtype: torch.dtype,
     backend: str,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    _check_backward(q, kv, o, dO, lse, indices, topk_length, sink)
+    _check_backward(
+        q, kv, o, dO, lse, indices, topk_length, sink, sm_scale, lse_base, deterministic, dkv_dtype, backend
+    )
     return (
         q.new_empty(q.shape),
         kv.new_empty(kv.shape, dtype=dkv_dtype),
@@ -148,6 +175,33 @@ def _(
 Context = Any  # of an autograd function: torch has no type for the attributes that are set on it
 
 
+class _NoSecondGradient(torch.autograd.Function):
+    """The backward with an error in place of its own gradient, which torch would take for zero."""
+
+    @staticmethod
+    def forward(ctx: Context, *given: Any) -> tuple[Tensor, Tensor, Tensor]:
+        made: tuple[Tensor, Tensor, Tensor] = sparse_mla_backward(*given)
+        return made
+
+    @staticmethod
+    def backward(ctx: Context, *_: Tensor) -> None:
+        raise TileproofError(
+            "the backward of sparse MLA has no gradient", where="tileproof::sparse_mla_backward",
+            expected="a first gradient", found="a gradient of its results (create_graph=True)",
+            do="compute second gradients by dense attention in torch",
+        )  # fmt: skip
+
+
+def gradients(*given: Any) -> tuple[Tensor, Tensor, Tensor]:
+    """The operator `sparse_mla_backward`; a gradient of its results is an error."""
+    made: tuple[Tensor, Tensor, Tensor]
+    if torch.is_grad_enabled() and any(isinstance(item, Tensor) and item.requires_grad for item in given):
+        made = _NoSecondGradient.apply(*given)  # type: ignore[no-untyped-call]
+    else:
+        made = sparse_mla_backward(*given)
+    return made
+
+
 def _save(ctx: Context, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
     q, kv, indices, topk_length, sink, ctx.sm_scale, _, ctx.lse_base, ctx.backend = inputs
     ctx.mark_non_differentiable(output[1])
@@ -156,21 +210,10 @@ def _save(ctx: Context, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) 
 
 def _gradients(ctx: Context, dO: Tensor, _: Tensor) -> tuple[Any, ...]:
     q, kv, o, lse, indices, topk_length, sink = ctx.saved_tensors
-    dq, dkv, d_sink = sparse_mla_backward(
-        q,
-        kv,
-        o,
-        dO,
-        lse,
-        indices,
-        topk_length,
-        sink,
-        ctx.sm_scale,
-        ctx.lse_base,
-        False,
-        kv.dtype,
-        ctx.backend,
-    )
+    dq, dkv, d_sink = gradients(
+        q, kv, o, dO, lse, indices, topk_length, sink,
+        ctx.sm_scale, ctx.lse_base, False, kv.dtype, ctx.backend,
+    )  # fmt: skip
     return dq, dkv, None, None, None if sink is None else d_sink, None, None, None, None
 
 

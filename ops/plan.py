@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
+from typing import Any
 
 import torch
 from tileproof.kernels.compile import Built
@@ -52,6 +53,7 @@ class CallStep:
 
     `tensors`: the call's tensor for each buffer of the entry, by name (None: a null pointer). `outputs`: the
     buffers that the entry writes, and that begin unwritten; `adds`: those that it reads and writes.
+    `prepared`: what a launcher keeps for the step, by the number of the device.
     """
 
     entry: KernelEntry
@@ -60,6 +62,7 @@ class CallStep:
     outputs: tuple[str, ...] = ()
     adds: tuple[str, ...] = ()
     fresh: Sequence[Fresh] = ()
+    prepared: dict[int, Any] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True)

@@ -97,7 +97,7 @@ def _indices(indices: Tensor, s_kv: int) -> Tensor:
 
 def _ready(launcher: KernelLauncher, tensor: Tensor) -> Tensor:
     """The tensor as a launch takes it: itself where it is contiguous and aligned, else a copy."""
-    if tensor.is_contiguous() and tensor.data_ptr() % ALIGNMENT == 0:
+    if tensor.is_contiguous() and not tensor.data_ptr() % ALIGNMENT:
         return tensor
     return launcher.empty(tuple(tensor.shape), tensor.dtype).copy_(tensor.detach())
 

@@ -120,6 +120,14 @@ def test_a_compiled_backward_is_the_same_and_checks_its_arguments() -> None:
         partly(**{**given, "o": given["o"][:1]})
 
 
+def test_a_second_gradient_is_an_error() -> None:
+    q, kv, _ = leaves()
+    o, _ = sparse_mla(q, kv, INDICES, d_v=5)
+    (dq,) = grad(o.sin().sum(), q, create_graph=True)
+    with pytest.raises(TileproofError, match="has no gradient"):
+        grad(dq.sum(), kv)
+
+
 def test_meta_tensors_have_the_shapes_of_the_results() -> None:
     call = small().tensors()
     given = {n: x.to("meta") if isinstance(x, torch.Tensor) else x for n, x in call.items()}

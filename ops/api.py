@@ -108,7 +108,7 @@ def sparse_mla_backward(
     check_choice("lse_base", lse_base, library.LSE_BASES)
     check_choice("deterministic", deterministic, (False, True))
     check_choice("sink_in_lse", sink_in_lse, (False, True))
-    given = {"q": q, "kv": kv, "o": o, "dO": dO, "lse": lse, "indices": indices}
+    given: dict[str, Tensor | None] = {"q": q, "kv": kv, "o": o, "dO": dO, "lse": lse, "indices": indices}
     given |= {"topk_length": topk_length, "sink": sink}
     usual = out is None and cu_seqlens is None and sink_in_lse and is_flat(given)
     if usual and not torch.compiler.is_compiling():
@@ -137,10 +137,10 @@ def sparse_mla_backward(
     dq, dkv, d_sink = library.gradients(
         *tensors, index, length, sink, scale, lse_base, deterministic, dkv_dtype, name
     )
-    made = (dq.reshape(q.shape), dkv.reshape(kv.shape), None if sink is None else d_sink)
+    dq, dkv = dq.reshape(q.shape), dkv.reshape(kv.shape)
     if out is None:
-        return made
-    for target, value in zip(out, made, strict=False):
+        return dq, dkv, None if sink is None else d_sink
+    for target, value in zip(out, (dq, dkv, d_sink), strict=False):
         target.copy_(value)
     return out[0], out[1], None if sink is None else out[2]
 

@@ -146,8 +146,7 @@ torch.library.impl(_BACKWARD, "default", _backward)
 sparse_mla_backward = torch.ops.tileproof.sparse_mla_backward.default
 
 
-@torch.library.register_fake(_BACKWARD)
-def _(
+def _fake_backward(
     q: Tensor,
     kv: Tensor,
     o: Tensor,
@@ -170,6 +169,9 @@ def _(
         kv.new_empty(kv.shape, dtype=dkv_dtype),
         lse.new_empty(0 if sink is None else sink.shape[0]),
     )
+
+
+torch.library.register_fake(_BACKWARD, _fake_backward)
 
 
 Context = Any  # of an autograd function: torch has no type for the attributes that are set on it

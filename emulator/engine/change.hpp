@@ -8,10 +8,10 @@ namespace tileproof {
 // `op` empty for a copy.
 struct Change {
   std::optional<Reduction> op;
-  Element type = Element::U32;
+  AtomicType type = AtomicType::U32;
   static Change of(int32_t operation, int32_t type) {
     if (!operation) return {};
-    return {static_cast<Reduction>(operation - 1), static_cast<Element>(type)};
+    return {static_cast<Reduction>(operation - 1), static_cast<AtomicType>(type)};
   }
   // Subnormals are kept: seen on silicon, against the manual's text (docs/assumptions.md).
   void apply(uint8_t* to, const uint8_t* from, uint32_t bytes) const {

@@ -40,7 +40,7 @@ Step atom(Exec& x, const Instr& i) {
   namespace s = slot::atom;
   const Space space = static_cast<Space>(i.m[s::space]);
   const Reduction op = static_cast<Reduction>(i.m[s::operation]);
-  const Element type = static_cast<Element>(i.m[s::type]);
+  const AtomicType type = static_cast<AtomicType>(i.m[s::type]);
   const uint32_t element = bytes_of(type);
   const int32_t elements = i.m[s::elements];
   const uint32_t size = element * static_cast<uint32_t>(elements);
@@ -50,7 +50,8 @@ Step atom(Exec& x, const Instr& i) {
   const bool returns = i.o[s::dst] != INT32_MIN;
   x.order = static_cast<uint16_t>(i.m[s::order] | kStrong | kAtomic |
                                   (i.m[s::scope] ? i.m[s::scope] : kScopeGpu) << kScopeBit);
-  if (op == Reduction::Add && type == Element::F32 && elements == 1 && !returns && space == Space::Global) {
+  if (op == Reduction::Add && type == AtomicType::F32 && elements == 1 && !returns &&
+      space == Space::Global) {
     // What gradients are accumulated with: the same as below, for one f32.
     const float* added = x.src<float>(values[0]);
     if (add_row(x, i, added)) {

@@ -8,7 +8,7 @@
 namespace tileproof {
 namespace {
 
-namespace slot = ::slot::half;
+namespace half_slot = slot::half;
 
 using Op = HalfOperation;
 
@@ -89,21 +89,21 @@ uint16_t compute(Op op, uint16_t a, uint16_t b, uint16_t c, const Flags& f) {
 
 template <bool B>
 Step run(Exec& x, const Instr& i) {
-  const int per = i.m[slot::packed] ? 2 : 1;
-  const uint16_t* a = x.src<uint16_t>(i.o[slot::a]);
-  const uint16_t* b = i.o[slot::b] == INT32_MIN ? a : x.src<uint16_t>(i.o[slot::b]);
-  const uint16_t* c = i.o[slot::c] == INT32_MIN ? a : x.src<uint16_t>(i.o[slot::c]);
-  uint16_t* d = x.dst<uint16_t>(i.o[slot::dst]);
-  const Op op = static_cast<Op>(i.m[slot::operation]);
-  const int32_t limit = i.m[slot::limit], nan = i.m[slot::nan];
-  const Flags f{i.m[slot::ftz] != 0, limit == 1, limit == 2, (nan & 1) != 0, (nan & 2) != 0};
+  const int per = i.m[half_slot::packed] ? 2 : 1;
+  const uint16_t* a = x.src<uint16_t>(i.o[half_slot::a]);
+  const uint16_t* b = i.o[half_slot::b] == INT32_MIN ? a : x.src<uint16_t>(i.o[half_slot::b]);
+  const uint16_t* c = i.o[half_slot::c] == INT32_MIN ? a : x.src<uint16_t>(i.o[half_slot::c]);
+  uint16_t* d = x.dst<uint16_t>(i.o[half_slot::dst]);
+  const Op op = static_cast<Op>(i.m[half_slot::operation]);
+  const int32_t limit = i.m[half_slot::limit], nan = i.m[half_slot::nan];
+  const Flags f{i.m[half_slot::ftz] != 0, limit == 1, limit == 2, (nan & 1) != 0, (nan & 2) != 0};
   lanes(x.mask, [&](int l) {
     for (int h = per * l; h < per * l + per; ++h) d[h] = compute<B>(op, a[h], b[h], c[h], f);
   });
   return Step::Next;
 }
 
-Step half(Exec& x, const Instr& i) { return i.m[slot::brain] ? run<true>(x, i) : run<false>(x, i); }
+Step half(Exec& x, const Instr& i) { return i.m[half_slot::brain] ? run<true>(x, i) : run<false>(x, i); }
 
 struct Flush {
   static uint16_t f(uint16_t a) { return Half<false>::flushed(a); }

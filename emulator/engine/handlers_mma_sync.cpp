@@ -11,7 +11,7 @@
 namespace tileproof {
 namespace {
 
-namespace slot = ::slot::mma_sync;
+namespace mma_slot = slot::mma_sync;
 
 using Operand = MmaOperand;
 using Result = MmaResult;
@@ -243,15 +243,16 @@ Step mma_sync(Exec& x, const Instr& i) {
   }
   const MmaSyncShape shape(i);
   const int m = shape.m, k = shape.k;
-  const Operand ta = static_cast<Operand>(i.m[slot::a_type]), tb = static_cast<Operand>(i.m[slot::b_type]);
-  const Result result = static_cast<Result>(i.m[slot::d_type]);
+  const Operand ta = static_cast<Operand>(i.m[mma_slot::a_type]),
+                tb = static_cast<Operand>(i.m[mma_slot::b_type]);
+  const Result result = static_cast<Result>(i.m[mma_slot::d_type]);
   const int32_t* v = &x.e.program.vec[static_cast<size_t>(i.vec)];
   const int32_t *a = v + shape.nd, *b = a + shape.na;
   const Fragments f{x, v, a, b, b + shape.nb};
   if (result == Result::F64)
-    multiply_f64(f, m, k, i.m[slot::rounding]);
+    multiply_f64(f, m, k, i.m[mma_slot::rounding]);
   else if (result == Result::S32)
-    multiply_integers(f, m, k, ta, tb, i.m[slot::saturates] != 0);
+    multiply_integers(f, m, k, ta, tb, i.m[mma_slot::saturates] != 0);
   else
     multiply_floats(f, k, ta, tb, result == Result::F16, x.e.config.mma == MmaMode::Exact);
   x.e.counters.mma_instructions++;

@@ -134,7 +134,7 @@ Step copy(Exec& x, const Instr& i) {
   return Step::Next;
 }
 
-Step fence(Exec& x, const Instr& i) {
+Step tensormap_fence(Exec& x, const Instr& i) {
   namespace s = slot::tensormap_fence;
   if (!i.m[s::acquires]) {
     x.e.tell(&Listener::map_release, x);
@@ -165,7 +165,7 @@ Step fence(Exec& x, const Instr& i) {
 
 const Registrar tensormaps({{"tensormap.replace", replace},
                             {"tensormap.copy", copy},
-                            {"tensormap.fence", fence}});
+                            {"tensormap.fence", tensormap_fence}});
 
 }  // namespace
 }  // namespace tileproof

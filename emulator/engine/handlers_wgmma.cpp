@@ -134,7 +134,7 @@ Step mma_async(Exec& x, const Instr& i) {
   return e->stopped ? Step::Stop : Step::Next;
 }
 
-Step fence(Exec& x, const Instr&) {
+Step wgmma_fence(Exec& x, const Instr&) {
   if (const Step step = gathered(x, "wgmma.fence"); step != Step::Next) return step;
   ++warpgroup_of(x.w).warps[static_cast<size_t>(x.w.index % kWarpgroup)].fences;
   return Step::Next;
@@ -170,7 +170,7 @@ Step wait_group(Exec& x, const Instr& i) {
 
 const Registrar wgmma({
     {"wgmma.mma_async", mma_async},
-    {"wgmma.fence", fence},
+    {"wgmma.fence", wgmma_fence},
     {"wgmma.commit_group", commit_group},
     {"wgmma.wait_group", wait_group},
 });

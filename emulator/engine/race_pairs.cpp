@@ -6,7 +6,7 @@
 namespace tileproof {
 
 namespace {
-constexpr const char* kBarrier =
+constexpr const char* kPairBarrier =
     "a cluster barrier (or another synchronisation with the other CTA of the pair; .relaxed will do) before "
     "this one";
 }
@@ -40,7 +40,7 @@ View Races::pair_part(const Exec& x, Cta& twin) {
     e_.error("pair-not-started",
              mnemonic(x.instr) + " of CTA rank " + std::to_string(x.cta.rank) +
                  ": nothing ensures that CTA rank " + std::to_string(twin.rank) +
-                 " has started; missing: " + kBarrier,
+                 " has started; missing: " + kPairBarrier,
              v.at);
   return v;
 }
@@ -92,7 +92,7 @@ void Races::pair_uses(const View& v, Cta& own, Cta& twin, int unit) {
       unwaited(s.record, writes, v.writes, true, Place::Tmem, twin.rank, address);
     else
       report(Severity::Error, "pair-in-use", s.record, writes, v.writes, true, Place::Tmem, twin.rank,
-             address, kBarrier);
+             address, kPairBarrier);
   };
   PairState& other = state(twin).pair;
   for (const auto& [slot, writes] : other.left[static_cast<size_t>(unit)])
@@ -119,7 +119,7 @@ void Races::pair_dealloc(const Exec& x, Cta& twin, int column, int columns) {
     e_.error("pair-not-allocated",
              mnemonic(x.instr) + " of CTA rank " + std::to_string(x.cta.rank) +
                  ": nothing ensures that CTA rank " + std::to_string(twin.rank) +
-                 " has done its part of the allocation; missing: " + kBarrier,
+                 " has done its part of the allocation; missing: " + kPairBarrier,
              v.at);
   for (int u = column / 32; u < (column + columns) / 32; ++u) {
     const size_t unit = static_cast<size_t>(u);

@@ -10,7 +10,7 @@
 
 namespace tileproof {
 
-inline uint32_t bytes_of(Element e) {
+inline uint32_t bytes_of(AtomicType e) {
   static constexpr uint32_t kBytes[] = {4, 4, 8, 8, 4, 8, 2, 2, 4, 4, 2, 4, 8, 16};
   return kBytes[static_cast<int32_t>(e)];
 }
@@ -81,7 +81,7 @@ inline double add_f64(double a, double b, bool keeps) {
 }  // namespace reduction
 
 // cell = cell op value. `flushes`: f32 additions flush subnormals, f64 additions keep a signalling NaN.
-inline void reduce(Reduction op, Element type, uint8_t* cell, const uint8_t* value, bool flushes) {
+inline void reduce(Reduction op, AtomicType type, uint8_t* cell, const uint8_t* value, bool flushes) {
   using namespace reduction;
   auto whole = [&](auto tag) {
     apply<decltype(tag)>(cell, value, [&](auto a, auto b) { return integer(op, a, b); });
@@ -95,32 +95,32 @@ inline void reduce(Reduction op, Element type, uint8_t* cell, const uint8_t* val
                     [&](uint16_t a, uint16_t b) { return halves<half::from_bf16, half::to_bf16>(op, a, b); });
   };
   switch (type) {
-    case Element::U32:
-    case Element::B32:
+    case AtomicType::U32:
+    case AtomicType::B32:
       return whole(uint32_t{});
-    case Element::S32:
+    case AtomicType::S32:
       return whole(int32_t{});
-    case Element::U64:
-    case Element::B64:
+    case AtomicType::U64:
+    case AtomicType::B64:
       return whole(uint64_t{});
-    case Element::S64:
+    case AtomicType::S64:
       return whole(int64_t{});
-    case Element::F32:
+    case AtomicType::F32:
       return apply<float>(cell, value, [&](float a, float b) { return add_f32(a, b, flushes); });
-    case Element::F64:
+    case AtomicType::F64:
       return apply<double>(cell, value, [&](double a, double b) { return add_f64(a, b, flushes); });
-    case Element::F16x2:
+    case AtomicType::F16x2:
       f16(2);
       [[fallthrough]];
-    case Element::F16:
+    case AtomicType::F16:
       return f16(0);
-    case Element::Bf16x2:
+    case AtomicType::Bf16x2:
       bf16(2);
       [[fallthrough]];
-    case Element::Bf16:
+    case AtomicType::Bf16:
       return bf16(0);
-    case Element::B16:
-    case Element::B128:  // exch only
+    case AtomicType::B16:
+    case AtomicType::B128:  // exch only
       std::memcpy(cell, value, bytes_of(type));
   }
 }

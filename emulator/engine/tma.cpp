@@ -233,36 +233,36 @@ std::shared_ptr<BulkGroup> open_group(Exec& x, int lane) {
 // The element type of a reduction in a map's type; nothing where a map does not have that reduction. The ISA
 // lists the types of each operation (PTX ISA 9.7.9.27.1.3), an H100 gave those that a map has
 // (docs/evidence, tensor-reductions).
-std::optional<Element> reducible(int32_t dtype, Reduction op) {
+std::optional<AtomicType> reducible(int32_t dtype, Reduction op) {
   const bool bits = op == Reduction::And || op == Reduction::Or || op == Reduction::Xor;
   const bool steps = op == Reduction::Inc || op == Reduction::Dec;
   switch (dtype) {  // CUtensorMapDataType
     case 2:
-      return Element::U32;
+      return AtomicType::U32;
     case 3:
       if (steps) return std::nullopt;
-      return bits ? Element::B32 : Element::S32;
+      return bits ? AtomicType::B32 : AtomicType::S32;
     case 4:
       if (steps) return std::nullopt;
-      return Element::U64;
+      return AtomicType::U64;
     case 5:
       if (op != Reduction::Min && op != Reduction::Max) return std::nullopt;
-      return Element::S64;
+      return AtomicType::S64;
     case 6:
       if (steps || bits) return std::nullopt;
-      return Element::F16;
+      return AtomicType::F16;
     case 7:
     case 10:
     case 11:  // tf32: nothing is cut off
     case 12:
       if (op != Reduction::Add) return std::nullopt;
-      return Element::F32;
+      return AtomicType::F32;
     case 8:
       if (op != Reduction::Add) return std::nullopt;
-      return Element::F64;
+      return AtomicType::F64;
     case 9:
       if (steps || bits) return std::nullopt;
-      return Element::Bf16;
+      return AtomicType::Bf16;
     default:
       return std::nullopt;
   }
@@ -282,7 +282,7 @@ Step tensor_store(Exec& x, const Instr& i) {
       x.e.fault("tensormap-type", "a tensor store does not have the element type 16U4_ALIGN16B", t->origin);
       return Step::Stop;
     }
-    Element type = Element::U32;
+    AtomicType type = AtomicType::U32;
     if (op) {
       const auto found = reducible(t->map.dtype, *op);
       if (!found) {

@@ -17,7 +17,7 @@
 namespace tileproof {
 namespace {
 
-namespace slot = ::slot::wgmma_mma_async;
+namespace wgmma_slot = slot::wgmma_mma_async;
 
 constexpr int kRows = 64, kRowsOfWarp = 16, kBytesOfK = 32;
 constexpr int32_t kFractionFp8 = 13;  // of sums of e4m3 and e5m2, and of their f32 results
@@ -80,14 +80,14 @@ struct Job {
   const int32_t *d, *a;  // registers; a: null where A is in shared memory
 
   Job(Engine& engine, Cta& c, int first, const WarpgroupMma& o)
-      : e(engine), cta(c), first_warp(first), op(o), i(*o.instr), n(i.m[slot::n]) {
-    a_type = static_cast<WgmmaType>(i.m[slot::a_type]);
-    b_type = static_cast<WgmmaType>(i.m[slot::b_type]);
-    result = static_cast<WgmmaResult>(i.m[slot::d_type]);
+      : e(engine), cta(c), first_warp(first), op(o), i(*o.instr), n(i.m[wgmma_slot::n]) {
+    a_type = static_cast<WgmmaType>(i.m[wgmma_slot::a_type]);
+    b_type = static_cast<WgmmaType>(i.m[wgmma_slot::b_type]);
+    result = static_cast<WgmmaResult>(i.m[wgmma_slot::d_type]);
     k = 8 * kBytesOfK / bits_of(a_type);
     depth = sparse() ? 2 * k : k;
     d = &e.program.vec[static_cast<size_t>(i.vec)];
-    a = i.o[slot::a] == INT32_MIN ? d + i.vec_end : nullptr;
+    a = i.o[wgmma_slot::a] == INT32_MIN ? d + i.vec_end : nullptr;
   }
   Warp& warp(int w) const { return cta.warps[static_cast<size_t>(first_warp + w)]; }
   uint32_t* lanes(int w, int32_t off) const { return reinterpret_cast<uint32_t*>(warp(w).regs() + off); }
@@ -96,8 +96,8 @@ struct Job {
     return reinterpret_cast<const uint32_t*>(e.program.constants.data() + ~off);
   }
   bool sparse() const { return i.imm != 0; }
-  float sign(int operand) const { return i.m[slot::negated] >> operand & 1 ? -1.0f : 1.0f; }
-  bool transposed(int operand) const { return i.m[slot::transposed] >> operand & 1; }
+  float sign(int operand) const { return i.m[wgmma_slot::negated] >> operand & 1 ? -1.0f : 1.0f; }
+  bool transposed(int operand) const { return i.m[wgmma_slot::transposed] >> operand & 1; }
   bool half() const { return result == WgmmaResult::F16; }
   int registers_of_d() const { return half() ? n / 4 : n / 2; }
   // The cell of D that a register holds: row inside the warp's 16, first column.
@@ -335,7 +335,7 @@ void bytes(const Job& j, Storage& s) {
       for (int l = 0; l < kWarpSize; ++l) {
         const float sum = s.c[(kRowsOfWarp * w + j.row_of_d(l, r)) * kMaxN + j.column_of_d(l, r)];
         int64_t v = (j.op.accumulate ? static_cast<int32_t>(d[l]) : 0) + static_cast<int64_t>(sum);
-        if (j.i.m[slot::saturates]) v = std::clamp<int64_t>(v, INT32_MIN, INT32_MAX);
+        if (j.i.m[wgmma_slot::saturates]) v = std::clamp<int64_t>(v, INT32_MIN, INT32_MAX);
         d[l] = static_cast<uint32_t>(v);
       }
     }
@@ -415,9 +415,9 @@ std::string check_warpgroup_descriptor(uint64_t v, const char* name) {
 // Of each four columns two different columns; of tf32's pairs the first or the second.
 std::string check_metadata(const Exec& x, const Instr& i) {
   if (!i.imm) return "";
-  const bool pairs = static_cast<WgmmaType>(i.m[slot::a_type]) == WgmmaType::Tf32,
-             all = bits_of(static_cast<WgmmaType>(i.m[slot::a_type])) == 8;
-  const uint32_t* words = x.src<uint32_t>(i.o[slot::metadata]);
+  const bool pairs = static_cast<WgmmaType>(i.m[wgmma_slot::a_type]) == WgmmaType::Tf32,
+             all = bits_of(static_cast<WgmmaType>(i.m[wgmma_slot::a_type])) == 8;
+  const uint32_t* words = x.src<uint32_t>(i.o[wgmma_slot::metadata]);
   for (int l = 0; l < kWarpSize; ++l) {
     if (!all && l % 4 / 2 != i.imm - 1) continue;
     for (int at = 0; at < 32; at += 4) {

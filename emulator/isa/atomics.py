@@ -19,7 +19,7 @@ slots(
 )
 
 OPERATIONS = enumeration("Reduction", "add min max and or xor exch inc dec cas")
-TYPES = enumeration("Element", "u32 s32 u64 s64 f32 f64 f16 bf16 f16x2 bf16x2 b16 b32 b64 b128")
+TYPES = enumeration("AtomicType", "u32 s32 u64 s64 f32 f64 f16 bf16 f16x2 bf16x2 b16 b32 b64 b128")
 HALVES = ("f16", "bf16", "f16x2", "bf16x2")
 # 0: the default scope (.gpu of atom and red).
 SCOPES = ("", "cta", "cluster", "gpu", "sys")

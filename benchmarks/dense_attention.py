@@ -34,7 +34,7 @@ BLOCK_LIMIT, FUNCTION_LIMIT = 1.0, 180.0  # seconds on the clock
 def block(name: str, case: KeyBlockCase, rounds: int) -> tuple[float, float, bool]:
     """Seconds on the clock and of the CPU, and whether nothing was found."""
     target = kernel(name)
-    tested = on_emulator(target, target.variant(**case.sizes()))
+    tested = on_emulator(target, target.variant_of_case(case))
     run_case(tested, case, Schedule("late"), again=False)
     took, clean = [], True
     for seed in range(2, 2 + rounds):

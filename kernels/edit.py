@@ -91,11 +91,14 @@ class Reported:
 
 @dataclass(frozen=True)
 class Sizes:
-    """The problem that a launch runs on: a token for each entry of `lengths` (None: full length)."""
+    """The problem that a launch runs on: a token for each entry of `lengths` (None: full length). `f16`: with
+    f16 operands, the variant in which alone the defect is wrong.
+    """
 
     d_qk: int = 576
     blocks: int = 3
     lengths: tuple[int | None, ...] = (None,)
+    f16: int = 0
 
 
 @dataclass(frozen=True)

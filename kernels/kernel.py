@@ -19,7 +19,7 @@ from tileproof.spec.plan import KernelPlan
 from tileproof.spec.plans.consistency import contradictions
 from tileproof.spec.problems import problem_type
 from tileproof.spec.problems.base import ProblemType
-from tileproof.spec.problems.cases import ProblemInputs
+from tileproof.spec.problems.cases import AnyCase, ProblemInputs
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,17 @@ class Kernel:
     def variant(self, **sizes: int) -> Variant:
         """The first variant with these sizes; TileproofError lists the known ones."""
         return select(self.name, self.variants, sizes)[0]
+
+    def variant_of_case(self, case: AnyCase) -> Variant:
+        """The first variant for a case, of whose sizes those count that a variant names; TileproofError as of
+        `variant`.
+        """
+        return self.variant(**{name: size for name, size in case.sizes().items() if name in self._sizes})
+
+    @property
+    def _sizes(self) -> dict[str, None]:
+        """The names of the sizes by which variants are chosen."""
+        return {name: None for variant in self.variants for name, _ in variant.sizes}
 
     def label(self, variant: Variant) -> str:
         """The sizes in which the kernel's variants differ, in words: ``d_qk 576``."""
@@ -132,7 +143,7 @@ class Kernel:
         """The variant made for the inputs' sizes; TileproofError names the size that does not fit."""
         candidates = self.variants
         sizes = problem_type(self.variants[0].problem).sizes(inputs)
-        for name in (name for name, _ in self.variants[0].sizes if name in sizes):
+        for name in (name for name in self._sizes if name in sizes):
             value = sizes[name]
             fitting = tuple(candidate for candidate in candidates if candidate[name] == value)
             if not fitting:

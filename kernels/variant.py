@@ -21,12 +21,12 @@ class Variant:
         return Variant(problem, tuple(sorted(sizes.items())))
 
     def __getitem__(self, name: str) -> int:
-        return dict(self.sizes)[name]
+        """0 for a size that only other variants name."""
+        return dict(self.sizes).get(name, 0)
 
     def has(self, wanted: Mapping[str, int]) -> bool:
         """Whether every wanted size is the variant's."""
-        sizes = dict(self.sizes)
-        return all(sizes.get(name) == value for name, value in wanted.items())
+        return all(self[name] == value for name, value in wanted.items())
 
     def __str__(self) -> str:
         return ",".join(f"{name}={value}" for name, value in self.sizes)
@@ -50,7 +50,8 @@ def parse_sizes(text: str) -> dict[str, int]:
 
 def select(owner: str, variants: Sequence[Variant], wanted: Mapping[str, int]) -> tuple[Variant, ...]:
     """The variants of `owner` that have every wanted size; TileproofError names those there are."""
-    found = tuple(variant for variant in variants if variant.has(wanted))
+    known = {name for variant in variants for name, _ in variant.sizes}
+    found = tuple(variant for variant in variants if variant.has(wanted) and wanted.keys() <= known)
     if not found:
         asked = ",".join(f"{name}={value}" for name, value in wanted.items())
         meant = did_you_mean(asked, map(str, variants))

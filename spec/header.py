@@ -33,7 +33,12 @@ def render(plan: KernelPlan) -> str:
     ]
     lines += _constants(
         "  ",
-        [*plan.sizes, (block, plan.block), *_of(plan, "cluster", "threads", "smem_bytes", "tmem_columns")],
+        [
+            *plan.sizes,
+            *plan.problem.constants.items(),
+            (block, plan.block),
+            *_of(plan, "cluster", "threads", "smem_bytes", "tmem_columns"),
+        ],
     )
     lines += _group("role", ((role.name, _of(role, "first_warp", "warps")) for role in plan.roles))
     lines += _group(

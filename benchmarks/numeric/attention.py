@@ -35,8 +35,8 @@ def _sums(kernel: str, id: str, title: str, low: str, high: str, right: str = ""
 def _each(how: str) -> tuple[str, str]:
     """Both products of delta's loop, with {x} and {y} in the place of the factors."""
     pairs = (
-        ("__uint_as_float(x[i] << 16)", "__uint_as_float(y[i] << 16)"),
-        ("__uint_as_float(x[i] & 0xffff0000u)", "__uint_as_float(y[i] & 0xffff0000u)"),
+        ("Elements::low(x[i])", "Elements::low(y[i])"),
+        ("Elements::high(x[i])", "Elements::high(y[i])"),
     )
     low, high = (how.replace("{x}", x).replace("{y}", y) for x, y in pairs)
     return low, high

@@ -9,8 +9,8 @@ EXPORT = {H: "sm100/head64/dkv_export.cuh", C: "sm100/head128_columns/dkv_export
 HOST = "tileproof.kernels.sm100.backward"
 
 DELTA = "if (lane == batch + h) delta = sum;"
-LOW = "sum = fmaf(__uint_as_float(x[i] << 16), __uint_as_float(y[i] << 16), sum);"
-HIGH = "sum = fmaf(__uint_as_float(x[i] & 0xffff0000u), __uint_as_float(y[i] & 0xffff0000u), sum);"
+LOW = "sum = fmaf(Elements::low(x[i]), Elements::low(y[i]), sum);"
+HIGH = "sum = fmaf(Elements::high(x[i]), Elements::high(y[i]), sum);"
 SHUFFLED = "sum += __shfl_xor_sync(0xffffffff, sum, mask);"
 FMA = {H: "fmaf(x[j], params.sm_scale_log2e, -lse)", C: "fmaf(x[j], scale_log2e, -lse)"}
 POWER = {H: f"ptx::exp2_approx({FMA[H]})", C: f"ptx::exp2_approx({FMA[C]})"}

@@ -69,7 +69,7 @@ def judge_kernel(
     given = None if choice.case is None else from_json(kernel.variants[0].problem, choice.case)
     sizes = {} if choice.variant is None else parse_sizes(choice.variant)
     if given is not None:
-        variant = kernel.variant(**given.sizes())
+        variant = kernel.variant_of_case(given)
     else:
         variant = select(kernel.name, kernel.variants, sizes)[0]
     case = given or small(kernel.plan(variant))

@@ -172,7 +172,7 @@ def check(
         raise TileproofError(
             "a replay needs one schedule", where="--policy", expected=", ".join(engine.POLICIES), found="all"
         )
-    variants = chosen(found, variant) if case is None else (found.variant(**case.sizes()),)
+    variants = chosen(found, variant) if case is None else (found.variant_of_case(case),)
     extra = _replay_options(stages, plant, driver_name, mma, races, strict, seconds_limit, allow)
     driving = opened(
         driver_name,

@@ -46,6 +46,7 @@ def mutants(
 ) -> int:
     """Plant each planted defect of KERNEL; exit 1 if a defect survives or has an unexpected finding."""
     from tileproof.conformance.cases import resolve
+    from tileproof.conformance.mutants.synchronisation.run import variant_of
 
     found = resolve.kernel(kernel, NO_MUTANTS)
     own = {defect.id: defect for defect in found.defects()}
@@ -64,7 +65,8 @@ def mutants(
             progress.start(defect.id)
             progress.show(done, False)
             began = time.monotonic()
-            wrong, seen = _run(found, given, defect, examples, seed)
+            into = variant_of(found, defect.sizes) if defect.sizes.f16 else given
+            wrong, seen = _run(found, into, defect, examples, seed)
             rows.append(
                 {
                     "mutant": defect.id,

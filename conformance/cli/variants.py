@@ -48,4 +48,4 @@ def chosen(kernel: Kernel, variant: str | None) -> tuple[Variant, ...]:
 
 def one_chosen(kernel: Kernel, variant: str | None, case: AnyCase | None = None) -> Variant:
     """Return the first selected variant, or the variant of a case."""
-    return kernel.variant(**case.sizes()) if case is not None else chosen(kernel, variant)[0]
+    return kernel.variant_of_case(case) if case is not None else chosen(kernel, variant)[0]

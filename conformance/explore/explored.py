@@ -44,7 +44,7 @@ class Explored:
     @classmethod
     def of(cls, kernel: Kernel, built: Built, case: AnyCase) -> Explored:
         """The problem of `case`."""
-        plan = kernel.plan(kernel.variant(**case.sizes()))
+        plan = kernel.plan(kernel.variant_of_case(case))
         explored = cls(kernel, built, plan, case.inputs(), case.as_json())
         explored.dynamic = emulator.shared_offset(explored.fresh())
         explored.names = PlanNames(explored.plan, explored.dynamic)

@@ -46,15 +46,15 @@ class Extent:
 
 @dataclass(frozen=True)
 class RowsMap:
-    """A tensor map over the rows of a bf16 buffer: boxes of `box_rows` x `box_cols`, zero fill."""
+    """A tensor map over the rows of a buffer of bf16 or f16: boxes of `box_rows` x `box_cols`, zero fill."""
 
     buffer: str
     rows: Extent
     cols: int
     box_rows: int
     box_cols: int = 64
+    dtype: Literal["bfloat16", "float16"] = "bfloat16"
 
-    dtype = "bfloat16"
     bytes = MAP_BYTES
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from tileproof.kernels.compile import Built
@@ -18,6 +18,7 @@ from tileproof.kernels.launch.layout import (
     Value,
 )
 from tileproof.kernels.launch.model import LaunchBuffer, LaunchFile
+from tileproof.kernels.variant import Variant
 from tileproof.spec.numerics import LOG2_E
 from tileproof.spec.plan import KernelPlan
 
@@ -31,13 +32,25 @@ NUMBERS = (Number("s_kv"), Number("topk"), Number("sm_scale", "f32"), Number("sm
 Maps = Callable[[KernelPlan], Sequence[RowsMap]]
 
 
+def variants(h_q: int, d_qks: Sequence[int]) -> tuple[Variant, ...]:
+    """Of each width, first with bf16 operands, then with f16."""
+    forms: tuple[dict[str, int], ...] = ({}, {"f16": 1})
+    return tuple(Variant.of("sparse_mla_bwd", h_q=h_q, d_qk=d_qk, **form) for form in forms for d_qk in d_qks)
+
+
+def suffix(variant: Variant) -> str:
+    """Of the names of a variant's entries."""
+    return f"d{variant['d_qk']}" + "_f16" * variant["f16"]
+
+
 def rows(plan: KernelPlan, buffer: str, box_cols: int = 64) -> RowsMap:
     """The map of q, dO, kv or dQ, in boxes of all heads of a token (of kv: of one row, for gather4)."""
     cols = plan.size("d_v" if buffer == "dO" else "d_qk")
+    dtype: Literal["bfloat16", "float16"] = "float16" if plan.problem.constants["f16"] else "bfloat16"
     if buffer == "kv":
-        return RowsMap(buffer, Extent(("s_kv",)), cols, 1, box_cols)
+        return RowsMap(buffer, Extent(("s_kv",)), cols, 1, box_cols, dtype)
     heads = plan.size("h_q")
-    return RowsMap(buffer, Extent(("s_q",), heads), cols, heads, box_cols)
+    return RowsMap(buffer, Extent(("s_q",), heads), cols, heads, box_cols, dtype)
 
 
 def layout(plan: KernelPlan, maps: Maps) -> Layout:

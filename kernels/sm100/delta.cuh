@@ -6,6 +6,7 @@
 
 #include "sm100/barrier.cuh"
 #include "sm100/cute.cuh"
+#include "sm100/element.cuh"
 #include "sm100/operand.cuh"
 #include "sm100/ptx.cuh"
 
@@ -13,8 +14,10 @@ namespace tileproof {
 
 template <class Plan, class Role, int Heads, int Columns = Plan::d_v>
 struct Delta {
+  using Elements = Pair<Element<Plan>>;
+
   static constexpr int kHeadsPerWarp = Heads / Role::warps;  // 16
-  static constexpr int kVector = 8;                          // bf16 in a 16-byte access
+  static constexpr int kVector = 8;                          // elements in a 16-byte access
   static constexpr int kVectors = Columns / (32 * kVector);  // 2 or 1 per lane and head
   static constexpr int kBatch = 4;                           // heads whose o is in flight
   static_assert(kHeadsPerWarp % kBatch == 0 && kHeadsPerWarp <= 32);
@@ -27,8 +30,8 @@ struct Delta {
   // Lane h gets delta of the warp's head h. `o` points at the CTA's first column in the row of the
   // warp's first head `warp_head`; `dO` is the shared-memory tile of all the CTA's heads, whose bytes
   // `do_ready` counts.
-  __device__ __forceinline__ static float of_warp(const cutlass::bfloat16_t* o, uint32_t dO,
-                                                  const Barrier& do_ready, int warp_head, int lane) {
+  __device__ __forceinline__ static float of_warp(const uint16_t* o, uint32_t dO, const Barrier& do_ready,
+                                                  int warp_head, int lane) {
     constexpr int kColTileBytes = Heads * kRowBytes;
     float delta = 0.0f;
     CUTE_NO_UNROLL
@@ -63,15 +66,14 @@ struct Delta {
   }
 
  private:
-  // sum + eight products of bf16 pairs, by f32 FMA.
+  // sum + eight products, by f32 FMA.
   __device__ __forceinline__ static float dot(uint4 a, uint4 b, float sum) {
     const uint32_t x[4] = {a.x, a.y, a.z, a.w};
     const uint32_t y[4] = {b.x, b.y, b.z, b.w};
     CUTE_UNROLL
     for (int i = 0; i < 4; ++i) {
-      // A bf16 is the upper half of the f32 of the same value.
-      sum = fmaf(__uint_as_float(x[i] << 16), __uint_as_float(y[i] << 16), sum);
-      sum = fmaf(__uint_as_float(x[i] & 0xffff0000u), __uint_as_float(y[i] & 0xffff0000u), sum);
+      sum = fmaf(Elements::low(x[i]), Elements::low(y[i]), sum);
+      sum = fmaf(Elements::high(x[i]), Elements::high(y[i]), sum);
     }
     return sum;
   }

@@ -1,4 +1,4 @@
-// Matrix descriptors of bf16 operands that lie in shared memory as column tiles: 64 columns (128 bytes, one
+// Matrix descriptors of 16-bit operands that lie in shared memory as column tiles: 64 columns (128 bytes, one
 // span of the 128-byte swizzle) wide, all rows deep, one column tile after another.
 //
 // (Narrow tiles: 32 columns, 64 bytes, one span of the 64-byte swizzle.) Such a tile is a K-major operand
@@ -15,7 +15,7 @@
 
 namespace tileproof {
 
-constexpr int kColTile = 64;      // bf16 columns of a column tile
+constexpr int kColTile = 64;      // columns of a column tile
 constexpr int kRowBytes = 128;    // one row of it
 constexpr int kAtomBytes = 1024;  // eight rows: the period of the swizzle
 constexpr int kMmaK = 16;         // k of one tcgen05.mma of 16-bit operands
@@ -124,10 +124,10 @@ __device__ __forceinline__ uint64_t plain_mn_major(uint32_t tile, int k) {
   return plain_descriptor(tile + plain_chunk<Rows>(k, 0), 8 * kPlainRowBytes, Rows * kPlainRowBytes);
 }
 
-template <int M, int N, cute::UMMA::Major MajorA, cute::UMMA::Major MajorB>
-__device__ __forceinline__ uint32_t bf16_mma_descriptor() {
-  using bf16 = cutlass::bfloat16_t;
-  return uint32_t(cute::UMMA::make_instr_desc<bf16, bf16, float, M, N, MajorA, MajorB>());
+// The instruction descriptor of a product of operands of type T into f32.
+template <class T, int M, int N, cute::UMMA::Major MajorA, cute::UMMA::Major MajorB>
+__device__ __forceinline__ uint32_t mma_descriptor() {
+  return uint32_t(cute::UMMA::make_instr_desc<T, T, float, M, N, MajorA, MajorB>());
 }
 
 }  // namespace tileproof

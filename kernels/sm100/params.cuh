@@ -3,12 +3,11 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include "sm100/cute.cuh"
 
 namespace tileproof {
-
-using bf16 = cutlass::bfloat16_t;
 
 // Each tensor map is read as boxes of rows x columns, 128B swizzle; the host chooses the boxes.
 struct InputMaps {
@@ -25,14 +24,14 @@ struct BackwardMaps : InputMaps {
 static_assert(sizeof(BackwardMaps) == 512);
 
 struct BackwardParams {
-  const bf16* o;           // [s_q, h_q, d_v]
+  const uint16_t* o;       // [s_q, h_q, d_v], elements of 16 bits
   const float* lse;        // [s_q, h_q], base 2
   const int* indices;      // [s_q, topk]
   const int* topk_length;  // [s_q], or null: topk everywhere
   float* delta;            // [s_q, h_q]
   float* dKV;              // [s_kv, d_qk], added to
   float* P;                // [s_q, h_q, topk] and so the next three, probe build only
-  float* S;                // before its rounding to bf16, as dS
+  float* S;                // before its rounding to an operand, as dS
   float* dP;
   float* dS;
   int s_kv;

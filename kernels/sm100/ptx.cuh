@@ -159,6 +159,19 @@ __device__ __forceinline__ uint32_t pack_bf16(float low, float high) {
   return packed;
 }
 
+// As pack_bf16, of f16; beyond 65504 infinity.
+__device__ __forceinline__ uint32_t pack_f16(float low, float high) {
+  uint32_t packed;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
+  return packed;
+}
+
+__device__ __forceinline__ float f32_of_f16(uint16_t bits) {
+  float value;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
+  return value;
+}
+
 // ---- tcgen05 ------------------------------------------------------------------------------------------
 
 // D[tmem_d] = A B (+ D when accumulate) in this CTA. One thread issues it.

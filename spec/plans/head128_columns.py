@@ -41,7 +41,7 @@ from tileproof.spec.plan import (
     WarpRole,
 )
 from tileproof.spec.plans.sizes import require_size
-from tileproof.spec.problems.sparse_mla_bwd.problem import SPARSE_MLA_BWD
+from tileproof.spec.problems.sparse_mla_bwd.problem import of_operands
 
 NAME = "head128-columns"
 D_QKS = (576, 512)
@@ -67,7 +67,7 @@ DKV_PARTS = V_CTA // DKV_M
 LOAD_WARPS, SOFTMAX_WARPS, EXPORT_WARPS = 2, 8, 8
 FIRST_SOFTMAX, FIRST_EXPORT = 4, 12
 FINISHING_WARPS = SOFTMAX_WARPS // CLUSTER
-BF16_BYTES = 2
+OPERAND_BYTES = 2
 F32_BYTES = 4
 SWIZZLES: dict[int, Swizzle] = {ROPE_CTA: "64B"}  # of tiles less than 64 columns wide
 SMEM_ALIGNMENT = 1024  # where a 128-byte swizzle pattern starts (PTX ISA, tcgen05 matrix descriptor)
@@ -78,16 +78,16 @@ def plans() -> list[KernelPlan]:
     return [plan(d_qk) for d_qk in D_QKS]
 
 
-def plan(d_qk: int) -> KernelPlan:
-    """The plan for rows of `d_qk` columns; TileproofError when there is none."""
+def plan(d_qk: int, f16: bool = False) -> KernelPlan:
+    """The plan for rows of `d_qk` columns of bf16, or f16; TileproofError when there is none."""
     require_size(NAME, "d_qk", d_qk, D_QKS)
     rope = ROPE_CTA if d_qk > D_V else 0
-    smem, end = _shared_memory(rope)
+    smem, end = _shared_memory(rope, "f16" if f16 else "bf16")
     barriers, end = _barriers(rope, end)
     base = SmemTile("tmem_base", end, 4, 1, 1, 1, "u32", "none", "K", "what tcgen05.alloc returned")
     return KernelPlan(
         name=NAME,
-        problem=SPARSE_MLA_BWD,
+        problem=of_operands(f16),
         sizes=(("h_q", H_Q), ("d_qk", d_qk), ("d_v", D_V)),
         block=B_TOPK,
         cluster=CLUSTER,
@@ -219,7 +219,7 @@ def _mmas(rope: int) -> tuple[Mma, ...]:
     return tuple(chains)
 
 
-def _shared_memory(rope: int) -> tuple[tuple[SmemTile, ...], int]:
+def _shared_memory(rope: int, form: str) -> tuple[tuple[SmemTile, ...], int]:
     """Tiles and deltas, and where they end; each operand tile where its swizzle pattern starts."""
     tiles: list[SmemTile] = []
     end = 0
@@ -228,9 +228,9 @@ def _shared_memory(rope: int) -> tuple[tuple[SmemTile, ...], int]:
         name: str, rows: int, cols: int, holds: str, stages: int = 1, swizzle: Swizzle | None = None
     ) -> None:
         nonlocal end
-        size = rows * cols * BF16_BYTES
+        size = rows * cols * OPERAND_BYTES
         swizzle = swizzle or SWIZZLES.get(cols, "128B")
-        tiles.append(SmemTile(name, end, size, stages, rows, cols, "bf16", swizzle, "K", holds))
+        tiles.append(SmemTile(name, end, size, stages, rows, cols, form, swizzle, "K", holds))
         end += size * stages
 
     def add_plain(name: str, rows: int, cols: int, holds: str) -> None:
@@ -241,7 +241,7 @@ def _shared_memory(rope: int) -> tuple[tuple[SmemTile, ...], int]:
 
     add_tile("Q", H_Q, V_CTA, "the rank's NoPE columns of q")
     add_tile("dO", H_Q, V_CTA, "the rank's columns of dO")
-    holds = "S of all heads, rounded to bf16; the peer sends its keys"
+    holds = f"S of all heads, rounded to {form}; the peer sends its keys"
     add_tile("S", H_Q, B_TOPK, holds, swizzle="none")
     s = tiles[-1]
     tiles.append(
@@ -282,15 +282,15 @@ def _barriers(rope: int, end: int) -> tuple[tuple[Barrier, ...], int]:
         end += MBARRIER_BYTES * stages
 
     heads, half, share = (
-        rows * cols * BF16_BYTES for rows, cols in ((H_Q, V_CTA), (B_TOPK, HALF_COLS), (H_Q, KEYS_CTA))
+        rows * cols * OPERAND_BYTES for rows, cols in ((H_Q, V_CTA), (B_TOPK, HALF_COLS), (H_Q, KEYS_CTA))
     )
     commit, both = "commit of mma", "commit of each CTA's mma, multicast"
     readers = "a lane of each softmax warp"
-    add("q_ready", 1, 1, heads + H_Q * rope * BF16_BYTES, "TMA of Q", "mma", once=True)
+    add("q_ready", 1, 1, heads + H_Q * rope * OPERAND_BYTES, "TMA of Q", "mma", once=True)
     add("do_ready", 1, 1, heads, "TMA of dO", "mma, dkv_export", once=True)
     by = "a lane of each dkv_export warp; st.async of the peer's"
     add("delta_ready", 1, EXPORT_WARPS, H_Q * F32_BYTES, by, "softmax", once=True)
-    add("kv_lo_ready", KV_STAGES, 1, half + B_TOPK * rope * BF16_BYTES, "gather4", "mma")
+    add("kv_lo_ready", KV_STAGES, 1, half + B_TOPK * rope * OPERAND_BYTES, "gather4", "mma")
     hi_parts = HALF_COLS // COL_TILE if rope else 1  # of the upper columns, which are waited for
     add("kv_hi_ready", KV_STAGES * hi_parts, 1, half // hi_parts, "gather4", "mma", parts=hi_parts)
     add("kv_lo_free", KV_STAGES, 1, 0, commit, "load")
@@ -308,7 +308,7 @@ def _barriers(rope: int, end: int) -> tuple[tuple[Barrier, ...], int]:
         "in_ready",
         1,
         1,
-        share // BF16_BYTES * F32_BYTES,
+        share // OPERAND_BYTES * F32_BYTES,
         "st.async of the peer's softmax",
         "softmax",
         parts=2,

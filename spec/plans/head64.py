@@ -3,7 +3,7 @@
 Every MMA is `cta_group::1`; those with M = 64 are weight-stationary, so that their accumulators fill all 128
 TMEM lanes (data path layout E). docs/limits.md counts what the design asks for.
 
-Shared-memory tiles are cut into column tiles of 64 bf16 (128 bytes, the swizzle's span), each column tile
+Shared-memory tiles are cut into column tiles of 64 columns (128 bytes, the swizzle's span), each column tile
 contiguous with 128-byte rows. Read along its rows such a tile is a K-major operand, read along its columns an
 MN-major one (PTX ISA, tcgen05 canonical layouts), so Q, dO, KV, S and dS each lie in shared memory once and
 serve both their products. dQ is staged in KV's bytes after the last k-block.
@@ -37,7 +37,7 @@ from tileproof.spec.plan import (
     WarpRole,
 )
 from tileproof.spec.plans.sizes import require_size
-from tileproof.spec.problems.sparse_mla_bwd.problem import SPARSE_MLA_BWD
+from tileproof.spec.problems.sparse_mla_bwd.problem import of_operands
 
 NAME = "head64"
 D_QKS = (576, 512)
@@ -46,7 +46,7 @@ D_V = 512
 B_TOPK = 64
 WARPGROUP = 128
 LOAD_WARPS = 4
-BF16_BYTES = 2
+OPERAND_BYTES = 2
 F32_BYTES = 4
 SMEM_ALIGNMENT = 1024  # where a 128-byte swizzle pattern starts (PTX ISA, tcgen05 matrix descriptor)
 
@@ -64,14 +64,14 @@ def plans() -> list[KernelPlan]:
     return [plan(d_qk) for d_qk in D_QKS]
 
 
-def plan(d_qk: int) -> KernelPlan:
-    """The plan for rows of `d_qk` columns; TileproofError when there is none."""
+def plan(d_qk: int, f16: bool = False) -> KernelPlan:
+    """The plan for rows of `d_qk` columns of bf16, or f16; TileproofError when there is none."""
     require_size(NAME, "d_qk", d_qk, D_QKS)
     rope = d_qk > D_V
-    smem, barriers, smem_bytes = _shared_memory(d_qk)
+    smem, barriers, smem_bytes = _shared_memory(d_qk, "f16" if f16 else "bf16")
     return KernelPlan(
         name=NAME,
-        problem=SPARSE_MLA_BWD,
+        problem=of_operands(f16),
         sizes=(("h_q", HEADS), ("d_qk", d_qk), ("d_v", D_V)),
         block=B_TOPK,
         cluster=1,
@@ -194,21 +194,23 @@ def _mmas(d_qk: int) -> tuple[Mma, ...]:
     return tuple(chains)
 
 
-def _shared_memory(d_qk: int) -> tuple[tuple[SmemTile, ...], tuple[Barrier, ...], int]:
+def _shared_memory(d_qk: int, form: str) -> tuple[tuple[SmemTile, ...], tuple[Barrier, ...], int]:
     """Tiles, delta, barriers, the TMEM base word; each operand tile on a 1024-byte boundary."""
     tiles: list[SmemTile] = []
     end = 0
 
     def add_tile(name: str, rows: int, cols: int, holds: str) -> None:
         nonlocal end
-        tiles.append(SmemTile(name, end, rows * cols * BF16_BYTES, 1, rows, cols, "bf16", "128B", "K", holds))
+        tiles.append(
+            SmemTile(name, end, rows * cols * OPERAND_BYTES, 1, rows, cols, form, "128B", "K", holds)
+        )
         end += tiles[-1].bytes
 
     add_tile("Q", HEADS, d_qk, "the CTA's 64 heads of q")
     add_tile("dO", HEADS, D_V, "the CTA's 64 heads of dO")
-    add_tile("KV", B_TOPK, d_qk, "the k-block's 64 keys, zero where no key; after the last one dQ in bf16")
-    add_tile("S", HEADS, B_TOPK, "S of the CTA's heads, rounded to bf16")
-    add_tile("dS", HEADS, B_TOPK, "dS of the CTA's heads, rounded to bf16")
+    add_tile("KV", B_TOPK, d_qk, f"the k-block's 64 keys, zero where no key; after the last one dQ in {form}")
+    add_tile("S", HEADS, B_TOPK, f"S of the CTA's heads, rounded to {form}")
+    add_tile("dS", HEADS, B_TOPK, f"dS of the CTA's heads, rounded to {form}")
     tiles.append(
         SmemTile("delta", end, HEADS * F32_BYTES, 1, 1, HEADS, "f32", "none", "K", "delta of the CTA's heads")
     )
@@ -227,7 +229,7 @@ def _shared_memory(d_qk: int) -> tuple[tuple[SmemTile, ...], tuple[Barrier, ...]
     add("q_ready", 1, 1, q, "TMA of Q", "mma", once=True)
     add("do_ready", 1, 1, dO, "TMA of dO", "mma, dkv_export", once=True)
     add("delta_ready", 1, WARPGROUP, 0, "every dkv_export thread", "softmax", once=True)
-    hi = B_TOPK * D_V // 2 * BF16_BYTES
+    hi = B_TOPK * D_V // 2 * OPERAND_BYTES
     add("kv_lo_ready", 1, 1, kv - hi, "gather4", "mma")
     add("kv_hi_ready", HI_PARTS, 1, hi // HI_PARTS, "gather4", "mma", parts=HI_PARTS)
     add("kv_lo_free", 1, 1, 0, "commit of mma", "load")

@@ -190,6 +190,11 @@ class ProblemType(ABC):
         """The sizes of inputs by which a kernel's variant is chosen."""
         return {}
 
+    @property
+    def constants(self) -> Mapping[str, int]:
+        """Numbers of the problem, beside its sizes, in the C++ header of a plan."""
+        return {}
+
     def require(self, inputs: ProblemInputs, plan: KernelPlan) -> None:
         """Raises TileproofError when the kernel of `plan` is not made for inputs of these sizes."""
         return

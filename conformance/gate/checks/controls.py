@@ -71,9 +71,11 @@ def choose(
 
 
 def of_variant(gated: GatedVariant, defect: PlantedDefect) -> bool:
-    """Whether a mutant goes into this variant: a synchronisation mutant is planted in that of its sizes."""
+    """Whether a mutant goes into this variant: a synchronisation mutant is planted in that of its sizes,
+    another in every variant of its form.
+    """
     if isinstance(defect.expected, InStage):
-        return True
+        return defect.sizes.f16 <= gated.variant["f16"]
     return variant_of(gated.kernel, defect.sizes) == gated.variant
 
 

@@ -127,9 +127,10 @@ def plant(row: PlantedDefect, kernel: Kernel | None = None) -> Planted:
 
 
 def variant_of(kernel: Kernel, sizes: Sizes) -> Variant:
-    """The kernel's variant of the wanted width, or its first."""
+    """The kernel's variant of the wanted width and form, or its first."""
     return next(
-        (variant for variant in kernel.variants if variant.has({"d_qk": sizes.d_qk})), kernel.variants[0]
+        (each for each in kernel.variants if each.has({"d_qk": sizes.d_qk, "f16": sizes.f16})),
+        kernel.variants[0],
     )
 
 

@@ -11,6 +11,7 @@
 #include "sm100/barrier.cuh"
 #include "sm100/context.cuh"
 #include "sm100/cute.cuh"
+#include "sm100/element.cuh"
 #include "sm100/operand.cuh"
 #include "sm100/params.cuh"
 
@@ -31,6 +32,8 @@ static_assert(sizeof(Params) == 1024);
 
 template <class Plan>
 struct Config {
+  using Element = tileproof::Element<Plan>;
+
   static constexpr int kAllHeads = Plan::h_q;               // 128, of which every CTA has its columns
   static constexpr int kHeads = Plan::h_q / Plan::cluster;  // 64 that a CTA finishes
   static constexpr int kKeys = Plan::b_topk;                // 64 keys per k-block
@@ -63,10 +66,10 @@ struct Config {
   static constexpr int kShareBytes = kHeads * kKeys * 4;  // of P or dP, f32
 
   struct SharedStorage {
-    alignas(1024) bf16 q[kAllHeads * kCols];
-    alignas(1024) bf16 dO[kAllHeads * kCols];
-    alignas(1024) bf16 s[kAllHeads * kKeys];          // and, when the MMAs have read it, dS
-    alignas(1024) bf16 kv[kKvStages][kKeys * kCols];  // and at the end dQ
+    alignas(1024) Element q[kAllHeads * kCols];
+    alignas(1024) Element dO[kAllHeads * kCols];
+    alignas(1024) Element s[kAllHeads * kKeys];          // and, when the MMAs have read it, dS
+    alignas(1024) Element kv[kKvStages][kKeys * kCols];  // and at the end dQ
     alignas(16) float own_incoming[kRoomy ? kKeysPerThread * kAllHeads : 0];
     alignas(512) unsigned char q_rope[kNarrowHeadBytes];
     alignas(512) unsigned char kv_rope[kKvStages * kNarrowKeyBytes];  // and at the end dQ
@@ -109,8 +112,8 @@ struct Config {
 #if !defined(TILEPROOF_EDITED) && !TILEPROOF_PROBE
   // Read along rows a column tile is the K-major layout that CuTe builds from the same atom, read along
   // columns the MN-major one: element (row, col) lies at the same offset in both.
-  using KAtom = UMMA::Layout_K_SW128_Atom<bf16>;
-  using MnAtom = UMMA::Layout_MN_SW128_Atom<bf16>;
+  using KAtom = UMMA::Layout_K_SW128_Atom<Element>;
+  using MnAtom = UMMA::Layout_MN_SW128_Atom<Element>;
   using HeadsK = decltype(tile_to_shape(KAtom{}, Shape<Int<kAllHeads>, Int<kCols>>{}));
   using HeadsMn = decltype(tile_to_shape(MnAtom{}, Shape<Int<kCols>, Int<kAllHeads>>{}, Step<_2, _1>{}));
   using KeysK = decltype(tile_to_shape(KAtom{}, Shape<Int<kKeys>, Int<kCols>>{}));

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from tileproof.kernels.edit import Edit, InStage, Place, PlantedDefect
+from tileproof.kernels.sm100 import defects_f16
 from tileproof.kernels.sm100.head128_columns import (
     defects_dq,
     defects_pair,
@@ -167,4 +168,5 @@ DEFECTS: tuple[PlantedDefect, ...] = (
     *defects_dq.DEFECTS,
     *defects_pair.DEFECTS,
     *defects_sizes.DEFECTS,
+    *defects_f16.defects(KERNEL, "cols"),
 )

@@ -9,12 +9,12 @@ from tileproof.kernels.edit import Edit, Place, PlantedDefect, Reported, Sizes
 KERNEL = "head128-columns"
 FOLDER = "sm100/head128_columns"
 SOFTMAX, MAIN = (f"{FOLDER}/{name}.cuh" for name in ("softmax", "kernel"))
-STAGED = f"{SOFTMAX}: ptx::store_shared_16(staged + swizzled_chunk(head, half * (32 / kChunk) + c), pack(v + c * kChunk));"
+STAGED = f"{SOFTMAX}: ptx::store_shared_16(staged + swizzled_chunk(head, half * (32 / kChunk) + c), pack<typename Cfg::Element>(v + c * kChunk));"
 TOGETHER = 'asm volatile("bar.sync %0, %1;" : : "n"(kNamedBarrier), "n"(kThreads) : "memory");'
 STORE = (
     "ptx::tma_store_2d(&params.dQ_map, staged, this->first_column() + tile * kColTile, this->token_row());"
 )
-FENCE = "pack(v + c * kChunk));\n}\nptx::fence_proxy_async_shared();"  # of a column tile, not of RoPE columns
+FENCE = "pack<typename Cfg::Element>(v + c * kChunk));\n}\nptx::fence_proxy_async_shared();"  # of a column tile, not of RoPE columns
 SIZES = Sizes(d_qk=512, blocks=2)
 
 

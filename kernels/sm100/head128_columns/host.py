@@ -12,7 +12,6 @@ from tileproof.kernels.launch.model import LaunchFile
 from tileproof.kernels.sm90.mla_around import launches
 from tileproof.kernels.sm100 import backward
 from tileproof.kernels.sm100.head128_columns import defects
-from tileproof.kernels.variant import Variant
 from tileproof.spec.plan import KernelPlan
 from tileproof.spec.plans import head128_columns
 
@@ -37,12 +36,12 @@ CLOCKS = {576: 6_230.0, 512: 5_440.0}
 KERNELS = (
     Kernel(
         name=head128_columns.NAME,
-        variants=tuple(Variant.of("sparse_mla_bwd", h_q=128, d_qk=d_qk) for d_qk in head128_columns.D_QKS),
-        plan_of=lambda v: head128_columns.plan(v["d_qk"]),
+        variants=backward.variants(head128_columns.H_Q, head128_columns.D_QKS),
+        plan_of=lambda v: head128_columns.plan(v["d_qk"], bool(v["f16"])),
         image=Sources(
             main="sm100/head128_columns/kernel.cu",
             folders=("sm100", "sm100/head128_columns"),
-            suffix=lambda v: f"d{v['d_qk']}",
+            suffix=backward.suffix,
         ),
         describe=describe,
         layout=lambda plan: backward.layout(plan, maps),

@@ -127,7 +127,8 @@ struct IssueMmas : Context<Plan> {
     const uint32_t d = tmem + Plan::tmem::P::column;
     scores(q, kv_lo(k), d, false);
     if constexpr (Cfg::kRope != 0) {
-      const uint32_t idesc = bf16_mma_descriptor<Cfg::kAllHeads, Cfg::kKeys, Major::K, Major::K>();
+      const uint32_t idesc =
+          mma_descriptor<typename Cfg::Element, Cfg::kAllHeads, Cfg::kKeys, Major::K, Major::K>();
       const uint64_t first_a = alone(narrow_k_major(cast_smem_ptr_to_uint(smem.q_rope), 0));
       const uint64_t first_b = alone(narrow_k_major(kv_rope(k), 0));
       CUTE_UNROLL
@@ -188,7 +189,8 @@ struct IssueMmas : Context<Plan> {
   // D [heads, keys] (+)= A [heads, columns] KV [keys, columns]^T over some column tiles.
   template <int Tiles = Cfg::kHalfTiles>
   __device__ __forceinline__ void scores(uint32_t a, uint32_t kv, uint32_t d, bool accumulate) {
-    const uint32_t idesc = bf16_mma_descriptor<Cfg::kAllHeads, Cfg::kKeys, Major::K, Major::K>();
+    const uint32_t idesc =
+        mma_descriptor<typename Cfg::Element, Cfg::kAllHeads, Cfg::kKeys, Major::K, Major::K>();
     const uint64_t first_a = alone(k_major<Cfg::kAllHeads>(a, 0)),
                    first_b = alone(k_major<Cfg::kKeys>(kv, 0));
     CUTE_UNROLL
@@ -202,7 +204,8 @@ struct IssueMmas : Context<Plan> {
   // dQ [heads, columns] += dS [heads, keys] KV [keys, columns]: N = 256 reads dS once, and leaves a quarter
   // of shared memory to others.
   __device__ __forceinline__ void dq_all(uint32_t kv, bool accumulate) {
-    const uint32_t idesc = bf16_mma_descriptor<Cfg::kAllHeads, Cfg::kCols, Major::K, Major::MN>();
+    const uint32_t idesc =
+        mma_descriptor<typename Cfg::Element, Cfg::kAllHeads, Cfg::kCols, Major::K, Major::MN>();
     const uint64_t first_a = alone(plain_k_major<Cfg::kAllHeads>(s, 0)),
                    first_b = alone(mn_major<Cfg::kKeys>(kv, 0, 0));
     CUTE_UNROLL
@@ -215,7 +218,8 @@ struct IssueMmas : Context<Plan> {
 
   __device__ __forceinline__ void dq_rope(int k) {
     if constexpr (Cfg::kRope != 0) {
-      const uint32_t idesc = bf16_mma_descriptor<Cfg::kAllHeads, Cfg::kRope, Major::K, Major::MN>();
+      const uint32_t idesc =
+          mma_descriptor<typename Cfg::Element, Cfg::kAllHeads, Cfg::kRope, Major::K, Major::MN>();
       const uint64_t first_a = alone(plain_k_major<Cfg::kAllHeads>(s, 0));
       const uint64_t first_b = alone(narrow_mn_major(kv_rope(k), 0));
       CUTE_UNROLL
@@ -230,7 +234,8 @@ struct IssueMmas : Context<Plan> {
   // dKV^T [RoPE columns, keys] = Q_rope^T [.., heads] dS [heads, keys]
   __device__ __forceinline__ void dkv_rope() {
     if constexpr (Cfg::kRope != 0) {
-      const uint32_t idesc = bf16_mma_descriptor<Cfg::kRope, Cfg::kKeys, Major::MN, Major::MN>();
+      const uint32_t idesc =
+          mma_descriptor<typename Cfg::Element, Cfg::kRope, Cfg::kKeys, Major::MN, Major::MN>();
       const uint64_t first_a = alone(narrow_mn_major(cast_smem_ptr_to_uint(smem.q_rope), 0));
       const uint64_t first_b = alone(plain_mn_major<Cfg::kAllHeads>(s, 0));
       CUTE_UNROLL
@@ -244,7 +249,8 @@ struct IssueMmas : Context<Plan> {
 
   // dKV^T [128 columns of part `part`, keys] (+)= A[:, those columns]^T [.., heads] S or dS [heads, keys]
   __device__ __forceinline__ void dkv_part(uint32_t a, int part, bool accumulate) {
-    const uint32_t idesc = bf16_mma_descriptor<Cfg::kDkvM, Cfg::kKeys, Major::MN, Major::MN>();
+    const uint32_t idesc =
+        mma_descriptor<typename Cfg::Element, Cfg::kDkvM, Cfg::kKeys, Major::MN, Major::MN>();
     const uint32_t d = tmem + Plan::tmem::dKV::column + part * Plan::tmem::dKV::columns;
     const uint64_t first_a = alone(mn_major<Cfg::kAllHeads>(a, part * Cfg::kDkvM, 0));
     const uint64_t first_b = alone(plain_mn_major<Cfg::kAllHeads>(s, 0));

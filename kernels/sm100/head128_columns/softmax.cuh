@@ -17,7 +17,7 @@ struct Softmax : Context<Plan> {
   static constexpr int kNamedBarrier = 1;
   static constexpr int kKeys = Cfg::kKeysPerThread;  // 32
   static constexpr uint32_t kEveryKey = 0xffffffff;
-  static constexpr int kChunk = 8;                      // bf16 in a 16-byte access
+  static constexpr int kChunk = 8;                      // elements in a 16-byte access
   static constexpr int kQuad = 4;                       // f32 in one
   static constexpr int kKeysTogether = 16;              // of a thread's keys
   static constexpr int kQuadRow = 16 * Cfg::kAllHeads;  // bytes from four keys of all heads to the next four
@@ -183,8 +183,8 @@ struct Softmax : Context<Plan> {
     }
   }
 
-  // S or dS of keys [begin, begin + kKeysTogether) of the thread's, rounded to bf16, into row `head` of the
-  // tile of both CTAs.
+  // S or dS of keys [begin, begin + kKeysTogether) of the thread's, rounded to operands, into row `head` of
+  // the tile of both CTAs.
   __device__ __forceinline__ void publish(const float* v, int begin, const Barrier& ready) {
     const uint32_t peer_ready = this->in_peer(ready.address());
     const uint32_t own =
@@ -193,7 +193,7 @@ struct Softmax : Context<Plan> {
     CUTE_UNROLL
     for (int c = 0; c < kKeysTogether / kChunk; ++c) {
       const uint32_t at = plain_chunk<Cfg::kAllHeads>(0, begin / kChunk + c);
-      const uint4 chunk = pack(v + c * kChunk);
+      const uint4 chunk = pack<typename Cfg::Element>(v + c * kChunk);
       ptx::store_shared_16(own + at, chunk);
       ptx::store_async_16(peer + at, chunk, peer_ready);
     }
@@ -256,11 +256,6 @@ struct Softmax : Context<Plan> {
     return __ballot_sync(0xffffffff, this->key_row(__ldg(indices + slot), slot) >= 0);
   }
 
-  __device__ __forceinline__ static uint4 pack(const float* v) {
-    return {ptx::pack_bf16(v[0], v[1]), ptx::pack_bf16(v[2], v[3]), ptx::pack_bf16(v[4], v[5]),
-            ptx::pack_bf16(v[6], v[7])};
-  }
-
   // dQ from TMEM, or zeros where the token has no k-block, by way of the keys' bytes to global memory: a
   // column tile after the other, the upper ones first, as the MMAs of the last k-block complete them.
   __device__ __forceinline__ void store_dq() const {
@@ -277,7 +272,8 @@ struct Softmax : Context<Plan> {
       load_dq(Plan::tmem::dQ::column + tile * kColTile + half * 32, v);
       CUTE_UNROLL
       for (int c = 0; c < 32 / kChunk; ++c) {
-        ptx::store_shared_16(staged + swizzled_chunk(head, half * (32 / kChunk) + c), pack(v + c * kChunk));
+        ptx::store_shared_16(staged + swizzled_chunk(head, half * (32 / kChunk) + c),
+                             pack<typename Cfg::Element>(v + c * kChunk));
       }
       ptx::fence_proxy_async_shared();
       asm volatile("bar.sync %0, %1;" : : "n"(kNamedBarrier), "n"(kThreads) : "memory");
@@ -300,7 +296,8 @@ struct Softmax : Context<Plan> {
         load_dq(Plan::tmem::dQ_rope::column, v);
         CUTE_UNROLL
         for (int c = 0; c < 32 / kChunk; ++c) {
-          ptx::store_shared_16(staged + swizzled_narrow_chunk(head, c), pack(v + c * kChunk));
+          ptx::store_shared_16(staged + swizzled_narrow_chunk(head, c),
+                               pack<typename Cfg::Element>(v + c * kChunk));
         }
       }
       ptx::fence_proxy_async_shared();

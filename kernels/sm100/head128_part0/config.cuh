@@ -18,9 +18,11 @@ namespace tileproof::head128_part0 {
 
 using namespace cute;
 
+using bf16 = cutlass::bfloat16_t;
+
 // What the host passes behind the maps. Boxes: 64 x 64 of q and dO, 1 x 64 of kv.
 struct PartParams {
-  const bf16* o;           // [s_q, h_q, d_v]
+  const uint16_t* o;       // [s_q, h_q, d_v], bf16
   const int* indices;      // [s_q, topk]
   const int* topk_length;  // [s_q], or null: topk everywhere
   float* delta;            // [s_q, h_q]

@@ -163,7 +163,7 @@ struct Kernel : Context<Plan> {
   __device__ __forceinline__ void issue_mmas() {
     const uint32_t q = cast_smem_ptr_to_uint(smem.q);
     const uint32_t idesc =
-        bf16_mma_descriptor<Plan::mma::P::m, Plan::mma::P::n, UMMA::Major::K, UMMA::Major::K>();
+        mma_descriptor<bf16, Plan::mma::P::m, Plan::mma::P::n, UMMA::Major::K, UMMA::Major::K>();
     const uint32_t tmem_P = smem.tmem_base + Plan::tmem::P::column;
 
     smem.q_ready.wait(0);  // also with no k-block: Q's bytes must have landed before the CTAs exit

@@ -12,6 +12,7 @@
 #include "sm100/barrier.cuh"
 #include "sm100/context.cuh"
 #include "sm100/cute.cuh"
+#include "sm100/element.cuh"
 #include "sm100/operand.cuh"
 #include "sm100/params.cuh"
 
@@ -25,6 +26,8 @@ static_assert(sizeof(Params) == 640);
 
 template <class Plan>
 struct Config {
+  using Element = tileproof::Element<Plan>;
+
   static constexpr int kHeads = Plan::h_q;                // 64
   static constexpr int kKeys = Plan::b_topk;              // 64 keys per k-block
   static constexpr int kRope = Plan::d_qk - Plan::d_v;    // 64 or 0
@@ -47,11 +50,11 @@ struct Config {
   static constexpr int kPartsPerStage = kDkvParts / kDkvStages;  // uses of a stage in one k-block
 
   struct SharedStorage {
-    alignas(1024) bf16 q[kHeads * Plan::d_qk];
-    alignas(1024) bf16 dO[kHeads * Plan::d_v];
-    alignas(1024) bf16 kv[kKeys * Plan::d_qk];  // and, after the last k-block, dQ [kHeads, d_qk]
-    alignas(1024) bf16 s[kHeads * kKeys];
-    alignas(1024) bf16 ds[kHeads * kKeys];
+    alignas(1024) Element q[kHeads * Plan::d_qk];
+    alignas(1024) Element dO[kHeads * Plan::d_v];
+    alignas(1024) Element kv[kKeys * Plan::d_qk];  // and, after the last k-block, dQ [kHeads, d_qk]
+    alignas(1024) Element s[kHeads * kKeys];
+    alignas(1024) Element ds[kHeads * kKeys];
     float delta[kHeads];
     Barrier q_ready;
     Barrier do_ready;
@@ -78,16 +81,16 @@ struct Config {
 #if !defined(TILEPROOF_EDITED) && !TILEPROOF_PROBE
   // Read along rows a column tile is the K-major layout that CuTe builds from the same atom, read along
   // columns the MN-major one: element (row, col) lies at the same offset in both.
-  using KAtom = UMMA::Layout_K_SW128_Atom<bf16>;
-  using MnAtom = UMMA::Layout_MN_SW128_Atom<bf16>;
+  using KAtom = UMMA::Layout_K_SW128_Atom<Element>;
+  using MnAtom = UMMA::Layout_MN_SW128_Atom<Element>;
   using KTile = decltype(tile_to_shape(KAtom{}, Shape<Int<kKeys>, Int<Plan::d_qk>>{}));
   using MnTile = decltype(tile_to_shape(MnAtom{}, Shape<Int<Plan::d_qk>, Int<kKeys>>{}, Step<_2, _1>{}));
-  static_assert(int(sizeof(bf16)) * int(KTile{}.layout_b()(0, kColTile)) == kColTileBytes);
-  static_assert(int(sizeof(bf16)) * int(MnTile{}.layout_b()(kColTile, 0)) == kColTileBytes);
-  static_assert(int(sizeof(bf16)) * int(KTile{}.layout_b()(8, 0)) == kAtomBytes);
-  static_assert(int(sizeof(bf16)) * int(MnTile{}.layout_b()(0, 8)) == kAtomBytes);
-  static_assert(int(sizeof(bf16)) * int(KTile{}.layout_b()(1, 0)) == kRowBytes);
-  static_assert(int(sizeof(bf16)) * int(MnTile{}.layout_b()(0, 1)) == kRowBytes);
+  static_assert(int(sizeof(Element)) * int(KTile{}.layout_b()(0, kColTile)) == kColTileBytes);
+  static_assert(int(sizeof(Element)) * int(MnTile{}.layout_b()(kColTile, 0)) == kColTileBytes);
+  static_assert(int(sizeof(Element)) * int(KTile{}.layout_b()(8, 0)) == kAtomBytes);
+  static_assert(int(sizeof(Element)) * int(MnTile{}.layout_b()(0, 8)) == kAtomBytes);
+  static_assert(int(sizeof(Element)) * int(KTile{}.layout_b()(1, 0)) == kRowBytes);
+  static_assert(int(sizeof(Element)) * int(MnTile{}.layout_b()(0, 1)) == kRowBytes);
   static_assert(Swizzle<3, 4, 3>{}(3 * kRowBytes + 2 * 16) == int(swizzled_chunk(3, 2)));
 #endif
 

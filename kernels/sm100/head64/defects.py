@@ -8,6 +8,7 @@ from __future__ import annotations
 import posixpath
 
 from tileproof.kernels.edit import ANY, Edit, InStage, Place, PlantedDefect
+from tileproof.kernels.sm100 import defects_f16
 from tileproof.kernels.sm100.head64 import defects_numeric, defects_sizes, defects_synchronisation
 
 KERNEL = "head64"
@@ -473,4 +474,9 @@ _DKV = (
 )
 
 VALUES: tuple[PlantedDefect, ...] = (*_INDICES, *_SCORES, *_DS, *_DQ, *_DKV, *defects_numeric.DEFECTS)
-DEFECTS: tuple[PlantedDefect, ...] = (*VALUES, *defects_sizes.DEFECTS, *defects_synchronisation.DEFECTS)
+DEFECTS: tuple[PlantedDefect, ...] = (
+    *VALUES,
+    *defects_sizes.DEFECTS,
+    *defects_f16.defects(KERNEL, "h64"),
+    *defects_synchronisation.DEFECTS,
+)

@@ -26,7 +26,7 @@ def _defect(id: str, title: str, file: str, find: str, replacement: str, stage: 
 
 
 _DELTA = "if (lane == batch + h) delta = sum;"
-_FMA = "sum = fmaf(__uint_as_float(x[i] & 0xffff0000u), __uint_as_float(y[i] & 0xffff0000u), sum);"
+_FMA = "sum = fmaf(Elements::high(x[i]), Elements::high(y[i]), sum);"
 _PACK = """  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));"""
 _DS = "s[j] * (x[j] - delta) * params.sm_scale"
 _RED = "ptx::red_add(out + int64_t(row[j]) * Plan::d_qk, v[j]);"

@@ -45,7 +45,7 @@ DEFECTS: tuple[PlantedDefect, ...] = (
     PlantedDefect(
         "h64-dq-without-proxy-fence", "dQ is stored by TMA without fence.proxy.async", "R4", KERNEL,
         (_ptx(SOFTMAX, "ptx::fence_before_thread_sync();\nptx::fence_proxy_async_shared();", "fence.proxy"),),
-        Reported("race-proxy-fence", "cp.async.bulk.tensor", "st.shared", "fence.proxy.async", second_at=f"{SOFTMAX}: {STORE_DQ}", first_at="sm100/head64/softmax.cuh: ptx::store_shared_16(tile + swizzled_chunk(head, col % kColTile / kChunk + c), pack(v + c * kChunk));"),
+        Reported("race-proxy-fence", "cp.async.bulk.tensor", "st.shared", "fence.proxy.async", second_at=f"{SOFTMAX}: {STORE_DQ}", first_at="sm100/head64/softmax.cuh: ptx::store_shared_16(tile + swizzled_chunk(head, col % kColTile / kChunk + c), pack<typename Cfg::Element>(v + c * kChunk));"),
     ),
     PlantedDefect(
         "h64-s-without-proxy-fence", "S is multiplied without fence.proxy.async", "R4", KERNEL,
@@ -55,7 +55,7 @@ DEFECTS: tuple[PlantedDefect, ...] = (
     PlantedDefect(
         "h64-dq-warp-sync", "each warp syncs with itself where the warpgroup should before dQ is stored",
         "R5 R3 R12", KERNEL, (_ptx(SOFTMAX, DQ_BARRIER, "bar.sync", "bar.warp.sync -1;"),),
-        Reported("race-unordered", "cp.async.bulk.tensor", "st.shared", "a barrier", second_at="sm100/head64/softmax.cuh: ptx::tma_store_2d(&params.dQ_map, staged + c * Cfg::kColTileBytes, c * kColTile, this->first_head());", first_at="sm100/head64/softmax.cuh: ptx::store_shared_16(tile + swizzled_chunk(head, col % kColTile / kChunk + c), pack(v + c * kChunk));"),
+        Reported("race-unordered", "cp.async.bulk.tensor", "st.shared", "a barrier", second_at="sm100/head64/softmax.cuh: ptx::tma_store_2d(&params.dQ_map, staged + c * Cfg::kColTileBytes, c * kColTile, this->first_head());", first_at="sm100/head64/softmax.cuh: ptx::store_shared_16(tile + swizzled_chunk(head, col % kColTile / kChunk + c), pack<typename Cfg::Element>(v + c * kChunk));"),
     ),
     PlantedDefect(
         "h64-dq-store-not-waited-for", "the CTA may exit while dQ is still being stored", "R3", KERNEL,

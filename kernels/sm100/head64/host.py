@@ -12,7 +12,6 @@ from tileproof.kernels.launch.model import LaunchFile
 from tileproof.kernels.sm90.mla_around import launches
 from tileproof.kernels.sm100 import backward
 from tileproof.kernels.sm100.head64 import defects
-from tileproof.kernels.variant import Variant
 from tileproof.spec.plan import KernelPlan
 from tileproof.spec.plans import head64
 
@@ -30,17 +29,15 @@ def describe(inputs: Inputs, plan: KernelPlan, built: Built, probe: bool) -> Lau
     return backward.describe(inputs, plan, built, probe, maps)
 
 
-SOURCES = Sources(
-    main="sm100/head64/kernel.cu", folders=("sm100", "sm100/head64"), suffix=lambda v: f"d{v['d_qk']}"
-)
+SOURCES = Sources(main="sm100/head64/kernel.cu", folders=("sm100", "sm100/head64"), suffix=backward.suffix)
 # Per k-block; what `tileproof time` says today and 2%.
 CLOCKS = {576: 8_750.0, 512: 7_720.0}
 
 KERNELS = (
     Kernel(
         name=head64.NAME,
-        variants=tuple(Variant.of("sparse_mla_bwd", h_q=head64.HEADS, d_qk=d_qk) for d_qk in head64.D_QKS),
-        plan_of=lambda v: head64.plan(v["d_qk"]),
+        variants=backward.variants(head64.HEADS, head64.D_QKS),
+        plan_of=lambda v: head64.plan(v["d_qk"], bool(v["f16"])),
         image=SOURCES,
         describe=describe,
         layout=lambda plan: backward.layout(plan, maps),

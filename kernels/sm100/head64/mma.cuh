@@ -115,7 +115,8 @@ struct IssueMmas : Context<Plan> {
   // D [heads, keys] (+)= A KV^T over column tiles [First, End) of both.
   template <int First, int End>
   __device__ __forceinline__ void scores(uint32_t a, int column) {
-    const uint32_t idesc = bf16_mma_descriptor<Cfg::kHeads, Cfg::kKeys, Major::K, Major::K>();
+    const uint32_t idesc =
+        mma_descriptor<typename Cfg::Element, Cfg::kHeads, Cfg::kKeys, Major::K, Major::K>();
     const uint32_t d = tmem + column;
     const uint64_t first_a = alone(k_major<kRows>(a, 0)), first_b = alone(k_major<kRows>(kv, 0));
     CUTE_UNROLL
@@ -127,7 +128,8 @@ struct IssueMmas : Context<Plan> {
 
   // dQ [heads, columns of part `part`] += dS KV[:, those columns]
   __device__ __forceinline__ void dq_part(int part, bool accumulate) {
-    const uint32_t idesc = bf16_mma_descriptor<Cfg::kHeads, Cfg::kDqN, Major::K, Major::MN>();
+    const uint32_t idesc =
+        mma_descriptor<typename Cfg::Element, Cfg::kHeads, Cfg::kDqN, Major::K, Major::MN>();
     const uint32_t d = tmem + Plan::tmem::dQ::column + part * Plan::tmem::dQ::columns;
     const uint64_t a = alone(k_major<kRows>(ds, 0)), b = alone(mn_major<kRows>(kv, part * Cfg::kDqN, 0));
     CUTE_UNROLL
@@ -138,7 +140,8 @@ struct IssueMmas : Context<Plan> {
 
   __device__ __forceinline__ void dq_rope(bool accumulate) {
     if constexpr (Cfg::kRope != 0) {
-      const uint32_t idesc = bf16_mma_descriptor<Cfg::kHeads, Cfg::kRope, Major::K, Major::MN>();
+      const uint32_t idesc =
+          mma_descriptor<typename Cfg::Element, Cfg::kHeads, Cfg::kRope, Major::K, Major::MN>();
       const uint64_t a = alone(k_major<kRows>(ds, 0)), b = alone(mn_major<kRows>(kv, Plan::d_v, 0));
       CUTE_UNROLL
       for (int key = 0; key < Cfg::kKeys; key += kMmaK) {
@@ -166,7 +169,8 @@ struct IssueMmas : Context<Plan> {
 
   // dKV^T [128 columns of part `part`, keys] = A[:, those columns]^T [.., heads] B [heads, keys]
   __device__ __forceinline__ void dkv_part(uint32_t a, uint32_t b, int part, bool accumulate) {
-    const uint32_t idesc = bf16_mma_descriptor<Cfg::kDkvM, Cfg::kKeys, Major::MN, Major::MN>();
+    const uint32_t idesc =
+        mma_descriptor<typename Cfg::Element, Cfg::kDkvM, Cfg::kKeys, Major::MN, Major::MN>();
     const uint32_t d = tmem + Plan::tmem::dKV::column + part % Cfg::kDkvStages * Plan::tmem::dKV::columns;
     const uint64_t first_a = alone(mn_major<kRows>(a, part * Cfg::kDkvM, 0)),
                    first_b = alone(mn_major<kRows>(b, 0, 0));
@@ -179,7 +183,8 @@ struct IssueMmas : Context<Plan> {
 
   __device__ __forceinline__ void dkv_rope() {
     if constexpr (Cfg::kRope != 0) {
-      const uint32_t idesc = bf16_mma_descriptor<Cfg::kRope, Cfg::kKeys, Major::MN, Major::MN>();
+      const uint32_t idesc =
+          mma_descriptor<typename Cfg::Element, Cfg::kRope, Cfg::kKeys, Major::MN, Major::MN>();
       const uint64_t a = alone(mn_major<kRows>(q, Plan::d_v, 0)), b = alone(mn_major<kRows>(ds, 0, 0));
       CUTE_UNROLL
       for (int head = 0; head < Cfg::kHeads; head += kMmaK) {

@@ -15,7 +15,7 @@ struct Softmax : Context<Plan> {
   static constexpr int kThreads = 32 * Plan::role::softmax::warps;
   static constexpr int kNamedBarrier = 1;
   static constexpr int kKeysPerThread = Cfg::kKeys / 2;  // 32
-  static constexpr int kChunk = 8;                       // bf16 in a 16-byte access
+  static constexpr int kChunk = 8;                       // elements in a 16-byte access
 
   int head;  // of the CTA's 64
   int half;  // of the k-block's keys, or of an accumulator's columns
@@ -81,18 +81,13 @@ struct Softmax : Context<Plan> {
     return __ballot_sync(0xffffffff, this->key_row(__ldg(indices + slot), slot) >= 0);
   }
 
-  // This thread's 32 keys, rounded to bf16, into row `head` of an operand tile.
+  // This thread's 32 keys, rounded to operands, into row `head` of an operand tile.
   __device__ __forceinline__ void store_operand(uint32_t tile, const float (&v)[kKeysPerThread]) const {
     CUTE_UNROLL
     for (int c = 0; c < kKeysPerThread / kChunk; ++c) {
       ptx::store_shared_16(tile + swizzled_chunk(head, half * (kKeysPerThread / kChunk) + c),
-                           pack(v + c * kChunk));
+                           pack<typename Cfg::Element>(v + c * kChunk));
     }
-  }
-
-  __device__ __forceinline__ static uint4 pack(const float* v) {
-    return {ptx::pack_bf16(v[0], v[1]), ptx::pack_bf16(v[2], v[3]), ptx::pack_bf16(v[4], v[5]),
-            ptx::pack_bf16(v[6], v[7])};
   }
 
   // dQ from TMEM, or zeros where the token has no k-block, by way of KV's bytes to global memory.
@@ -141,7 +136,8 @@ struct Softmax : Context<Plan> {
       const uint32_t tile = cast_smem_ptr_to_uint(smem.kv) + col / kColTile * Cfg::kColTileBytes;
       CUTE_UNROLL
       for (int c = 0; c < 32 / kChunk; ++c) {
-        ptx::store_shared_16(tile + swizzled_chunk(head, col % kColTile / kChunk + c), pack(v + c * kChunk));
+        ptx::store_shared_16(tile + swizzled_chunk(head, col % kColTile / kChunk + c),
+                             pack<typename Cfg::Element>(v + c * kChunk));
       }
     }
   }

@@ -93,7 +93,7 @@ class SparseCase:
 
     def sizes(self) -> dict[str, int]:
         """The sizes that a kernel's variant is chosen by."""
-        return {"d_qk": self.d_qk, "h_q": self.h_q}
+        return {"d_qk": self.d_qk, "h_q": self.h_q, "f16": int(self.form == "f16")}
 
     @property
     def topk(self) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
+from tileproof.spec.arithmetic import F16
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.plan import KernelPlan
 from tileproof.spec.problems.base import GroundDatum, PartOf, ProblemType, TileCoord, TileRows, Tiling
@@ -112,7 +113,12 @@ class SparseMlaBwd(ProblemType):
         return ("s_q", *self.stages[stage].tile)
 
     def sizes(self, inputs: Inputs) -> Mapping[str, int]:
-        return {name: getattr(inputs.problem, name) for name in ("h_q", "d_qk", "d_v")}
+        found = {name: getattr(inputs.problem, name) for name in ("h_q", "d_qk", "d_v")}
+        return {**found, "f16": int(inputs.problem.form == "f16")}
+
+    @property
+    def constants(self) -> Mapping[str, int]:
+        return {"f16": int(self.rounding.operand == F16)}
 
     def require(self, inputs: Inputs, plan: KernelPlan) -> None:
         for name in ("h_q", "d_v"):
@@ -156,3 +162,8 @@ class SparseMlaBwd(ProblemType):
 
 SPARSE_MLA_BWD = SparseMlaBwd()
 PROBLEMS = (SPARSE_MLA_BWD,)
+
+
+def of_operands(f16: bool) -> SparseMlaBwd:
+    """The problem whose q, kv, o, dO and dQ, and copies of S and dS, are bf16, or f16."""
+    return SPARSE_MLA_BWD.rounded_as("operand=f16") if f16 else SPARSE_MLA_BWD

@@ -19,7 +19,7 @@ def render(rows: Sequence[Row]) -> str:
     stated = [row for row in rows if row["launch"] is not None]
     values = [value for row in stated for _, value in _values(row)]
     names = {str(value["name"]) for value in values}
-    names |= {name for row in stated for name in row["variant"]}
+    names |= {"f16"} | {name for row in stated for name in row["variant"]}  # f16: only some variants
     for extent in _extents(stated):
         names |= set(extent["names"])
     numbers = {name: number for number, name in enumerate(sorted(names), 1)}
@@ -55,10 +55,11 @@ def _value(value: Row, numbers: Mapping[str, int]) -> str:
     kind = _KINDS.get(value["kind"]) or f"TILEPROOF_{value['kind'].upper()}"
     begin = f"{{{value['offset']}, {kind}, TILEPROOF_N_{value['name']}"
     if kind != "TILEPROOF_MAP":
-        return begin + ", {{0, 1, {0, 0}}, {0, 1, {0, 0}}}, {0, 0}, 0, 0}"
+        return begin + ", {{0, 1, {0, 0}}, {0, 1, {0, 0}}}, {0, 0}, 0, 0, 0}"
     shape = ", ".join(_extent(extent, numbers) for extent in value["shape"])
     box = ", ".join(map(str, value["box"]))
-    return f"{begin}, {{{shape}}}, {{{box}}}, {value['swizzle'].removesuffix('B')}, {value['row_bytes']}}}"
+    last = f"{value['swizzle'].removesuffix('B')}, {value['row_bytes']}, {int(value['dtype'] == 'float16')}"
+    return f"{begin}, {{{shape}}}, {{{box}}}, {last}}}"
 
 
 def _entry(number: int, row: Row, numbers: Mapping[str, int]) -> str:

@@ -98,8 +98,8 @@ def sparse_mla_backward(
     out: (dq, dkv) or (dq, dkv, d_sink) that the results are written to: contiguous, aligned to 16 bytes,
         in memory of their own. These tensors are returned.
     backend: "reference" (torch, any device); "cuda" (the compiled kernels on a card of compute capability
-        10.x: bfloat16, 1 to 128 heads, d_qk 576 or 512, d_v 512) or "emulator" (the same on CPU tensors);
-        None: by the device.
+        10.x: bfloat16 or float16, 1 to 128 heads, d_qk 576 or 512, d_v 512) or "emulator" (the same on CPU
+        tensors); None: by the device.
 
     Raises
     ------

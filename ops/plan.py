@@ -25,6 +25,7 @@ from torch import Tensor
 
 KERNELS = {64: "head64", 128: "head128-columns"}  # by the heads that each computes
 MAX_HEADS = max(KERNELS)
+NARROW = {torch.bfloat16: "bfloat16", torch.float16: "float16"}  # what kernels read, and write beside f32
 PLANS = 256  # that are kept: each has some hundred bytes of parameters per launch
 Sizes = Mapping[str, int | float]
 
@@ -80,8 +81,8 @@ class CallPlan:
 def check_sizes(backend: str, q: Tensor, sizes: Mapping[str, int], deterministic: bool) -> None:
     """TileproofError names the size or dtype that the kernels are not made for."""
     wrong = None
-    if q.dtype != torch.bfloat16:
-        wrong = "q", "torch.bfloat16", str(q.dtype)
+    if q.dtype not in NARROW:
+        wrong = "q", " or ".join(map(str, NARROW)), str(q.dtype)
     elif not sizes["h_q"] <= MAX_HEADS:
         wrong = "q", f"at most {MAX_HEADS} heads", str(sizes["h_q"])
     elif sizes["d_qk"] not in D_QK_SUPPORTED:
@@ -114,10 +115,10 @@ def padded_slots(topk: int) -> int:
 
 
 @cache
-def main_entry(heads: int, d_qk: int) -> KernelEntry:
-    """The backward for `heads` (64 or 128) and `d_qk`."""
+def main_entry(heads: int, d_qk: int, dtype: torch.dtype) -> KernelEntry:
+    """The backward for `heads` (64 or 128), `d_qk` and the dtype of q, kv, o, dO and dq."""
     own = kernel(KERNELS[heads])
-    variant = own.variant(d_qk=d_qk)
+    variant = own.variant(d_qk=d_qk, f16=int(dtype == torch.float16))
     assert own.layout is not None
     return KernelEntry(own.entry(variant), own.layout(own.plan(variant)), lambda: own.build(variant))
 
@@ -131,6 +132,7 @@ def beside_entry(name: str) -> KernelEntry:
 @lru_cache(maxsize=PLANS)
 def planned(
     q: tuple[int, int, int],
+    q_dtype: torch.dtype,
     s_kv: int,
     topk: int,
     sm_scale: float,
@@ -139,8 +141,8 @@ def planned(
     deterministic: bool,
     dkv_dtype: torch.dtype,
 ) -> CallPlan:
-    """The plan of calls with a bfloat16 q of shape `q`."""
-    (s_q, own_heads, d_qk), q_dtype = q, torch.bfloat16
+    """The plan of calls with a q of this shape and dtype."""
+    s_q, own_heads, d_qk = q
     heads, slots = padded_heads(own_heads), padded_slots(topk)
     sizes: dict[str, int | float] = {
         "s_q": s_q, "s_kv": s_kv, "h_q": heads, "topk": slots, "d_qk": d_qk,
@@ -167,7 +169,7 @@ def planned(
     beside(launches.CLEAR, {"values": "wide_dKV"}, {"count": rows * d_qk}, sums)
     main = {**given, "dQ": "dQ", "delta": "delta", "dKV": "wide_dKV", "topk_length": length}
     fresh = (Fresh("dQ", (s_q, heads, d_qk), q_dtype), Fresh("delta", (s_q, heads), torch.float32))
-    entry, probes = main_entry(heads, d_qk), dict.fromkeys(PROBES)
+    entry, probes = main_entry(heads, d_qk, q_dtype), dict.fromkeys(PROBES)
     steps.append(CallStep(entry, {**main, **probes}, own, ("dQ", "delta"), ("dKV",), fresh))
     dkv = "wide_dKV"
     if deterministic:
@@ -177,7 +179,7 @@ def planned(
         made = {name: name for name in ("lse", "delta", "sink", "d_sink")}
         beside(launches.D_SINK, made, sizes, Fresh("d_sink", (heads,), torch.float32))
     if dkv_dtype != torch.float32:
-        name = launches.CONVERT["bfloat16" if dkv_dtype == torch.bfloat16 else "float16"]
+        name = launches.CONVERT[NARROW[dkv_dtype]]
         narrow = Fresh("narrow_dKV", (s_kv, d_qk), dkv_dtype)
         beside(name, {"wide": dkv, "narrow": "narrow_dKV"}, {"count": s_kv * d_qk}, narrow)
         dkv = "narrow_dKV"

@@ -59,7 +59,7 @@ def backward(launcher: KernelLauncher, call: Call) -> tuple[Tensor, Tensor, Tens
     q, s_kv, topk = call.q, call.kv.shape[0], call.indices.shape[1]
     length, sink = call.topk_length, call.sink
     plan = planned(
-        q.shape, s_kv, topk, call.sm_scale, length is not None, sink is not None,
+        q.shape, q.dtype, s_kv, topk, call.sm_scale, length is not None, sink is not None,
         call.deterministic, call.dkv_dtype,
     )  # fmt: skip
     own, heads = q.shape[1], plan.heads

@@ -240,7 +240,10 @@ def dump_plan(value: object) -> Json:
             for field in fields(value)
             if field.name != "problem"
         }
-        return {"class": "KernelPlan", "problem": value.problem.name, **own}
+        of = {"problem": value.problem.name}
+        if value.problem.rounding_text:
+            of["rounding"] = value.problem.rounding_text
+        return {"class": "KernelPlan", **of, **own}
     if is_dataclass(value) and not isinstance(value, type):
         own = {field.name: dump_plan(getattr(value, field.name)) for field in fields(value)}
         return {"class": type(value).__name__, **own}
@@ -271,10 +274,13 @@ def _loaded(data: Json) -> Json:
     kind = getattr(plans, data["class"])
     if not is_dataclass(kind) or kind.__module__ != plans.__name__:
         raise TypeError(f"{data['class']} is not a class of plans")
-    parts = {name: _loaded(value) for name, value in data.items() if name not in ("class", "problem")}
+    parts = {
+        name: _loaded(value) for name, value in data.items() if name not in ("class", "problem", "rounding")
+    }
     if kind is KernelPlan:
         try:
-            parts["problem"] = problem_type(data["problem"])
+            problem = problem_type(data["problem"])
+            parts["problem"] = problem.rounded_as(data["rounding"]) if "rounding" in data else problem
         except TileproofError as error:
             raise NotInstalled(
                 error.what, where="case.json", expected=error.expected, found=error.found, do=error.do

@@ -38,8 +38,8 @@ enum { TILEPROOF_POINTER, TILEPROOF_MAP, TILEPROOF_S32, TILEPROOF_S64, TILEPROOF
 typedef struct {
   uint16_t offset;  // in its parameter
   uint8_t kind, name;
-  tileproof_extent shape[2];  // of a map, innermost dimension first
-  uint16_t box[2], swizzle, row_bytes;
+  tileproof_extent shape[2];                 // of a map, innermost dimension first
+  uint16_t box[2], swizzle, row_bytes, f16;  // elements: f16, else bf16
 } tileproof_value;
 
 typedef struct {
@@ -79,19 +79,20 @@ typedef struct {
 
 // Addresses are of device memory and aligned to 16 bytes. `indices` outside [0, s_kv) are no keys.
 typedef struct {
-  CUdeviceptr q;            // bf16 [s_q, h_q, d_qk]
-  CUdeviceptr kv;           // bf16 [s_kv, d_qk]
-  CUdeviceptr o, dO;        // bf16 [s_q, h_q, 512]
+  CUdeviceptr q;            // bf16 or f16 [s_q, h_q, d_qk]
+  CUdeviceptr kv;           // as q [s_kv, d_qk]
+  CUdeviceptr o, dO;        // as q [s_q, h_q, 512]
   CUdeviceptr lse;          // f32 [s_q, h_q], base 2, with the sink in it
   CUdeviceptr indices;      // s32 [s_q, topk]
   CUdeviceptr topk_length;  // s32 [s_q], or 0
   CUdeviceptr sink;         // f32 [h_q], natural units, or 0
   CUdeviceptr delta;        // f32 [s_q, h_q], written
-  CUdeviceptr dq;           // bf16 [s_q, h_q, d_qk], written
+  CUdeviceptr dq;           // as q [s_q, h_q, d_qk], written
   CUdeviceptr dkv_f32;      // f32 [s_kv, d_qk], written
   CUdeviceptr dkv;          // 16 bits [s_kv, d_qk], written, or 0
   CUdeviceptr d_sink;       // f32 [h_q], written where there is a sink
   int s_q, s_kv, h_q, d_qk, topk;
+  int is_f16;      // q, kv, o, dO and dq are f16, else bf16
   int dkv_is_f16;  // else bf16
   float sm_scale;
 } tileproof_mla_call;
@@ -168,9 +169,10 @@ static inline CUresult tileproof_encode(tileproof_library* library, const tilepr
   }
   slot = &library->map[library->maps % TILEPROOF_MAPS];
   slot->value = NULL;
-  code = cuTensorMapEncodeTiled(&slot->map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, (void*)(uintptr_t)address,
-                                shape, stride, box, step, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle,
-                                CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  code = cuTensorMapEncodeTiled(
+      &slot->map, value->f16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2,
+      (void*)(uintptr_t)address, shape, stride, box, step, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle,
+      CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   if (code) return code;
   slot->value = value;
   slot->address = address;
@@ -243,10 +245,11 @@ static inline int tileproof_made_for(const tileproof_entry* one, int name, int v
   return 0;
 }
 
-static inline int tileproof_backward_of(int h_q, int d_qk) {
+static inline int tileproof_backward_of(int h_q, int d_qk, int f16) {
   for (int i = 0; i < TILEPROOF_ENTRIES; ++i) {
     const tileproof_entry* one = &tileproof_entries[i];
-    if (tileproof_made_for(one, TILEPROOF_N_h_q, h_q) && tileproof_made_for(one, TILEPROOF_N_d_qk, d_qk))
+    if (tileproof_made_for(one, TILEPROOF_N_h_q, h_q) && tileproof_made_for(one, TILEPROOF_N_d_qk, d_qk) &&
+        tileproof_made_for(one, TILEPROOF_N_f16, 1) == (f16 != 0))
       return i;
   }
   return -1;
@@ -270,8 +273,8 @@ static inline tileproof_status tileproof_check(tileproof_library* library, const
   if ((int64_t)call->s_q * call->h_q > INT32_MAX)
     return tileproof_fail(library, TILEPROOF_ARGUMENT, "s_q * h_q", "above 2^31 - 1");
   if (call->topk % 64) return tileproof_fail(library, TILEPROOF_UNSUPPORTED, "topk", "no multiple of 64");
-  if (tileproof_backward_of(call->h_q, call->d_qk) < 0)
-    return tileproof_fail(library, TILEPROOF_UNSUPPORTED, "h_q and d_qk", "no kernel in the folder");
+  if (tileproof_backward_of(call->h_q, call->d_qk, call->is_f16) < 0)
+    return tileproof_fail(library, TILEPROOF_UNSUPPORTED, "h_q, d_qk and is_f16", "no kernel in the folder");
   return TILEPROOF_OK;
 }
 
@@ -309,7 +312,8 @@ static inline tileproof_status tileproof_mla_backward(tileproof_library* library
   v[TILEPROOF_N_sm_scale] = tileproof_bits(call->sm_scale);
   v[TILEPROOF_N_sm_scale_log2e] = tileproof_bits((float)(call->sm_scale * 1.4426950408889634));
   status = tileproof_start(library, tileproof_named("tileproof_mla_clear"), v, stream);
-  if (!status) status = tileproof_start(library, tileproof_backward_of(call->h_q, call->d_qk), v, stream);
+  if (!status)
+    status = tileproof_start(library, tileproof_backward_of(call->h_q, call->d_qk, call->is_f16), v, stream);
   if (!status && call->dkv) {
     const char* convert = call->dkv_is_f16 ? "tileproof_mla_f16" : "tileproof_mla_bf16";
     status = tileproof_start(library, tileproof_named(convert), v, stream);

@@ -159,6 +159,11 @@ class ProblemType(ABC):
         )
 
     @property
+    def rounding_text(self) -> str:
+        """From which `rounded_as` makes this type; "" where it is that of its name."""
+        return ""
+
+    @property
     def tensors(self) -> TensorForms | None:
         """Its tensors by name, for dumps; None where dumps of it are not read."""
         return None

@@ -15,7 +15,7 @@ from tileproof import ops
 from tileproof.spec.numerics import LN_2
 from tileproof.spec.problems.sparse_mla_bwd import forward as plain
 from tileproof.spec.problems.sparse_mla_bwd import sink_exact
-from tileproof.spec.problems.sparse_mla_bwd.inputs import B_TOPK, Inputs, Problem
+from tileproof.spec.problems.sparse_mla_bwd.inputs import B_TOPK, OPERANDS, Inputs, Problem
 from tileproof.spec.problems.sparse_mla_bwd.tensors import FORMS, TENSORS
 from tileproof.spec.problems.tensors import base_2
 
@@ -141,7 +141,8 @@ def calls(draw: st.DrawFn, kernel: bool) -> OpsCall:
     topk = draw(st.sampled_from([1, 63, 64, 65, 130] if kernel else [1, 7, 40]))
     scale = draw(st.sampled_from([1.0, 1e-3, 4.0]))
     sink = draw(st.sampled_from([None, 0.0, 3.0, -np.inf, np.inf]))
-    dtype = ml_dtypes.bfloat16 if kernel else np.float64
+    form = draw(st.sampled_from(["bf16", "f16"] if kernel else ["bf16"]))
+    dtype = OPERANDS[form] if kernel else np.float64
     logits = None
     if sink is not None:
         logits = (rng.standard_normal(heads) + sink).astype(np.float32 if kernel else np.float64)
@@ -153,7 +154,7 @@ def calls(draw: st.DrawFn, kernel: bool) -> OpsCall:
         s_q, s_kv = sizes
         if layout == "packed":
             s_kv = s_q
-        problem = Problem(s_q, s_kv, heads, d_qk, topk, draw(st.sampled_from([d_qk**-0.5, 0.25])), d_v)
+        problem = Problem(s_q, s_kv, heads, d_qk, topk, draw(st.sampled_from([d_qk**-0.5, 0.25])), d_v, form)
         problem = replace(problem, sm_scale=sequences[0].problem.sm_scale) if sequences else problem
         indices = rng.integers(0, s_kv, (s_q, topk))
         if draw(st.booleans()):

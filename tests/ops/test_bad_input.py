@@ -184,8 +184,8 @@ WRONG: dict[str, tuple[str, str, str, Change]] = {
         lambda given, out: out.__setitem__(1, out[0].flatten()[: S_KV * D].view(S_KV, D)))),
 }  # fmt: skip
 OF_THE_KERNELS: dict[str, tuple[str, str, str, Change]] = {
-    "f16": ("q", "torch.bfloat16", "torch.float16", resized(
-        lambda given: {name: given[name].half() for name in ("q", "kv", "o", "dO")})),
+    "f32": ("q", "torch.bfloat16 or torch.float16", "torch.float32", resized(
+        lambda given: {name: given[name].float() for name in ("q", "kv", "o", "dO")})),
     "129 heads": ("q", "at most 128 heads", "129", resized(lambda given: {
         name: given[name][:, :1].repeat_interleave(129, 1) for name in ("q", "o", "dO", "lse")})),
     "d_qk 544": ("q", "d_qk 576 or 512", "544", resized(

@@ -19,7 +19,7 @@ from tileproof.reference import oracle
 from tileproof.reference.chain import outputs_of
 from tileproof.spec.problems.base import Tiling
 from tileproof.spec.problems.sparse_mla_bwd import sink as contract
-from tileproof.spec.problems.sparse_mla_bwd.problem import SPARSE_MLA_BWD
+from tileproof.spec.problems.sparse_mla_bwd.problem import of_operands
 
 from tests.kit.float64_bounds import bounds
 from tests.kit.ops_calls import OpsCall, calls, small, sparse_mla_backward
@@ -78,8 +78,9 @@ def outside_the_chain(call: OpsCall, made: tuple[Any, ...]) -> list[str]:
     parts = zip(call.received(), call.parts(dq, "s_q"), call.parts(dkv, "s_kv"), strict=True)
     for inputs, own_dq, own_dkv in parts:
         shared: dict[Any, Any] = {}
+        kind = of_operands(inputs.problem.form == "f16")
         delta, right_dq, right_dkv = (
-            outputs_of(inputs, stage, problem=SPARSE_MLA_BWD, tiling=Tiling(64, 1), shared=shared)
+            outputs_of(inputs, stage, problem=kind, tiling=Tiling(64, 1), shared=shared)
             for stage in ("delta", "dQ", "dKV")
         )
         rest = np.full(inputs.problem.s_kv, True)

@@ -1,5 +1,5 @@
 // Runs the sparse MLA backward on inputs from files, with the driver API alone:
-//   mla_backward KERNELS DATA s_q s_kv h_q d_qk topk sm_scale [sink]
+//   mla_backward KERNELS DATA s_q s_kv h_q d_qk topk sm_scale [sink] [f16]
 // KERNELS is the folder that `tileproof build --cubins` wrote. DATA has q, kv, o, dO, lse, indices (and sink)
 // as raw bytes, NAME.bin; delta, dq, dkv_f32, dkv (and d_sink) are written beside them.
 #include <stdio.h>
@@ -66,7 +66,7 @@ int main(int count, char** words) {
   CUcontext context;
   CUstream stream;
   if (count < 9) {
-    fprintf(stderr, "mla_backward KERNELS DATA s_q s_kv h_q d_qk topk sm_scale [sink]\n");
+    fprintf(stderr, "mla_backward KERNELS DATA s_q s_kv h_q d_qk topk sm_scale [sink] [f16]\n");
     return 2;
   }
   const char* data = words[2];
@@ -78,6 +78,7 @@ int main(int count, char** words) {
   call.topk = atoi(words[7]);
   call.sm_scale = strtof(words[8], NULL);
   const int sink = count > 9 && strcmp(words[9], "sink") == 0;
+  call.is_f16 = call.dkv_is_f16 = count > 9 && strcmp(words[count - 1], "f16") == 0;
   const size_t rows = (size_t)call.s_q * call.h_q, dkv = (size_t)call.s_kv * call.d_qk;
 
   check(cuInit(0), "cuInit");

@@ -15,11 +15,11 @@ constexpr int kCollectChunk = 4 * kCollectThreads;  // indices that a CTA reads 
 constexpr int kCollectWaiting = 2 * kCollectChunk;  // slots of its rows that wait to be added
 
 struct ExpandParams {
-  const uint16_t* kv;      // bf16 [s_kv, d_qk], aligned to 16 bytes, d_qk a multiple of 8
+  const uint16_t* kv;      // 16 bits [s_kv, d_qk], aligned to 16 bytes, d_qk a multiple of 8
   const int* indices;      // [s_q, topk]
   const int* topk_length;  // [s_q], or null: topk everywhere
   int* slots;              // [s_q, topk]: the slot's own number where it is a key, else -1
-  uint16_t* rows;          // bf16 [s_q * topk, d_qk]: the key of each slot, zeros where it is none
+  uint16_t* rows;          // as kv [s_q * topk, d_qk]: the key of each slot, zeros where it is none
   int s_kv;
   int topk;
   int d_qk;

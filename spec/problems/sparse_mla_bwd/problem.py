@@ -57,6 +57,12 @@ class SparseMlaBwd(ProblemType):
         return replace(self, rounding=plan_of(text))
 
     @property
+    def rounding_text(self) -> str:
+        from tileproof.spec.problems.sparse_mla_bwd.rounding import text_of
+
+        return text_of(self.rounding)
+
+    @property
     def unselected(self) -> str:
         return "no key selects"
 

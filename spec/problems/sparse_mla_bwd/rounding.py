@@ -6,7 +6,7 @@ from typing import Any
 
 from tileproof.spec.arithmetic import BF16, F16, F32, Form, Polynomial
 from tileproof.spec.machine.errors import TileproofError
-from tileproof.spec.problems.sparse_mla_bwd.stages import MlaRoundingPlan
+from tileproof.spec.problems.sparse_mla_bwd.stages import PLAIN, MlaRoundingPlan
 
 FORMS = {form.name: form for form in (BF16, F16, F32)}
 NARROW, ANY = (BF16, F16), (BF16, F16, F32)
@@ -31,6 +31,17 @@ def plan_of(text: str) -> MlaRoundingPlan:
     if "exp2" in found:
         found["exp2"] = Polynomial(found["exp2"], *(low_high or ()))
     return MlaRoundingPlan(**found)
+
+
+def text_of(plan: MlaRoundingPlan) -> str:
+    """The words from which `plan_of` makes the plan, "" for the usual plan; `online` has no word."""
+    words = [name for name in ("late", "forward") if getattr(plan, name)]
+    forms = {name: getattr(plan, name) for name in OF_FORM}
+    words += [f"{name}={form.name}" for name, form in forms.items() if form != getattr(PLAIN, name)]
+    if plan.exp2 is not None:
+        words.append("exp2=" + ":".join(map(repr, plan.exp2.coefficients)))
+        words.append(f"exp2-range={plan.exp2.low!r}:{plan.exp2.high!r}")
+    return ",".join(words)
 
 
 def _known(name: str, has_value: bool) -> bool:

@@ -44,6 +44,11 @@ def kind(plan: str) -> SparseMlaBwd:
     return SPARSE_MLA_BWD.rounded_as(plan) if plan else SPARSE_MLA_BWD
 
 
+@pytest.mark.parametrize("plan", ["", "forward", *PLANS])
+def test_a_plan_has_words_from_which_it_is_made_again(plan: str) -> None:
+    assert kind(kind(plan).rounding_text) == kind(plan)
+
+
 def dump(plan: str, growth: float = 1.0) -> dict[str, Any]:
     """What a kernel that rounds as `plan` says holds; dO is `growth` times as large."""
     problem = kind(plan)

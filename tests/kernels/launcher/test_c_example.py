@@ -7,27 +7,25 @@ import re
 from pathlib import Path
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 import pytest
 from tileproof.conformance.beside.record import recorder
 from tileproof.conformance.compare.compare import within_bound
+from tileproof.kernels import manifest
 from tileproof.kernels.registry import kernel
 from tileproof.reference.chain import outputs_of
 from tileproof.spec.problems.base import Tiling
 from tileproof.spec.problems.sparse_mla_bwd import sink as contract
 from tileproof.spec.problems.sparse_mla_bwd.case import Indices, SparseCase
-from tileproof.spec.problems.sparse_mla_bwd.problem import SPARSE_MLA_BWD
+from tileproof.spec.problems.sparse_mla_bwd.problem import of_operands
 
 from tests.kernels.launcher.conftest import EXAMPLE, compiled
 
-BF16 = ml_dtypes.bfloat16
 
-
-def given(data: Path) -> tuple[Any, npt.NDArray[Any]]:
+def given(data: Path, form: str = "bf16") -> tuple[Any, npt.NDArray[Any]]:
     """Inputs of two tokens, and a sink, in files."""
-    x = SparseCase(576, tokens=(Indices(),) * 2, values="normal", h_q=64, seed=3).inputs()
+    x = SparseCase(576, tokens=(Indices(),) * 2, values="normal", h_q=64, seed=3, form=form).inputs()
     sink = np.random.default_rng(3).standard_normal(64).astype(np.float32)
     for name in ("q", "kv", "o", "dO", "lse", "indices"):
         np.ascontiguousarray(getattr(x, name)).tofile(data / f"{name}.bin")
@@ -39,7 +37,7 @@ def call(program: Path, folder: Path, data: Path, x: Any) -> recorder.Recorded:
     """The program on the emulator."""
     problem = x.problem
     sizes = (problem.s_q, problem.s_kv, 64, 576, problem.topk, float(np.float32(problem.sm_scale)))
-    words = [str(program), str(folder), str(data), *map(str, sizes), "sink"]
+    words = [str(program), str(folder), str(data), *map(str, sizes), "sink", problem.form]
     return recorder.record(words, run=True, quiet=True)
 
 
@@ -48,15 +46,15 @@ def wrong(data: Path, x: Any, sink: npt.NDArray[Any]) -> list[str]:
     problem, found = x.problem, {}
     rows, dkv = (problem.s_q, 64), (problem.s_kv, 576)
     found["delta"] = np.fromfile(data / "delta.bin", np.float32).reshape(rows)
-    found["dQ"] = np.fromfile(data / "dq.bin", BF16).reshape(*rows, 576)
+    found["dQ"] = np.fromfile(data / "dq.bin", problem.dtype).reshape(*rows, 576)
     found["dKV"] = np.fromfile(data / "dkv_f32.bin", np.float32).reshape(dkv)
     bad = []
     for name, values in found.items():
-        known = outputs_of(x, name, problem=SPARSE_MLA_BWD, tiling=Tiling(64, 64))
+        known = outputs_of(x, name, problem=of_operands(problem.form == "f16"), tiling=Tiling(64, 64))
         if not within_bound(values, known.value, known.error).all():
             bad.append(name)
-    narrow = np.fromfile(data / "dkv.bin", BF16).reshape(dkv)
-    if not (narrow.view(np.uint16) == found["dKV"].astype(BF16).view(np.uint16)).all():
+    narrow = np.fromfile(data / "dkv.bin", problem.dtype).reshape(dkv)
+    if not (narrow.view(np.uint16) == found["dKV"].astype(problem.dtype).view(np.uint16)).all():
         bad.append("dkv")
     d_sink = np.fromfile(data / "d_sink.bin", np.float32)
     arguments = (x.lse, found["delta"], sink)
@@ -79,6 +77,23 @@ def test_the_example_computes_the_backward(folder: Path, tmp_path: Path) -> None
     assert (main.block[0], main.shared_bytes) == (plan.threads, plan.smem_bytes)
     assert len({launch.stream for launch in done.recording.launches}) == 1
     assert wrong(tmp_path, x, sink) == []
+
+
+@pytest.mark.slow
+def test_the_form_chooses_the_kernel(folder: Path, tmp_path: Path) -> None:
+    """A folder with the kernels of both forms, and one that lacks f16."""
+    both, head64 = tmp_path / "kernels", kernel("head64")
+    made = (manifest.packaged(head64, head64.variant(d_qk=576, f16=form), both) for form in (0, 1))
+    manifest.write([row for rows in made for row in rows], both)
+    program = compiled(both, tmp_path / "example", "c99")
+    for form, entry in (("f16", "tileproof_head64_d576_f16"), ("bf16", "tileproof_head64_d576")):
+        x, sink = given(tmp_path, form)
+        done = call(program, both, tmp_path, x)
+        assert done.exit_code == 0 and not done.findings, (done.stderr, done.failed)
+        assert done.recording.launches[1].entry == entry and wrong(tmp_path, x, sink) == []
+    x, _ = given(tmp_path, "f16")
+    done = call(compiled(folder, tmp_path / "narrow", "c99"), folder, tmp_path, x)
+    assert done.exit_code == 1 and "h_q, d_qk and is_f16: no kernel in the folder" in done.stderr
 
 
 # A first call writes dq elsewhere: the cached tensor maps may not serve the second.

@@ -80,8 +80,20 @@ def test_launches_give_the_bits_of_the_emulator(
     assert len({launch.stream for launch in launches}) == 1
 
 
+@pytest.mark.slow
+def test_float16_has_kernels_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, head64 = tmp_path / "kernels", kernel("head64")
+    manifest.write(manifest.packaged(head64, head64.variant(d_qk=576, f16=1), folder), folder)
+    monkeypatch.setenv(cuda.FOLDER, str(folder))
+    given = call(5, deterministic=True, dkv_dtype=torch.float16)
+    given = given._replace(**{name: getattr(given, name).half() for name in ("q", "kv", "o", "dO")})
+    done, (made,) = run(tmp_path, [("", given)])
+    assert not done.findings and same(emulated.backward(given), made) == [True] * 3
+    assert "tileproof_head64_d576_f16" in [launch.entry for launch in done.recording.launches]
+
+
 def test_a_folder_of_another_version_is_named(kernels: Path) -> None:
-    entry = plan.main_entry(64, 576)
+    entry = plan.main_entry(64, 576, torch.bfloat16)
     image = manifest.image_in(kernels, entry.name, entry.layout)
     assert len(image) > 10_000
     with pytest.raises(TileproofError, match="lacks an entry"):

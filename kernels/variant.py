@@ -49,7 +49,12 @@ def parse_sizes(text: str) -> dict[str, int]:
 
 
 def select(owner: str, variants: Sequence[Variant], wanted: Mapping[str, int]) -> tuple[Variant, ...]:
-    """The variants of `owner` that have every wanted size; TileproofError names those there are."""
+    """The variants of `owner` that have every wanted size, or the variant that has these sizes alone;
+    TileproofError names those there are.
+    """
+    exact = tuple(variant for variant in variants if dict(variant.sizes) == wanted)
+    if exact:
+        return exact
     known = {name for variant in variants for name, _ in variant.sizes}
     found = tuple(variant for variant in variants if variant.has(wanted) and wanted.keys() <= known)
     if not found:

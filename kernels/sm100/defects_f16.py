@@ -15,7 +15,7 @@ _SMALL = "(fabsf({x}) < 0x1p-14f ? 0.0f : {x})"
 def defects(kernel: str, prefix: str) -> tuple[PlantedDefect, ...]:
     """Those of `kernel`, whose ids begin with `prefix`."""
 
-    def one(
+    def defect(
         id: str, title: str, file: str, find: str, replacement: str, stage: str, place: str = "every tile"
     ) -> PlantedDefect:
         edits = (Edit(Place(find, file), replacement),)
@@ -24,7 +24,7 @@ def defects(kernel: str, prefix: str) -> tuple[PlantedDefect, ...]:
         )
 
     return (
-        one(
+        defect(
             "multiplied-as-bf16",
             "the instruction descriptor states bf16 operands",
             "sm100/operand.cuh",
@@ -32,7 +32,7 @@ def defects(kernel: str, prefix: str) -> tuple[PlantedDefect, ...]:
             "make_instr_desc<cutlass::bfloat16_t, cutlass::bfloat16_t, float, M, N, MajorA, MajorB>()",
             "P",
         ),
-        one(
+        defect(
             "a-as-bf16",
             "the instruction descriptor states bf16 for A alone",
             "sm100/operand.cuh",
@@ -40,7 +40,7 @@ def defects(kernel: str, prefix: str) -> tuple[PlantedDefect, ...]:
             "make_instr_desc<cutlass::bfloat16_t, T, float, M, N, MajorA, MajorB>()",
             "P",
         ),
-        one(
+        defect(
             "copies-bf16",
             "S, dS and dQ are rounded to bf16",
             _FORM,
@@ -48,7 +48,7 @@ def defects(kernel: str, prefix: str) -> tuple[PlantedDefect, ...]:
             "return ptx::pack_bf16(low, high);",
             "S",
         ),
-        one(
+        defect(
             "copies-through-bf16",
             "S, dS and dQ are rounded to bf16 first, then to f16",
             _FORM,
@@ -57,7 +57,7 @@ def defects(kernel: str, prefix: str) -> tuple[PlantedDefect, ...]:
             "return ptx::pack_f16(__uint_as_float(both << 16), __uint_as_float(both & 0xffff0000u));",
             "S",
         ),
-        one(
+        defect(
             "delta-bf16",
             "delta reads every other element of o and dO as bf16",
             _FORM,
@@ -65,7 +65,7 @@ def defects(kernel: str, prefix: str) -> tuple[PlantedDefect, ...]:
             "return __uint_as_float(pair << 16);",
             "delta",
         ),
-        one(
+        defect(
             "copies-saturate",
             "S, dS and dQ beyond 65504 become 65504 in place of infinity",
             "sm100/ptx.cuh",
@@ -74,7 +74,7 @@ def defects(kernel: str, prefix: str) -> tuple[PlantedDefect, ...]:
             "S",
             "elements beyond the range of f16",
         ),
-        one(
+        defect(
             "copies-flushed",
             "subnormal copies of S, dS and dQ are zero",
             "sm100/ptx.cuh",

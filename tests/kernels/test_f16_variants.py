@@ -16,6 +16,7 @@ from tileproof.conformance.mutants.synchronisation.run import variant_of
 from tileproof.kernels.edit import InStage, PlantedDefect
 from tileproof.kernels.places import instructions
 from tileproof.kernels.registry import kernel
+from tileproof.kernels.variant import select
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.schedule import Schedule
 from tileproof.spec.problems.sparse_mla_bwd.case import SparseCase
@@ -36,8 +37,8 @@ PLANTED = [row for row in defects().values() if row.sizes.f16]
 
 @pytest.mark.parametrize(("name", "d_qk"), BUILDS)
 def test_the_machine_code_fits_and_has_no_bf16(name: str, d_qk: int) -> None:
-    one = kernel(name)
-    built = one.build(one.variant(d_qk=d_qk, f16=1))
+    owner = kernel(name)
+    built = owner.build(owner.variant(d_qk=d_qk, f16=1))
     assert built.resources is not None
     assert (built.resources.spill_stores, built.resources.stack) == (0, 0)
     assert "bf16" not in built.ptx and "cvt.rn.f16x2.f32" in built.ptx
@@ -46,9 +47,9 @@ def test_the_machine_code_fits_and_has_no_bf16(name: str, d_qk: int) -> None:
 @pytest.mark.parametrize(("name", "d_qk"), BUILDS)
 def test_every_stage_conforms(name: str, d_qk: int) -> None:
     """MMA stages of small integers by their bits; under any schedule."""
-    one = kernel(name)
+    owner = kernel(name)
     report = engine.check(
-        on_emulator(one, one.variant(d_qk=d_qk, f16=1)), examples=3, seed=3, with_edges=False
+        on_emulator(owner, owner.variant(d_qk=d_qk, f16=1)), examples=3, seed=3, with_edges=False
     )
     assert report.failure is None and report.certificates and all(report.certificates)
 
@@ -63,8 +64,10 @@ def test_edges_have_f16_operands(name: str) -> None:
 
 @pytest.mark.parametrize("planted", sampled(PLANTED, 4), ids=lambda row: row.id)
 def test_defects_of_f16_are_found_in_their_stage(planted: PlantedDefect) -> None:
-    one = kernel(planted.target)
-    target = replace(on_emulator(one, one.variant(d_qk=576, f16=1), planted=planted, races=False), probe=None)
+    owner = kernel(planted.target)
+    target = replace(
+        on_emulator(owner, owner.variant(d_qk=576, f16=1), planted=planted, races=False), probe=None
+    )
     plan = target.plan()
     for case in (small(plan, 1), edges(plan)["no keys"].case):  # normal values, then lse far from the sums
         findings = run_case(target, case, Schedule(), explain=False, again=False).findings
@@ -88,6 +91,9 @@ def test_inputs_choose_the_variant_of_their_form() -> None:
     f16 = in_form(case, "f16")
     assert HEAD64.variant_of(f16.inputs()) == HEAD64.variant_of_case(f16) == F16
     assert HEAD64.variant_of(case.inputs()) == HEAD64.variant_of_case(case) == HEAD64.variant(f16=0, d_qk=576)
+    both = select("head64", HEAD64.variants, {"d_qk": 576})
+    assert both == (HEAD64.variant(d_qk=576), F16)
+    assert [select("head64", HEAD64.variants, dict(each.sizes)) for each in both] == [both[:1], both[1:]]
     plan = HEAD64.plan(F16)
     with pytest.raises(TileproofError, match="operands of this form"):
         plan.problem.require(case.inputs(), plan)

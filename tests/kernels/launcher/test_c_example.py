@@ -81,7 +81,7 @@ def test_the_example_computes_the_backward(folder: Path, tmp_path: Path) -> None
 
 @pytest.mark.slow
 def test_the_form_chooses_the_kernel(folder: Path, tmp_path: Path) -> None:
-    """A folder with the kernels of both forms, and one that lacks f16."""
+    """A folder with the kernels of both forms, and a folder without f16."""
     both, head64 = tmp_path / "kernels", kernel("head64")
     made = (manifest.packaged(head64, head64.variant(d_qk=576, f16=form), both) for form in (0, 1))
     manifest.write([row for rows in made for row in rows], both)

@@ -4,7 +4,7 @@ Each checkout (a folder with its `.venv` and its engine built) runs the same exa
 example by example in turn, so that a busy machine slows all alike: CPU seconds, the best of `--rounds`. The
 first is what the others are divided by. `--ptx PRODUCTION PROBE` (files) takes the place of both builds in
 every checkout, so that only the checkers differ; `--write-ptx FOLDER` writes those of the first. Says how
-many verdicts are the same to the last bit, and fails where one is not and `--same` asks for it.
+many verdicts are the same to the last bit, and fails where a result is not and `--same` asks for it.
 
 A checkout as old as issue 10's base is run by its own rules: it launches production again in
 every example, and knows neither "starve" nor "pct" schedules, which become "random" there.

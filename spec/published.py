@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from tileproof.spec.designs import Design, MmaRow, Part, Peer
 from tileproof.spec.machine.limits import PROCESSORS
-from tileproof.spec.machine.timing import BLACKWELL, Figure, Timing
+from tileproof.spec.machine.timing import BLACKWELL, HOPPER, Figure, Timing
 
 _CUDNN = "NVIDIA/cudnn-frontend"
 _D = 512
@@ -34,6 +34,19 @@ _B200_CSV = _clock(
 )
 _GB200 = _clock(2.062, 2.062, 2.062, "the file's peak_mma_tflops 2567.6 over 8192 x 152", 152)
 _GB300 = _clock(2.07, 2.07, 2.07, "the file's peak_mma_tflops 2577.5 over 8192 x 152", 152)
+CARDS = {
+    "H200": HOPPER,
+    "H100": replace(
+        HOPPER, clock=Figure(1.98, 1.75, 1.4, "GHz", "NVIDIA's boost clock; likely, worst: guesses")
+    ),
+    "B200": BLACKWELL,
+    "GB200": _GB200,
+    "GB300": _GB300,
+}
+# What the published rows of whole launches have; tokens: of the files of tools/published_rows.py.
+ROW_CARDS = ("B200", "GB200", "GB300")
+ROW_TOPK = 128, 2048
+ROW_TOKENS = 2048, 32768
 
 
 def _tile(rows: int, columns: int) -> int:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ from tileproof.spec.machine.errors import TileproofError
 if TYPE_CHECKING:
     from tileproof.conformance.beside.timing.kernel import TimedKernel
     from tileproof.conformance.beside.timing.report import TimeNames
+    from tileproof.conformance.beside.timing.shape import LaunchShape
     from tileproof.conformance.beside.timing.simulate import Timed
     from tileproof.kernels.kernel import Kernel
     from tileproof.kernels.launch.model import LaunchFile
@@ -31,6 +33,11 @@ BLOCKS = (2, 6)
     "--blocks", nargs=2, type=click.IntRange(1, 64),
     help="k-blocks of the two runs whose difference is the steady state (default: 2 6).",
 )  # fmt: skip
+@click.option("--tokens", type=click.IntRange(1, 1 << 24), help="Query tokens of the launch (default: 4096).")
+@click.option(
+    "--topk", type=click.IntRange(1, 1 << 20), help="Keys of a token of the launch (default: 2048)."
+)
+@click.option("--card", help="The card of the launch: B200, GB200, GB300, H200, H100.")
 @click.option("--alone", is_flag=True, help="Run a single cluster on the card instead of filling every SM.")
 @click.option("--compare", metavar="OTHER", help="Time this kernel too, and report the differences.")
 @click.option(
@@ -51,6 +58,9 @@ def time(
     kernel: str | None,
     variant: str | None,
     blocks: tuple[int, int] | None,
+    tokens: int | None,
+    topk: int | None,
+    card: str | None,
     alone: bool,
     compare: str | None,
     settings: tuple[str, ...],
@@ -66,7 +76,8 @@ def time(
 
     The emulator runs the kernel. A discrete-event model executes ptxas's machine code with its stall counts
     and scoreboards, using the latencies and rates of spec/machine/timing.py. The exit code is 2 if an
-    instruction has no figure.
+    instruction has no figure. A launch far from every row of the model is reported as its interval, with a
+    warning.
     """
     from tileproof.conformance.cases import resolve
     from tileproof.kernels.launch.model import LaunchFile
@@ -82,6 +93,7 @@ def time(
     if isinstance(found, LaunchFile):
         asked = {
             "--variant": variant, "--blocks": blocks, "--compare": compare, "--sensitivity": sensitivity,
+            "--tokens": tokens, "--topk": topk, "--card": card,
         }  # fmt: skip
         refuse("a launch file", asked, "omit the options: each launch is timed completely")
         return _time_launches(found, alone, values, figures, out, picture, as_json)
@@ -93,7 +105,8 @@ def time(
     if figures:
         return _print_figures(found.build(one_chosen(found, variant)).ptx, as_json)
     others = [resolve.kernel(compare, "two kernels are compared per k-block")] if compare else []
-    made = [_timed(other, variant, blocks, alone, values, as_json) for other in (found, *others)]
+    shape = _shape(tokens, topk, card)
+    made = [_timed(other, variant, blocks, alone, values, as_json, shape) for other in (found, *others)]
     if sensitivity:
         return _print_sensitivity(made[0], alone, as_json)
     reports = [one.report for one in made]
@@ -179,6 +192,12 @@ def _setting(text: str) -> tuple[str, float]:
         ) from None
 
 
+def _shape(tokens: int | None, topk: int | None, card: str | None) -> LaunchShape:
+    from tileproof.conformance.beside.timing.shape import USUAL, LaunchShape
+
+    return LaunchShape(tokens or USUAL.tokens, topk or USUAL.topk, card or USUAL.card)
+
+
 def _timed(
     found: Kernel,
     variant: str | None,
@@ -186,31 +205,48 @@ def _timed(
     alone: bool,
     values: dict[str, float],
     quiet: bool,
+    shape: LaunchShape,
 ) -> TimedKernel:
     from tileproof.conformance.beside.timing.kernel import time_kernel
 
     chosen = one_chosen(found, variant)
     if not quiet:
         click.echo(f"{found.title(chosen)}: runs with {blocks[0]} and {blocks[1]} k-blocks", err=True)
-    return time_kernel(found, chosen, blocks, alone, values)
+    return time_kernel(found, chosen, blocks, alone, values, shape=shape)
+
+
+def _at_once(work: Sequence[Callable[[], list[float]]]) -> list[list[float]]:
+    """The results of pieces of work, each in a process."""
+    from tileproof.conformance.processes.children import in_children
+
+    found = dict(in_children(work, processes=len(work)))
+    out = []
+    for number in range(len(work)):
+        result = found[number]
+        if result.value is None:
+            raise result.error or TileproofError("a run of the model ended", found=result.fault)
+        out.append(result.value)
+    return out
 
 
 def _print_sensitivity(timed: TimedKernel, alone: bool, as_json: bool) -> int:
-    from tileproof.conformance.beside.timing.sensitivity import sensitivity
+    from tileproof.conformance.beside.timing.sensitivity import headline, sensitivity
     from tileproof.conformance.report.terminal import print_rows
 
-    likely = timed.report.clocks.likely
+    likely, found = timed.report.clocks.likely, sensitivity(timed, alone, _at_once, os.cpu_count() or 1)
     rows = [
         {
-            "figure": moved.figure,
+            "figure": moved.name,
             "clocks at its best": f"{moved.best:,.0f}",
             "at its worst": f"{moved.worst:,.0f}",
             "moves": f"{moved.span / likely:.1%}",
-            "source": moved.source,
+            "source": moved.figure.source,
         }
-        for moved in sensitivity(timed, alone)
+        for moved in found
     ]
-    print_rows(f"{timed.report.kernel}: {likely:,.0f} clocks per k-block, likely", rows, as_json)
+    if not as_json:
+        click.echo("\n".join([*headline(timed, found), *timed.report.warnings()]))
+    print_rows(f"{len(found)} figures, alone", rows, as_json)
     return 0
 
 

@@ -11,7 +11,8 @@ from tileproof.conformance.beside.timing.critical import critical_path
 from tileproof.conformance.beside.timing.model import Played
 from tileproof.conformance.beside.timing.noise import SEEDS, Noise, nearest, noise_of
 from tileproof.conformance.beside.timing.path import Warp
-from tileproof.conformance.beside.timing.rounds import BLOCKS, TOKENS, TokenRounds
+from tileproof.conformance.beside.timing.rounds import BLOCKS, TokenRounds
+from tileproof.conformance.beside.timing.shape import USUAL, LaunchShape
 from tileproof.conformance.beside.timing.simulate import Timed
 from tileproof.conformance.drivers.plan_names import barrier_name, role_of
 from tileproof.spec.machine.timing import CASES, Case, Timing
@@ -32,6 +33,10 @@ class Interval:
     def __str__(self) -> str:
         low, _, high = sorted((self.best, self.likely, self.worst))
         return f"{self.likely:,.0f} ({low:,.0f} to {high:,.0f})"
+
+    def span(self) -> str:
+        """The interval without the likely value."""
+        return f"{min(self.best, self.worst):,.0f} to {max(self.best, self.worst):,.0f}"
 
 
 @dataclass(frozen=True)
@@ -56,7 +61,7 @@ class RoleTime:
 
 @dataclass(frozen=True)
 class LaunchTime:
-    """`TOKENS` query tokens of `WHOLE` k-blocks in rounds over the whole card."""
+    """A launch of query tokens of equal length in rounds over the whole card."""
 
     rounds: TokenRounds
     ms: Interval
@@ -66,6 +71,11 @@ class LaunchTime:
         low, _, high = sorted((self.ms.best, self.ms.likely, self.ms.worst))
         ms = f"{self.ms.likely:.2f} ms ({low:.2f} to {high:.2f})"
         return f"{self.tflops}, {ms}: {self.rounds}"
+
+    def span(self) -> str:
+        """The interval without the likely value."""
+        low, high = sorted((self.ms.best, self.ms.worst))
+        return f"{self.tflops.span()}, {low:.2f} to {high:.2f} ms: {self.rounds}"
 
 
 @dataclass(frozen=True)
@@ -88,26 +98,37 @@ class TimeReport:
     roles: tuple[RoleTime, ...]
     units: tuple[Share, ...]
     critical: tuple[Share, ...]
+    shape: LaunchShape = USUAL
+    far: tuple[str, ...] = ()
+    """What of the shape is far from every row of the model."""
 
     def as_dict(self) -> dict[str, object]:
         """As JSON takes it."""
         return asdict(self)
+
+    def warnings(self) -> list[str]:
+        """What the launch has that no row of the model tests."""
+        return [f"warning: far from every row of the model, use the interval: {what}" for what in self.far]
 
     def lines(self) -> list[str]:
         """The report as text."""
         where = "one CTA or cluster alone on the card" if self.alone else "every SM busy with the same"
         out = [
             f"{self.kernel}, {self.arch}, {where}",
-            f"clocks per k-block  {self.clocks}    likely (best to worst)",
+            f"clocks per k-block  {self.clocks.span()}, likely {self.clocks.likely:,.0f}",
             f"noise of the likely value  {self.noise}",
             f"clocks before, between and after k-blocks  {self.fixed}",
         ]
         if self.tflops is not None:
             out.append(f"TFLOPS of MMAs in steady state  {self.tflops}")
         if self.whole is not None:
-            out.append(f"TFLOPS of CTAs of {WHOLE} k-blocks, their start included  {self.whole}")
+            told = self.whole.span() if self.far else str(self.whole)
+            out.append(f"TFLOPS of CTAs of {self.shape.blocks} k-blocks, their start included  {told}")
         if self.launch is not None:
-            out.append(f"TFLOPS of a launch of {TOKENS:,} tokens of {WHOLE} k-blocks  {self.launch}")
+            what = f"a launch of {self.shape.tokens:,} tokens of {self.shape.blocks} k-blocks"
+            told = self.launch.span() if self.far else str(self.launch)
+            out.append(f"TFLOPS of {what}  {told}")
+        out += self.warnings()
         out += ["", "role                    warps   issues   stalls    waits  for"]
         for role in self.roles:
             total = sum(share.clocks for share in role.waits)
@@ -132,6 +153,7 @@ def report(
     alone: bool,
     names: TimeNames,
     by_token: bool = False,
+    shape: LaunchShape = USUAL,
 ) -> TimeReport:
     """From two runs with `few[0]` and `many[0]` k-blocks, whose difference is the steady state. `by_token`:
     the CTAs of a run are those of one query token, so that the time of a launch of many tokens can be
@@ -156,12 +178,14 @@ def report(
     speed = {case: 2 * macs / sms * busy * clock[case] / per[case] / 1000 for case in CASES}
     fixed = {case: ends[case][0] - few[0] * per[case] for case in CASES}
     around = {case: fixed[case] + float(getattr(timing.cta_start, case)) for case in CASES}
-    whole = {case: speed[case] * WHOLE * per[case] / (WHOLE * per[case] + around[case]) for case in CASES}
+    length = {case: shape.blocks * per[case] for case in CASES}
+    whole = {case: speed[case] * length[case] / (length[case] + around[case]) for case in CASES}
     launch = None
     if by_token and macs and not alone:
-        rounds = TokenRounds(TOKENS, timing.sms // sms)
-        ms = {case: rounds.clocks(per[case], around[case]) / clock[case] * 1e-6 for case in CASES}
-        flop = 2 * macs * WHOLE * TOKENS
+        rounds = TokenRounds(shape.tokens, timing.sms // sms)
+        clocks = {case: rounds.clocks(per[case], around[case], blocks=shape.blocks) for case in CASES}
+        ms = {case: clocks[case] / clock[case] * 1e-6 for case in CASES}
+        flop = 2 * macs * shape.blocks * shape.tokens
         launch = LaunchTime(
             rounds, Interval(**ms), Interval(**{case: flop / ms[case] * 1e-9 for case in CASES})
         )
@@ -176,6 +200,8 @@ def report(
         roles_of(a, b, blocks, per["likely"], names),
         units_of(a, b, blocks),
         critical_of(a, b, blocks, names, many[1].source),
+        shape,
+        shape.far() if by_token else (),
     )  # fmt: skip
 
 

@@ -38,6 +38,7 @@ _LATENCIES = {
 }
 _SERVED = ("REDG", "RED", "LDTM", "STTM", "STS", "STSM", "STG", "ST", "STL", "LDGSTS", "LDGDEPBAR", "MEMBAR")
 _GLOBAL = ("LDG", "LD", "STG", "ST")
+_ACTING = frozenset(_SERVED) | {"LDG", "LD", "ATOMG", "ATOM", "LDS", "LDSM", "MUFU", "UCGABAR_WAIT"}
 _WARP = 0xFFFFFFFF  # all lanes
 _ONE_LANE = ("UBLKCP", "UBLKRED", "UTMALDG", "UTMASTG", "UTMAREDG")
 _MULTIPLE = re.compile(r"\.x(\d+)")
@@ -84,9 +85,13 @@ class _Figures(dict[str, float]):
 
 
 class _Walk:
-    def __init__(self, warp: Warp, stream: list[Passage]) -> None:
+    def __init__(
+        self, warp: Warp, stream: list[Passage], slot: list[float], log: list[tuple[float, int]]
+    ) -> None:
         self.warp = warp
         self.stream = stream
+        self.slot = slot  # when its scheduler may issue next; shared by the scheduler's warps
+        self.log = log
         self.entry = 0
         self.at = 0
         self.ready = 0.0
@@ -135,16 +140,18 @@ class Model:
         self.units = Units(self.f, self.alone, out, self._push, self._feed, work.twins, self.working_set)
         self.remaining = Counter(work.needs)
         self.waiters: dict[Phase, list[tuple[_Walk, float, int, bool]]] = defaultdict(list)
-        self.slots: dict[Hashable, float] = defaultdict(float)
+        slots: dict[Hashable, list[float]] = defaultdict(lambda: [0.0])
         self.cursor: Counter[tuple[Warp, int]] = Counter()
         self.accesses: Counter[tuple[Warp, int]] = Counter()
         self.reached: Counter[tuple[Warp, int]] = Counter()
         self.heap: list[tuple[float, int, int, _Item]] = []
         self.count = 0
         self.drawn = Random(self.order) if self.order is not None else None
+        self.plain = self._plain(work)
         for warp, stream in streams.items():
             if stream:
-                self._push(0.0, _Walk(warp, stream))
+                slot = slots[(warp[:3], warp[3] % SCHEDULERS)]
+                self._push(0.0, _Walk(warp, stream, slot, out.log[warp]))
         while self.heap:
             time, _, _, what = heapq.heappop(self.heap)
             if isinstance(what, _Walk):
@@ -155,9 +162,19 @@ class Model:
             for line, steps in lines.items():
                 if missing := len(steps) - self.cursor[(warp, line)]:
                     out.remaining[line] += missing
+        out.issued = Counter({warp: len(log) for warp, log in out.log.items()})
         out.clocks = max(out.ends.values(), default=0.0)
         out.used = set(self.f)
         return out
+
+    def _plain(self, work: Work) -> list[bool]:
+        """For each machine instruction whether it only issues: no unit, scoreboard or step is involved."""
+        stepped = {line for lines in work.steps.values() for line in lines}
+        acting = _ACTING | set(_ONE_LANE)
+        return [
+            one.writes >= 6 and one.reads >= 6 and one.line not in stepped and one.root not in acting
+            for one in self.code.sass
+        ]
 
     def _push(self, time: float, what: _Item) -> None:
         self.count += 1
@@ -189,22 +206,21 @@ class Model:
         if need > time:
             self.out.waits[walk.warp].append(Span(time, need, cause, one.line))
             return need
-        cta = walk.warp[:3]
-        scheduler = cta, walk.warp[3] % SCHEDULERS
-        if self.slots[scheduler] > time:
-            return self.slots[scheduler]
-        self.slots[scheduler] = time + 1
-        self.out.issued[walk.warp] += 1
-        self.out.log[walk.warp].append((time, one.line))
-        done, read = self._execute(walk, one, time, entry.lanes)
-        if one.writes < 6 and done > walk.boards[one.writes]:
-            walk.boards[one.writes], walk.holder[one.writes] = done, one.opcode
-        if one.reads < 6 and read > walk.boards[one.reads]:
-            walk.boards[one.reads], walk.holder[one.reads] = read, one.opcode
+        if walk.slot[0] > time:
+            return walk.slot[0]
+        walk.slot[0] = time + 1
+        walk.log.append((time, one.line))
         after = time + max(1, one.stall)
-        does = not one.guard or self._due(walk.warp, one, entry) is not None
-        if one.root == "MEMBAR" and does:  # the warp itself waits, at no scoreboard
-            after = max(after, self._fenced(walk, ".CTA" in one.opcode, time))
+        plain = self.plain[first + walk.at]
+        if not plain:
+            done, read = self._execute(walk, one, time, entry.lanes)
+            if one.writes < 6 and done > walk.boards[one.writes]:
+                walk.boards[one.writes], walk.holder[one.writes] = done, one.opcode
+            if one.reads < 6 and read > walk.boards[one.reads]:
+                walk.boards[one.reads], walk.holder[one.reads] = read, one.opcode
+            does = not one.guard or self._due(walk.warp, one, entry) is not None
+            if one.root == "MEMBAR" and does:  # the warp itself waits, at no scoreboard
+                after = max(after, self._fenced(walk, ".CTA" in one.opcode, time))
         walk.at += 1
         if first + walk.at == end and len(walk.lanes_left) and _loops_over_lanes(one, first):
             walk.at = 0
@@ -216,7 +232,7 @@ class Model:
                 return None
             if self.code.blocks[walk.stream[walk.entry].block][0] != end:
                 after = max(after, time + self.f["branch"])
-        return self._do(walk, one, entry, time, after)
+        return after if plain else self._do(walk, one, entry, time, after)
 
     def _fenced(self, walk: _Walk, cta: bool, time: float) -> float:
         """When a fence is over: its scope is the CTA, or more."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -14,7 +15,8 @@ from tileproof.conformance.beside.timing.critical import critical_path
 from tileproof.conformance.beside.timing.kernel import time_kernel
 from tileproof.conformance.beside.timing.model import Played, play
 from tileproof.conformance.beside.timing.report import WHOLE, plan_names
-from tileproof.conformance.beside.timing.sensitivity import sensitivity
+from tileproof.conformance.beside.timing.sensitivity import ASSUMPTIONS, headline, sensitivity
+from tileproof.conformance.beside.timing.shape import LaunchShape
 from tileproof.conformance.cases.generators import small
 from tileproof.conformance.cli.app import main
 from tileproof.kernels.registry import kernel
@@ -158,10 +160,47 @@ def test_which_figure_to_measure_first_and_what_differs() -> None:
     found = kernel(NAME)
     short = time_kernel(found, found.variants[0], (1, 2))
     moved = sensitivity(short, False)
-    assert moved and moved == sorted(moved, key=lambda one: -one.span)
-    assert {"copy_latency", "mma_latency", "commit", "wake"} & {one.figure for one in moved}
+    assert moved and moved == sorted(moved, key=lambda moved: -moved.span)
+    assert {"copy_issue", "copy_rate", "read_rate_all"} <= {one.name for one in moved}
     slow = time_kernel(found, found.variants[0], (1, 2), values={"mma_latency": 5000.0})
     page = compare(short.report, slow.report)
     assert len(page) < 60 and any("waits for" in line and "+" in line for line in page)
     same = compare(short.report, short.report)
     assert sum("nothing changed by a clock" in line for line in same) == 3
+
+
+def test_the_headline_is_an_interval_with_the_assumptions_that_move_it() -> None:
+    found = kernel(NAME)
+    timed = time_kernel(found, found.variants[0], (1, 2))
+    moved = sensitivity(timed, False)
+    told = headline(timed, moved)
+    assert " to " in told[0] and f"likely {timed.report.clocks.likely:,.0f}" in told[1]
+    assert len(moved) >= ASSUMPTIONS == len(told) - 2
+    assert all(one.name in line for one, line in zip(moved, told[2:], strict=False))
+    assert {one.name for one in sensitivity(timed, False, parts=2)} == {one.name for one in moved}
+
+
+@pytest.mark.parametrize(
+    ("shape", "said"),
+    [
+        (LaunchShape(topk=16384), "topk 16,384: rows have 128 to 2,048"),
+        (LaunchShape(topk=32), "topk 32: rows have 128 to 2,048"),
+        (LaunchShape(tokens=16), "tokens 16: rows have 2,048 to 32,768"),
+        (LaunchShape(card="H100"), "card H100: rows are of B200, GB200, GB300"),
+    ],
+)
+def test_a_launch_far_from_every_row_is_an_interval_with_a_warning(shape: LaunchShape, said: str) -> None:
+    assert shape.far() == (said,)
+    assert LaunchShape().far() == () and LaunchShape(topk=4096, tokens=1024, card="GB200").far() == ()
+
+
+def test_the_command_warns_of_a_launch_far_from_every_row() -> None:
+    sizes = ["--blocks", "1", "2", "--topk", "16384", "--tokens", "16", "--card", "GB300"]
+    done = CliRunner().invoke(main, ["time", NAME, *sizes])
+    assert done.exit_code == 0, done.output
+    assert "use the interval: topk 16,384" in done.output and "use the interval: tokens 16" in done.output
+    line = next(line for line in done.output.splitlines() if "a launch of 16 tokens of 256 k-blocks" in line)
+    interval, ms = re.findall(r"[\d,]+ to [\d,]+, ([\d.]+) to ([\d.]+) ms", line)[0]
+    assert float(interval) < float(ms) and "(" not in line
+    wrong = CliRunner().invoke(main, ["time", NAME, "--card", "H200"])
+    assert wrong.exit_code == 2 and "B200 or GB200 or GB300" in wrong.output

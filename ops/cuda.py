@@ -84,7 +84,7 @@ class CudaLauncher:
         """As `steps.KernelLauncher`; does not wait."""
         number = self.device.index or 0
         prepared = step.prepared.get(number)
-        if prepared is None:
+        if not isinstance(prepared, Prepared):
             prepared = step.prepared[number] = Prepared(_loaded(number, step.entry), step)
         prepared.start(tensors, self.stream)
 

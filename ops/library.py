@@ -181,7 +181,7 @@ class _NoSecondGradient(torch.autograd.Function):
     """The backward with an error in place of its own gradient, which torch would take for zero."""
 
     @staticmethod
-    def forward(ctx: Context, *given: Any) -> tuple[Tensor, Tensor, Tensor]:
+    def forward(ctx: Context, *given: object) -> tuple[Tensor, Tensor, Tensor]:
         made: tuple[Tensor, Tensor, Tensor] = sparse_mla_backward(*given)
         return made
 
@@ -194,7 +194,7 @@ class _NoSecondGradient(torch.autograd.Function):
         )  # fmt: skip
 
 
-def gradients(*given: Any) -> tuple[Tensor, Tensor, Tensor]:
+def gradients(*given: object) -> tuple[Tensor, Tensor, Tensor]:
     """The operator `sparse_mla_backward`; a gradient of its results is an error."""
     made: tuple[Tensor, Tensor, Tensor]
     if torch.is_grad_enabled() and any(isinstance(item, Tensor) and item.requires_grad for item in given):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import torch
 from tileproof.ops.checks import OUTPUT_ALIGNMENT
@@ -13,7 +12,7 @@ from tileproof.spec.machine.errors import TileproofError
 def check_out(
     out: Sequence[torch.Tensor],
     results: Mapping[str, tuple[tuple[int, ...], torch.dtype]],
-    given: Mapping[str, Any],
+    given: Mapping[str, torch.Tensor | None],
 ) -> None:
     """`out` has one tensor for each of `results` (name -> shape, dtype) and shares no memory with `given`.
 
@@ -25,6 +24,7 @@ def check_out(
             "out is not a tuple of the results", where="out", expected=f"({', '.join(results)})",
             found=f"{len(out)} elements" if isinstance(out, tuple | list) else type(out).__name__,
         )  # fmt: skip
+    assert given["q"] is not None
     device = given["q"].device
     for number, (tensor, (name, (shape, dtype))) in enumerate(zip(out, results.items(), strict=True)):
         where = f"out[{number}] ({name})"
@@ -54,7 +54,7 @@ def check_out(
         _check_memory(out, list(results), given)
 
 
-def _check_memory(out: Sequence[torch.Tensor], names: list[str], given: Mapping[str, Any]) -> None:
+def _check_memory(out: Sequence[torch.Tensor], names: list[str], given: Mapping[str, object]) -> None:
     """Alignment, and ranges of memory that overlap."""
     ranges = {name: _range(tensor) for name, tensor in given.items() if isinstance(tensor, torch.Tensor)}
     for number, (tensor, name) in enumerate(zip(out, names, strict=True)):

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
-from typing import Any
 
 import torch
 from tileproof.kernels.compile import Built
@@ -63,7 +62,7 @@ class CallStep:
     outputs: tuple[str, ...] = ()
     adds: tuple[str, ...] = ()
     fresh: Sequence[Fresh] = ()
-    prepared: dict[int, Any] = field(default_factory=dict, repr=False)
+    prepared: dict[int, object] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True)

@@ -65,7 +65,7 @@ _MIXED = ("--m=128", "--n=128", "--k=512")
 _SCALED = "hopper_fp8_warp_specialized_gemm_with_blockwise_scaling"
 _SCALED_GROUPS = "hopper_fp8_warp_specialized_grouped_gemm_with_blockwise_scaling"
 # Program, arguments, and the finding that is an error. Each compiles for minutes.
-HOPPER = {
+HOPPER: dict[str, tuple[tuple[str, ...], set[str]]] = {
     "49_hopper_gemm_with_collective_builder/49_collective_builder": (
         ("--m=128", "--n=128", "--k=128"),
         set(),

@@ -69,11 +69,11 @@ def _active(run: EmulatedRun, _version: str) -> Iterator[None]:
         yield
 
 
-def _check_architecture(stages: dict[str, Any], hopper: bool) -> None:
+def _check_architecture(stages: dict[str, Callable[[object, object], object]], hopper: bool) -> None:
     """Refuse `wgmma` for sm_100a by name: LLVM would end the process."""
     lower = stages["llir"]
 
-    def checked(module: Any, metadata: Any) -> Any:
+    def checked(module: object, metadata: object) -> object:
         if not hopper and "ttng.warp_group_dot" in (text := str(module)):
             name = re.search(r"tt\.func public @(\w+)", text)
             raise LaunchError(

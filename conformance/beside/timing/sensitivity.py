@@ -13,7 +13,7 @@ from tileproof.conformance.beside.timing.noise import Noise
 from tileproof.spec.machine.timing import Figure, Timing
 
 GROUP = 5  # figures that are moved together first: most figures have no effect
-LEAST = 0.01  # of the likely clocks: what a figure moves that is reported
+MIN_EFFECT = 0.01  # of the likely clocks: what a figure moves that is reported
 ASSUMPTIONS = 3  # of the headline
 Runner = Callable[[Sequence[Callable[[], list[float]]]], list[list[float]]]
 """Runs pieces of work, at once or in turn; their results in order."""
@@ -50,7 +50,7 @@ def sensitivity(timed: TimedKernel, alone: bool, run: Runner = serial, parts: in
     """A row per figure whose interval moves the clocks per k-block, the largest first; `run` gets the work in
     so many `parts`.
 
-    A single order of events is simulated: figures with an effect below `LEAST`, or below the difference of
+    A single order of events is simulated: figures with an effect below `MIN_EFFECT`, or the difference of
     two orders, are omitted. Figures are moved in groups first: a group with less than half of that effect is
     omitted.
     """
@@ -63,7 +63,7 @@ def sensitivity(timed: TimedKernel, alone: bool, run: Runner = serial, parts: in
         for group in groups
         for case in ("best", "worst")
     ]
-    least = max(LEAST * timed.report.clocks.likely, _seen(timed.report.noise))
+    least = max(MIN_EFFECT * timed.report.clocks.likely, _seen(timed.report.noise))
     middle, *clocks = _clocks(timed, alone, [{}, *ends], run, parts)
     moving = []
     for at, group in enumerate(groups):

@@ -161,7 +161,7 @@ def test_which_figure_to_measure_first_and_what_differs() -> None:
     short = time_kernel(found, found.variants[0], (1, 2))
     moved = sensitivity(short, False)
     assert moved and moved == sorted(moved, key=lambda moved: -moved.span)
-    assert {"copy_issue", "copy_rate", "read_rate_all"} <= {one.name for one in moved}
+    assert {"copy_issue", "copy_rate", "read_rate_all"} <= {figure.name for figure in moved}
     slow = time_kernel(found, found.variants[0], (1, 2), values={"mma_latency": 5000.0})
     page = compare(short.report, slow.report)
     assert len(page) < 60 and any("waits for" in line and "+" in line for line in page)
@@ -176,8 +176,8 @@ def test_the_headline_is_an_interval_with_the_assumptions_that_move_it() -> None
     told = headline(timed, moved)
     assert " to " in told[0] and f"likely {timed.report.clocks.likely:,.0f}" in told[1]
     assert len(moved) >= ASSUMPTIONS == len(told) - 2
-    assert all(one.name in line for one, line in zip(moved, told[2:], strict=False))
-    assert {one.name for one in sensitivity(timed, False, parts=2)} == {one.name for one in moved}
+    assert all(figure.name in line for figure, line in zip(moved, told[2:], strict=False))
+    assert {figure.name for figure in sensitivity(timed, False, parts=2)} == {figure.name for figure in moved}
 
 
 @pytest.mark.parametrize(

@@ -108,17 +108,17 @@ def sparse_mla_backward(
     check_choice("lse_base", lse_base, library.LSE_BASES)
     check_choice("deterministic", deterministic, (False, True))
     check_choice("sink_in_lse", sink_in_lse, (False, True))
-    given: dict[str, Tensor | None] = {"q": q, "kv": kv, "o": o, "dO": dO, "lse": lse, "indices": indices}
-    given |= {"topk_length": topk_length, "sink": sink}
-    usual = out is None and cu_seqlens is None and sink_in_lse and is_flat(given)
-    if usual and not torch.compiler.is_compiling():
+    usual = out is None and cu_seqlens is None and sink_in_lse and not torch.compiler.is_compiling()
+    if usual and is_flat((q, kv, o, dO, lse, indices), (topk_length, sink)):
         # The operator checks its arguments itself; torch.compile would wrap its errors.
         check_dkv_dtype(dkv_dtype, q)
         dq, dkv, d_sink = library.gradients(
-            q, kv, o, dO, lse, indices, topk_length, sink, check_scale(sm_scale, q.shape[-1]), lse_base,
+            q, kv, o, dO, lse, indices, topk_length, sink, check_scale(sm_scale, q.shape[2]), lse_base,
             deterministic, dkv_dtype, backends.chosen(backend, q.device),
         )  # fmt: skip
         return dq, dkv, None if sink is None else d_sink
+    given: dict[str, Tensor | None] = {"q": q, "kv": kv, "o": o, "dO": dO, "lse": lse, "indices": indices}
+    given |= {"topk_length": topk_length, "sink": sink}
     batched, sizes = check_tensors(given)
     check_dkv_dtype(dkv_dtype, q)
     scale, name = check_scale(sm_scale, sizes["d_qk"]), backends.chosen(backend, q.device)

@@ -59,9 +59,10 @@ def check_backend(backend: str, q: torch.Tensor, sizes: Mapping[str, int], deter
 
 def backward(backend: str, *given: Any) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """dq, dkv and d_sink (see `reference.backward`); without queries, heads, slots or rows zeros."""
-    call = steps.Call(*given)
-    if backend in _KERNELS and all(tensor.numel() for tensor in (call.q, call.kv, call.indices)):
-        made: tuple[torch.Tensor, torch.Tensor, torch.Tensor]
-        made = import_module(_KERNELS[backend]).backward(call)
-        return made
+    if backend in _KERNELS:
+        call = steps.Call(*given)
+        if call.q.numel() and call.kv.numel() and call.indices.numel():
+            made: tuple[torch.Tensor, torch.Tensor, torch.Tensor]
+            made = import_module(_KERNELS[backend]).backward(call)
+            return made
     return reference.backward(*given[:-1])  # deterministic on the CPU, where it is asked for

@@ -54,12 +54,17 @@ def check_tensors(given: Mapping[str, torch.Tensor | None]) -> tuple[bool, Sizes
     return batched, sizes
 
 
-def is_flat(given: Mapping[str, object]) -> bool:
-    """Whether every argument is a tensor, or absent where it may be, and q has no batch axis."""
-    for name, tensor in given.items():
-        if not isinstance(tensor, torch.Tensor) and (tensor is not None or name not in OPTIONAL):
+def is_flat(required: tuple[object, ...], optional: tuple[object, ...]) -> bool:
+    """Whether these are torch's own tensors, of which optional ones may be None, and the first, q, has no
+    batch axis.
+    """
+    for tensor in required:
+        if type(tensor) not in PLAIN:
             return False
-    q = given["q"]
+    for tensor in optional:
+        if tensor is not None and type(tensor) not in PLAIN:
+            return False
+    q = required[0]
     return isinstance(q, torch.Tensor) and q.dim() == 3
 
 

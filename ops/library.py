@@ -197,7 +197,7 @@ class _NoSecondGradient(torch.autograd.Function):
 def gradients(*given: object) -> tuple[Tensor, Tensor, Tensor]:
     """The operator `sparse_mla_backward`; a gradient of its results is an error."""
     made: tuple[Tensor, Tensor, Tensor]
-    if torch.is_grad_enabled() and any(isinstance(item, Tensor) and item.requires_grad for item in given):
+    if torch.is_grad_enabled() and any(item.requires_grad for item in given if isinstance(item, Tensor)):
         made = _NoSecondGradient.apply(*given)  # type: ignore[no-untyped-call]
     else:
         made = sparse_mla_backward(*given)

@@ -63,17 +63,18 @@ def backward(launcher: KernelLauncher, call: Call) -> tuple[Tensor, Tensor, Tens
         call.deterministic, call.dkv_dtype,
     )  # fmt: skip
     own, heads = q.shape[1], plan.heads
+    more = heads - own
     if length is not None and length.dtype == torch.int64:
         length = length.clamp(0, topk).to(torch.int32)
     tensors: dict[str, Tensor | None] = {
-        "q": _padded(launcher, q, 1, heads, 0.0),
+        "q": _padded(launcher, q, 1, more, 0.0),
         "kv": _ready(launcher, call.kv),
-        "o": _padded(launcher, call.o, 1, heads, 0.0),
-        "dO": _padded(launcher, call.dO, 1, heads, 0.0),
-        "lse": _padded(launcher, call.lse_base_2, 1, heads, math.inf),
-        "indices": _padded(launcher, _indices(call.indices, s_kv), 1, plan.slots, -1),
+        "o": _padded(launcher, call.o, 1, more, 0.0),
+        "dO": _padded(launcher, call.dO, 1, more, 0.0),
+        "lse": _padded(launcher, call.lse_base_2, 1, more, math.inf),
+        "indices": _padded(launcher, _indices(call.indices, s_kv), 1, plan.slots - topk, -1),
         "topk_length": None if length is None else _ready(launcher, length),
-        "sink": None if sink is None else _padded(launcher, sink, 0, heads, -math.inf),
+        "sink": None if sink is None else _padded(launcher, sink, 0, more, -math.inf),
     }
     for step in plan.steps:
         for fresh in step.fresh:
@@ -102,13 +103,13 @@ def _ready(launcher: KernelLauncher, tensor: Tensor) -> Tensor:
     return launcher.empty(tuple(tensor.shape), tensor.dtype).copy_(tensor.detach())
 
 
-def _padded(launcher: KernelLauncher, tensor: Tensor, axis: int, length: int, fill: float) -> Tensor:
-    """The tensor with `axis` as long as `length`, as `_ready` makes it."""
-    own = tensor.shape[axis]
-    if own == length:
+def _padded(launcher: KernelLauncher, tensor: Tensor, axis: int, more: int, fill: float) -> Tensor:
+    """The tensor with `more` of `fill` at the end of `axis`, as `_ready` makes it."""
+    if not more:
         return _ready(launcher, tensor)
-    shape = (*tensor.shape[:axis], length, *tensor.shape[axis + 1 :])
+    own = tensor.shape[axis]
+    shape = (*tensor.shape[:axis], own + more, *tensor.shape[axis + 1 :])
     made = launcher.empty(shape, tensor.dtype)
     made.narrow(axis, 0, own).copy_(tensor.detach())
-    made.narrow(axis, own, length - own).fill_(fill)
+    made.narrow(axis, own, more).fill_(fill)
     return made

@@ -4,8 +4,7 @@
 build/sanitized, for `make fuzz`. Packages are made by scikit-build-core (pyproject.toml), not here. `-q`
 keeps to warnings and errors.
 Environment: `CXX` (g++; `ccache g++` works), `TILEPROOF_CXXFLAGS` (replaces the optimisation flags),
-`TILEPROOF_JOBS` (2), `TILEPROOF_UNITY` (several sources in one compilation: less time in all, more for an
-edit).
+`TILEPROOF_JOBS` (2).
 """
 
 from __future__ import annotations
@@ -87,7 +86,7 @@ def main() -> None:
         build, target = SANITIZED, "_engine"
         os.environ["TILEPROOF_CXXFLAGS"] = SANITIZERS
     cmake, chosen = tool("cmake"), arguments()
-    wanted = [cmake, *chosen, *(os.environ.get(f"TILEPROOF_{name}", "") for name in ("CXXFLAGS", "UNITY"))]
+    wanted = [cmake, *chosen, os.environ.get("TILEPROOF_CXXFLAGS", "")]
     record = build / "configured.json"
     if not record.exists() or json.loads(record.read_text()) != wanted:
         (build / "CMakeCache.txt").unlink(missing_ok=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib import import_module
 from typing import Any
 
 import torch
@@ -17,8 +16,7 @@ BACKENDS = {
     "emulator": "cpu: the compiled kernels, emulated",
 }
 _RUNS_ON = "; ".join(f"{name}: {where}" for name, where in BACKENDS.items())
-# Imported where they run: a machine with a card needs no emulator.
-_KERNELS = {"cuda": "tileproof.ops.cuda", "emulator": "tileproof.ops.emulated"}
+_KERNELS = ("cuda", "emulator")
 
 
 def chosen(backend: str | None, device: torch.device) -> str:
@@ -62,7 +60,9 @@ def backward(backend: str, *given: Any) -> tuple[torch.Tensor, torch.Tensor, tor
     if backend in _KERNELS:
         call = steps.Call(*given)
         if call.q.numel() and call.kv.numel() and call.indices.numel():
-            made: tuple[torch.Tensor, torch.Tensor, torch.Tensor]
-            made = import_module(_KERNELS[backend]).backward(call)
-            return made
+            if backend == "cuda":
+                return cuda.backward(call)
+            from tileproof.ops import emulated  # a machine with a card needs no emulator
+
+            return emulated.backward(call)
     return reference.backward(*given[:-1])  # deterministic on the CPU, where it is asked for

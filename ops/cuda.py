@@ -138,7 +138,9 @@ class Prepared:
                     self._memory[each.at : each.at + RowsMap.bytes] = self.tensor_map(each, address)
                     each.written = address
             self._config.hStream = stream
-            called(self._driver, "cuLaunchKernelEx", self._config, *self._given)
+            code = self._driver.cuLaunchKernelEx(self._config, *self._given)[0]
+        if int(code):
+            raise failed(self._driver, "cuLaunchKernelEx", code)
 
     def tensor_map(self, rows: RowsAt, address: int) -> bytes:
         """The tensor map over the rows at an address, as the driver encodes it."""
@@ -221,8 +223,12 @@ def called(driver: Any, name: str, *given: Any) -> Any:
     """The result of a call of the driver; TileproofError where it fails."""
     code, *values = getattr(driver, name)(*given)
     if int(code):
-        _, text = driver.cuGetErrorName(code)
-        raise TileproofError(
-            "a call of the CUDA driver failed", where=name, found=text.decode() if text else str(int(code))
-        )
+        raise failed(driver, name, code)
     return values[0] if values else None
+
+
+def failed(driver: Any, name: str, code: Any) -> TileproofError:
+    """The error of a call of the driver, with the name that the driver has for its code."""
+    _, text = driver.cuGetErrorName(code)
+    found = text.decode() if text else str(int(code))
+    return TileproofError("a call of the CUDA driver failed", where=name, found=found)

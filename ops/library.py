@@ -194,10 +194,14 @@ class _NoSecondGradient(torch.autograd.Function):
         )  # fmt: skip
 
 
+def _requires_grad(argument: object) -> bool:
+    return isinstance(argument, Tensor) and argument.requires_grad
+
+
 def gradients(*given: object) -> tuple[Tensor, Tensor, Tensor]:
     """The operator `sparse_mla_backward`; a gradient of its results is an error."""
     made: tuple[Tensor, Tensor, Tensor]
-    if torch.is_grad_enabled() and any(item.requires_grad for item in given if isinstance(item, Tensor)):
+    if torch.is_grad_enabled() and any(map(_requires_grad, given)):
         made = _NoSecondGradient.apply(*given)  # type: ignore[no-untyped-call]
     else:
         made = sparse_mla_backward(*given)

@@ -21,8 +21,9 @@ void come(Exec& x, const Instr& i, uint32_t id) {
   NamedBarrier& b = x.cta.named[id];
   const uint32_t count = threads_of(x, i), bit = 1u << x.w.index;
   const bool reduces = votes_in(mode_of(i));
-  // Two arrivals that do not wait would stand for a warp that has not come. A wait behind its own arrival is a
-  // token that the warp gave itself, or a place among the waiting warps: the ISA has only a count of threads.
+  // Two arrivals that do not wait would stand for a warp that has not come. A wait behind its own arrival is
+  // a token that the warp gave itself, or a place among the waiting warps: the ISA has only a count of
+  // threads.
   if (b.warps & bit && mode_of(i) == BarrierMode::Arrive)
     x.e.error(
         "barrier-arrived-twice",

@@ -108,7 +108,8 @@ void store_poison(Cta& cta, int lane, int column, PoisonId set) {
 
 bool follow_shared(Engine& e, Cta& cta, uint32_t offset, uint32_t size, uint8_t* out, const Origin& at,
                    const char* who, PoisonId& poison) {
-  return e.shared_range(cta, offset, size, at, who) && follow_bytes(e, cta, offset, size, out, at, who, poison);
+  return e.shared_range(cta, offset, size, at, who) &&
+         follow_bytes(e, cta, offset, size, out, at, who, poison);
 }
 
 bool follow_bytes(Engine& e, Cta& cta, uint32_t offset, uint32_t size, uint8_t* out, const Origin& at,

@@ -53,7 +53,8 @@ void Races::warpgroup_pass(const Warp& w, uint64_t serial) {
     Knowledge& know = mutable_knowledge(g);
     happened(know, pipe.agent, ~0u, static_cast<Tick>(serial));
     if (op == pipe.parts.end()) continue;
-    for (const auto& [agent, tick] : op->issued) know.of[kRuns].raise(agent, ~0u, tick);  // order of execution alone
+    for (const auto& [agent, tick] : op->issued)
+      know.of[kRuns].raise(agent, ~0u, tick);  // order of execution alone
   }
   uint64_t& passed = pipe.passed[static_cast<size_t>(w.index % kWarpgroup)];
   passed = std::max(passed, serial);

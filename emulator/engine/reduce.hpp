@@ -64,8 +64,8 @@ void apply(uint8_t* cell, const uint8_t* value, F&& f) {
 // The NaN of an operation without a NaN among its operands; processors differ in its sign.
 inline double invalid_f64() { return bits_as<double>(uint64_t{0xfff8000000000000}); }
 
-// The NaN of a fused product, quiet and with its sign: that of b, else of c, else of a. PTX leaves it open; seen
-// on an H100, for mma.sync step by step in the order of k on an H200 (docs/evidence).
+// The NaN of a fused product, quiet and with its sign: that of b, else of c, else of a. PTX leaves it open;
+// seen on an H100, for mma.sync step by step in the order of k on an H200 (docs/evidence).
 inline double fma_nan_f64(double a, double b, double c) {
   const double nan = b != b ? b : c != c ? c : a;
   return nan == nan ? invalid_f64() : bits_as<double>(bits_as<uint64_t>(nan) | uint64_t{1} << 51);

@@ -55,8 +55,8 @@ def check_tensors(given: Mapping[str, torch.Tensor | None]) -> tuple[bool, Sizes
 
 
 def is_flat(required: tuple[object, ...], optional: tuple[object, ...]) -> bool:
-    """Whether these are torch's own tensors, of which optional ones may be None, and the first, q, has no
-    batch axis.
+    """Whether these are torch's own tensors, optional tensors perhaps None, and the first, q, has no batch
+    axis.
     """
     for tensor in required:
         if type(tensor) not in PLAIN:

@@ -22,9 +22,8 @@ DS_LINE = "s[j] * (x[j] - delta) * params.sm_scale"
 def test_N1_ds_is_rounded_to_bf16_once() -> None:
     inputs = random_case(40)
     assert run(inputs).clean
-    thrice = source(
-        "softmax.cuh", (DS_LINE, "float(bf16(s[j])) * float(bf16((x[j] - delta) * params.sm_scale))")
-    )
+    made = "float(cutlass::bfloat16_t(s[j])) * float(cutlass::bfloat16_t((x[j] - delta) * params.sm_scale))"
+    thrice = source("softmax.cuh", (DS_LINE, made))
     assert run(inputs, thrice).wrong == "dS"
 
 

@@ -32,6 +32,7 @@ def test_every_number_of_the_plan_is_in_the_header() -> None:
     for name in ("h_q", "d_qk", "d_v"):
         assert found.pop(f"Plan.{name}") == p.size(name)
     assert found.pop("Plan.b_topk") == p.block
+    assert found.pop("Plan.f16") == 0
     for group, parts, fields in (
         ("role", p.roles, ("first_warp", "warps")),
         ("barrier", p.barriers, ("offset", "stages", "count", "tx_bytes")),

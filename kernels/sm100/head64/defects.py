@@ -242,7 +242,7 @@ _DS = (
         "dS is made from the bf16 copy of S",
         "softmax.cuh",
         "s[j] * (x[j] - delta)",
-        "float(bf16(s[j])) * (x[j] - delta)",
+        "float(cutlass::bfloat16_t(s[j])) * (x[j] - delta)",
         "dS",
         "scattered elements",
         "N1",

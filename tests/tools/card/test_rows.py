@@ -149,7 +149,7 @@ def test_every_guessed_figure_has_a_row() -> None:
 def test_every_reading_that_a_run_settles_has_a_program_or_a_reason() -> None:
     found = all_readings()
     assert all(bool(reading.tests) != bool(reading.not_run) for reading in found)
-    assert sum(bool(reading.tests) for reading in found) >= 27
+    assert sum(bool(reading.tests) for reading in found) >= 26
     for pattern in {pattern for reading in found for pattern in reading.tests}:
         file, expression = pattern.split("::")
         assert file in FILES

@@ -125,13 +125,6 @@ __global__ void __launch_bounds__(32, 1) acquire(Args a) {
   a.sink[threadIdx.x] = x;
 }
 
-template <class Kernel>
-double median(Kernel kernel, Args a, int blocks, int threads, int bytes, int steps) {
-  CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
-  a.steps = steps;
-  return card::timed([&] { kernel<<<blocks, threads, bytes>>>(a); }, a.clocks, blocks, steps, 7).median();
-}
-
 constexpr int kSteps = 64;
 
 template <int kLanes, int kVector>

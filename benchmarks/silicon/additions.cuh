@@ -1,4 +1,5 @@
-// What additions.cu and held_out.cu share: their arguments, additions to rows of a table, and straight code.
+// What additions.cu, held_out.cu and held_out_rings.cu share: arguments, additions to rows of a table,
+// straight code, and the timing of a program.
 #pragma once
 
 #include "card.cuh"
@@ -62,4 +63,20 @@ inline Args allocated(size_t table_rows, size_t kv_rows) {
   CHECK(cudaMemset(a.sink, 0, 4 * 1024));
   a.kv = kv;
   return a;
+}
+
+// Clocks per step of a kernel with `bytes` of dynamic shared memory.
+template <class Kernel>
+double median(Kernel kernel, Args a, int blocks, int threads, int bytes, int steps) {
+  CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
+  a.steps = steps;
+  return card::timed([&] { kernel<<<blocks, threads, bytes>>>(a); }, a.clocks, blocks, steps, 7).median();
+}
+
+// Prints the clocks per step of a program: of one CTA, and of a CTA on every SM.
+template <class Kernel>
+void print_row(const char* name, Kernel kernel, const Args& a, int threads, int bytes, int sms) {
+  const auto clocks = [&](int blocks) { return median(kernel, a, blocks, threads, bytes, a.steps); };
+  const double alone = clocks(1), all = clocks(sms);
+  std::printf("%-48s  1 CTA %9.1f  %3d CTAs %9.1f\n", name, alone, sms, all);
 }

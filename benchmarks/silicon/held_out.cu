@@ -74,14 +74,7 @@ __global__ void __launch_bounds__(256, 1) held(Args a) {
 
 template <Does does>
 void row(const char* name, Args a, int threads, int sms) {
-  constexpr int kBytes = does == Does::kGather ? 65536 : 1024;
-  CHECK(cudaFuncSetAttribute(held<does>, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
-  const auto median = [&](int blocks) {
-    return card::timed([&] { held<does><<<blocks, threads, kBytes>>>(a); }, a.clocks, blocks, a.steps, 7)
-        .median();
-  };
-  const double alone = median(1), all = median(sms);
-  std::printf("%-48s  1 CTA %9.1f  %3d CTAs %9.1f\n", name, alone, sms, all);
+  print_row(name, held<does>, a, threads, does == Does::kGather ? 65536 : 1024, sms);
 }
 
 int main() {

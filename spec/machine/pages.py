@@ -29,12 +29,14 @@ def wrapped(page: str, width: int = WIDTH) -> str:
 
 def unwrapped(page: str, width: int = WIDTH) -> list[int]:
     """The numbers of the lines, from 1, that are longer than `width`: prose, and code too. The row of a table
-    and a formula stand on one line, a block ```text quotes what a command prints, a word cannot be wrapped.
+    and a formula stand on one line, ```text and <pre> quote what a command prints, a word cannot be wrapped.
     """
     found, quoted = [], False
     for number, line in enumerate(page.split("\n"), 1):
         if line.startswith("```"):
             quoted = not quoted and line.strip() in ("```text", "```text output")
+        elif line in ("<pre>", "</pre>"):
+            quoted = line == "<pre>"
         kept = quoted or line.startswith(("|", "$$")) or " " not in line.strip()
         if len(line) > width and not kept:
             found.append(number)
@@ -44,11 +46,12 @@ def unwrapped(page: str, width: int = WIDTH) -> list[int]:
 def _blocks(lines: list[str]) -> Iterator[tuple[list[str], bool]]:
     """The page in pieces: paragraphs and list items whole (True), every other line alone."""
     block: list[str] = []
-    fence, listed = "", False
+    fence, listed, kept = "", False, False
     for line in lines:
-        mark = _FENCE.match(line)
+        kept = (kept or line == "<pre>") and line != "</pre>"
+        mark = None if kept else _FENCE.match(line)
         code = not block and not listed and line.startswith(("    ", "\t"))
-        alone = bool(fence or mark or code or not line.strip() or _ALONE.match(line))
+        alone = bool(fence or mark or code or kept or not line.strip() or _ALONE.match(line))
         if alone or _ITEM.match(line):
             if block:
                 yield block, True

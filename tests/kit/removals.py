@@ -20,6 +20,7 @@ from typing import Literal
 
 from tileproof.conformance.cases.generators import small
 from tileproof.conformance.drivers import emulator
+from tileproof.emulator.ptx import Instruction, parse_body, parse_module
 from tileproof.kernels import tutorials
 from tileproof.kernels.kernel import Kernel
 from tileproof.kernels.registry import all_compiled
@@ -73,7 +74,8 @@ def without(ptx: str, removal: Removal) -> str:
 class Outcome:
     """What the runs of one removal show: `why` has the codes of the errors, or what is open or differs.
 
-    `at`: the source line of the instruction, or its PTX line. `schedules`: sampled beside `early`.
+    `at`: the source line of the instruction with its callers, or its PTX line. `schedules`: sampled beside
+    `early`. `finding`: the first error, or warning, or note, as it is printed.
     """
 
     line: int
@@ -82,6 +84,7 @@ class Outcome:
     outcome: Literal["refuted", "certified", "neither"]
     why: str = ""
     schedules: int = 0
+    finding: str = ""
 
 
 Launched = Callable[[str, str], RunResult]
@@ -108,6 +111,8 @@ def outcomes(
         except TileproofError as error:
             yield replace(found, why=f"does not run: {error}")
             continue
+        worst = sorted(result.findings, key=lambda each: ("error", "warning", "note").index(each.severity))
+        found = replace(found, finding=str(worst[0]) if worst else "")
         if result.errors:
             codes = ", ".join(dict.fromkeys(error.code for error in result.errors))
             yield replace(found, outcome="refuted", why=codes)
@@ -143,21 +148,21 @@ def _differs(first: RunResult, result: RunResult, unordered: tuple[str, ...]) ->
 
 
 def _sources(ptx: str) -> dict[int, str]:
-    """The source line of each line of the PTX, by its `.file` and `.loc` directives."""
-    files = dict(re.findall(r'^\s*\.file\s+(\d+)\s+"(?:[^"]*/)?([^"]*)"', ptx, re.M))
-    found, here = {}, ""
-    for number, text in enumerate(ptx.split("\n"), 1):
-        if place := re.match(r"\s*\.loc\s+(\d+)\s+(\d+)", text):
-            here = f"{files.get(place[1], place[1])}:{place[2]}"
-        elif here:
-            found[number] = here
-    return found
+    """The source place of each line of the PTX that has an instruction, with its callers."""
+    module = parse_module(ptx)
+    bodies = (parse_body(module, entry) for entry in module.entries.values())
+    read = (each for body in bodies for each in body if isinstance(each, Instruction))
+    return {each.line: each.source for each in read if each.source}
 
 
 def measured(
-    entry: Kernel, variant: Variant, known: frozenset[int] = frozenset(), blocks: int = 2
+    entry: Kernel,
+    variant: Variant,
+    known: frozenset[int] = frozenset(),
+    blocks: int = 2,
+    only: str = "",
 ) -> Iterator[Outcome]:
-    """The outcomes of a registered kernel, on a small problem of that many k-blocks."""
+    """The outcomes of a registered kernel, of opcodes with `only`, on a small problem of as many k-blocks."""
     built, plan = entry.build(variant), entry.plan(variant)
     values = small(plan, blocks).inputs()
 
@@ -165,7 +170,8 @@ def measured(
         launch = entry.launch(values, replace(built, ptx=ptx))
         return emulator.run(launch, plan, schedule=Schedule.parse(schedule), taps=False, races=True)
 
-    return outcomes(built.ptx, launched, plan.unordered, known)
+    others = {removal.line for removal in removals(built.ptx) if only not in removal.opcode}
+    return outcomes(built.ptx, launched, plan.unordered, known | others)
 
 
 def main() -> None:
@@ -173,19 +179,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("kernels", nargs="*", help="kernels; none: all that are registered, and tutorials")
+    parser.add_argument("kernels", nargs="*", help="kernels or their titles; none: all that are registered")
     parser.add_argument("--resume", type=Path, metavar="FILE", help="outcomes as lines of JSON")
     parser.add_argument("--blocks", type=int, default=2, help="k-blocks (2)")
+    parser.add_argument("--only", default="", metavar="WORD", help="opcodes with this word in them")
     args = parser.parse_args()
     before = args.resume.read_text().splitlines() if args.resume and args.resume.exists() else []
     rows = [json.loads(row) for row in before]
     for entry in [*all_compiled(), *tutorials.kernels().values()]:
-        for variant in entry.variants if not args.kernels or entry.name in args.kernels else ():
+        for variant in entry.variants:
             title = entry.title(variant)
+            if args.kernels and not {entry.name, title} & {*args.kernels}:
+                continue
             counts, neither = Counter[str](), []
             found = [Outcome(**row["outcome"]) for row in rows if row["kernel"] == title]
             known = frozenset(outcome.line for outcome in found)
-            for outcome in measured(entry, variant, known, args.blocks):
+            for outcome in measured(entry, variant, known, args.blocks, args.only):
                 found.append(outcome)
                 if args.resume:
                     with args.resume.open("a") as file:

@@ -26,6 +26,7 @@ GENERATORS = (
     "tileproof.tools.pages.api",
     "tileproof.tools.pages.commands",
     "tileproof.tools.pages.critique",
+    "tileproof.tools.pages.fences",
     "tileproof.tools.pages.layouts",
     "tileproof.tools.pages.paper",
     "tileproof.tools.pages.removals",

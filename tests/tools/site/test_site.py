@@ -38,7 +38,10 @@ TASKS = (
     ("what does a clean verdict promise", "docs/verdict", "What a clean verdict does not promise"),
     ("unsupported instruction", "docs/instructions", "mbarrier"),
 )
-PAGES = ("README", "docs/algorithm", "docs/seven-stages", "docs/bounds", "docs/kernels", "docs/commands")
+PAGES = (
+    "README", "docs/algorithm", "docs/seven-stages", "docs/bounds", "docs/kernels", "docs/fences",
+    "docs/commands",
+)  # fmt: skip
 PAST_THE_EDGE = """
 return [...document.querySelectorAll("article *")].filter(e => {
   const box = e.getBoundingClientRect();
@@ -82,6 +85,16 @@ def test_pages_in_a_browser(browser: Any, site: Path, width: int, scheme: str) -
         assert browser.execute_script(FLAT) == 0, page
         assert (browser.execute_script(LIGHTNESS) > 600) == (scheme == "light"), page
     assert [line for line in browser.get_log("browser") if line["level"] == "SEVERE"] == []
+
+
+def test_a_fence_is_right_until_its_wrong_form_is_chosen(browser: Any, site: Path) -> None:
+    browser.get((site / "docs/fences.html").as_uri())
+    shown = """
+    return ["right", "wrong"].filter(form => document.querySelector(`.toggle .${form}`).offsetHeight > 0)
+    """
+    assert browser.execute_script(shown) == ["right"]
+    browser.execute_script("document.querySelectorAll('.toggle label')[1].click()")
+    assert browser.execute_script(shown) == ["wrong"]
 
 
 def found(browser: Any, site: Path, words: str) -> list[str]:

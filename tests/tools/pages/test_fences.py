@@ -1,0 +1,52 @@
+"""docs/fences.md shows each fence instruction of head64 and head128-columns, with what its removal causes."""
+
+from __future__ import annotations
+
+import pytest
+from tileproof.kernels.registry import all_compiled
+from tileproof.tools.pages import fences
+
+from tests.kit.removals import removals
+
+KERNELS = {
+    entry.title(variant): (entry, variant)
+    for entry in all_compiled()
+    for variant in entry.variants
+    if entry.title(variant) in fences.FOLDERS
+}
+
+
+@pytest.mark.parametrize("title", fences.FOLDERS)
+def test_each_fence_of_the_ptx_has_a_stored_removal(title: str) -> None:
+    entry, variant = KERNELS[title]
+    every = [
+        (each.line, each.opcode) for each in removals(entry.build(variant).ptx) if "fence" in each.opcode
+    ]
+    stored = [row["outcome"] for row in fences.stored() if row["kernel"] == title]
+    assert [(row["line"], row["opcode"]) for row in stored] == every, "run tests.kit.removals anew"
+
+
+@pytest.mark.parametrize("title", fences.FOLDERS)
+def test_the_page_shows_each_place_right_and_wrong(title: str) -> None:
+    page = fences.PAGE.read_text(encoding="utf-8")
+    places = fences.places(title)
+    assert sum(len(place.outcomes) for place in places) == sum(r["kernel"] == title for r in fences.stored())
+    for place in places:
+        text = fences.toggle(place)
+        assert text in page and f"### {place.file}:{place.line}" in page
+        marked, struck = (text.split(f"<{tag}>")[1].split(f"</{tag}>")[0] for tag in ("mark", "del"))
+        assert marked == struck and "fence" in marked
+        kinds = ("error race-", "warning race-", "note race-", "without a finding")
+        assert any(kind in text for kind in kinds)
+
+
+def test_an_error_comes_first_and_copies_without_a_finding_are_counted() -> None:
+    (place,) = (
+        one for one in fences.places("head64 d_qk 576") if (one.file, one.line) == ("softmax.cuh", 56)
+    )
+    assert place.counts() == "1 copy: error"
+    quiet = {**place.outcomes[0], "finding": "", "schedules": 6}
+    both = fences.Place(place.kernel, place.file, place.line, (quiet, *place.outcomes))
+    assert both.counts() == "2 copies: error of 1, no finding of 1"
+    assert "1 of the copies without a finding" in fences.toggle(both)
+    assert "error race-proxy-fence" in fences.toggle(both)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tileproof.spec.machine.pages import wrapped, write_or_check, written
 from tileproof.spec.page import table
-from tileproof.tools.pages.paper import removed
+from tileproof.tools.pages.paper_data import removed
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "kernels.md"
 BY = "tools/pages/removals.py"

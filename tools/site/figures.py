@@ -1,6 +1,6 @@
 """The figures of the site: ``python -m tileproof.tools.site.figures`` writes docs/figures, --check compares.
 
-Every figure is drawn from the spec: the stages and their shapes, the tile walk, the kernels' plans.
+Figures are drawn from the spec (stages and their shapes, the tile walk, the kernels' plans) and evidence.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from tileproof.spec.problems.sparse_mla_bwd.inputs import keys_of
 from tileproof.spec.problems.sparse_mla_bwd.stages import STAGES
 from tileproof.spec.problems.sparse_mla_bwd.tiling import walk
 from tileproof.spec.stage import Stage
+from tileproof.tools.pages import paper_figures
 from tileproof.tools.site.drawing import FAINT, Svg
 
 NO_KEY = "#eab8b8"
@@ -256,6 +257,7 @@ def figures() -> dict[str, Callable[[], Svg]]:
         "tile-walk": tile_walk,
     }
     made |= {f"stage-{name}": partial(stage_tile, name) for name in STAGES}
+    made |= paper_figures.FIGURES
     for module in (head64, head128_columns):
         plan = module.plan(576)
         made[f"smem-{plan.name}"] = partial(shared_memory, plan)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import shutil
+import subprocess
 import time
 from pathlib import Path
 from typing import Any
@@ -95,6 +98,17 @@ def test_a_fence_is_right_until_its_wrong_form_is_chosen(browser: Any, site: Pat
     assert browser.execute_script(shown) == ["right"]
     browser.execute_script("document.querySelectorAll('.toggle label')[1].click()")
     assert browser.execute_script(shown) == ["wrong"]
+
+
+def test_the_paper_has_six_to_eight_pages(site: Path, tmp_path: Path) -> None:
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        pytest.skip("chromium is not installed")
+    out = tmp_path / "paper.pdf"
+    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--no-pdf-header-footer", f"--print-to-pdf={out}"]
+    subprocess.run([chromium, *flags, site / "docs/paper.html"], check=True, capture_output=True)
+    pages = max(int(count) for count in re.findall(rb"/Count (\d+)", out.read_bytes()))
+    assert 6 <= pages <= 8
 
 
 def found(browser: Any, site: Path, words: str) -> list[str]:

@@ -40,13 +40,11 @@ Step gathered(Exec& x, const char* name) {
   return Step::Stop;
 }
 
-// The value of a 64-bit operand, which all lanes must share.
+// The value of a 64-bit operand, which all lanes of a whole warp must share.
 bool uniform(const Exec& x, int32_t off, uint64_t& value) {
   const uint64_t* v = x.src<uint64_t>(off);
-  value = v[x.lane()];
-  for (uint32_t m = x.mask; m; m &= m - 1)
-    if (v[__builtin_ctz(m)] != value) return false;
-  return true;
+  value = v[0];
+  return std::all_of(v, v + kWarpSize, [&](uint64_t lane) { return lane == value; });
 }
 
 Step differs(Engine& e, const Origin& at, const char* who) {
@@ -93,6 +91,7 @@ Step mma_async(Exec& x, const Instr& i) {
     fresh->a = a;
     fresh->b = b;
     fresh->accumulate = enable != 0;
+    if (i.imm) fresh->metadata = std::make_unique<std::array<uint32_t, kWarpgroup * kWarpSize>>();
     if (place >= kMostInFlight) {
       e->fault("memory-limit", "too many operations of wgmma wait for a warp of their warpgroup", at);
       return Step::Stop;
@@ -115,7 +114,7 @@ Step mma_async(Exec& x, const Instr& i) {
   warp.issued = serial;
   if (i.imm) {
     e->use_poison(x.w, i, i.o[s::metadata], x.mask, " as metadata");
-    std::copy_n(x.src<uint32_t>(i.o[s::metadata]), kWarpSize, op->metadata.begin() + part * kWarpSize);
+    std::copy_n(x.src<uint32_t>(i.o[s::metadata]), kWarpSize, op->metadata->begin() + part * kWarpSize);
   }
   op->arrived |= 1u << part;
   op->at[static_cast<size_t>(part)] = at;

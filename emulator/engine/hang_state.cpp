@@ -104,6 +104,8 @@ py::dict hang_state(const Engine& e) {
                                         index_of(e.program, cta->tmem.allocators[k].first),
                                         cta->tmem.allocators[k].second));
     for (const bool unit : cta->tmem.held) held.append(unit);
+    for (size_t g = 0; g < cta->warpgroups.size(); ++g)
+      if (cta->warpgroups[g]) write_back(e.program, *cta, static_cast<int>(g) * kWarpgroup);
     for (const Warp& w : cta->warps) warps.append(warp_state(e, w));
     d["barriers"] = barriers;
     d["named"] = named;

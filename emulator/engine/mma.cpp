@@ -118,14 +118,6 @@ void store_half(uint32_t* cells, int columns, const float* c) {
   for (int j = 0; j < columns; ++j) cells[j] = 0xffff0000u | half::to_f16(c[j]);
 }
 
-void add_integers(const MmaRequest& r, bool saturate, uint32_t* cells, int columns, const float* sum) {
-  for (int j = 0; j < columns; ++j) {
-    const int64_t d = (r.accumulate ? static_cast<int32_t>(cells[j]) : 0) + static_cast<int64_t>(sum[j]);
-    const int64_t kept = saturate ? std::clamp<int64_t>(d, INT32_MIN, INT32_MAX) : d;
-    cells[j] = static_cast<uint32_t>(kept);
-  }
-}
-
 // Rows with the same columns of B and the same scale factors of B, multiplied together so that B stays in
 // registers.
 struct Batch {
@@ -139,35 +131,20 @@ struct Batch {
   }
 };
 
-void products(float* const* c, const float* const* a, int count, const Workspace& w, int k0, int k1, int n0,
-              int columns) {
-  const float* slab[kMostRows];
-  for (int k = k0; k < k1; k += kBlockK) {
-    for (int i = 0; i < count; ++i) slab[i] = a[i] + k;
-    product_fast(c, slab, count, w.b + k * kMaxN + n0, kMaxN, columns, w.largest);
-  }
-}
-
-void add_exact(Workspace& w, const Batch& b, float* const* c) {
-  const Segment& first = *b.segment[0];
-  ExactOperand rows[kMostRows];
-  for (int i = 0; i < b.count; ++i) rows[i] = {c[i], b.a[i], w.scale_a[b.segment[i]->lane]};
-  w.exact.add(rows, b.count, first.n0, first.columns, w.scale_b[first.lane / 32]);
-}
-
-void add_scaled(Workspace& w, const MmaRequest& r, const Batch& b, float* const* c) {
+void add_scaled(Workspace& w, const MmaRequest& r, const Batch& b, const ExactOperand* rows) {
   const int k = padded_k(r.format), scales = mma_rules().formats[static_cast<size_t>(r.format)].scales;
   const Segment& first = *b.segment[0];
   for (int block = 0; block < scales; ++block) {
-    for (int i = 0; i < b.count; ++i) std::memset(c[i], 0, static_cast<size_t>(first.columns) * 4);
-    products(c, b.a, b.count, w, block * k / scales, (block + 1) * k / scales, first.n0, first.columns);
+    for (int i = 0; i < b.count; ++i) std::memset(rows[i].c, 0, static_cast<size_t>(first.columns) * 4);
+    add_fast(rows, b.count, w.b + first.n0, block * k / scales, (block + 1) * k / scales, first.columns,
+             w.largest);
     for (int i = 0; i < b.count; ++i) {
       const Segment& s = *b.segment[i];
       const double scale = w.scale_a[s.lane][block];
       const float* by = w.scale_b[s.lane / 32][block];
       float* out = reinterpret_cast<float*>(b.cells[i]);
       for (int j = 0; j < s.columns; ++j)
-        out[j] = static_cast<float>(out[j] + c[i][j] * (scale * static_cast<double>(by[j])));
+        out[j] = static_cast<float>(out[j] + rows[i].c[j] * (scale * static_cast<double>(by[j])));
     }
   }
 }
@@ -177,47 +154,37 @@ void multiply(Workspace& w, const MmaRequest& r, const InstructionDescriptor& d,
   if (!b.count) return;
   const int columns = b.segment[0]->columns;
   const bool direct = mode == Into::F32 || (mode == Into::Scaled && exact);
-  float* c[kMostRows];
+  const Segment& first = *b.segment[0];
+  ExactOperand rows[kMostRows];
   for (int i = 0; i < b.count; ++i) {
-    c[i] = direct ? reinterpret_cast<float*>(b.cells[i]) : w.sums[i];
-    if (mode == Into::F16) load_d(r, b.cells[i], columns, true, c[i]);
-    if (mode == Into::S32) std::memset(c[i], 0, static_cast<size_t>(columns) * 4);
+    float* c = direct ? reinterpret_cast<float*>(b.cells[i]) : w.sums[i];
+    rows[i] = {c, b.a[i], w.scale_a[b.segment[i]->lane]};
+    if (mode == Into::F16) load_d(r, b.cells[i], columns, true, c);
+    if (mode == Into::S32) std::memset(c, 0, static_cast<size_t>(columns) * 4);
   }
   if (exact)
-    add_exact(w, b, c);
+    w.exact.add(rows, b.count, first.n0, columns, w.scale_b[first.lane / 32]);
   else if (mode == Into::Scaled)
-    add_scaled(w, r, b, c);
+    add_scaled(w, r, b, rows);
   else
-    products(c, b.a, b.count, w, 0, padded_k(r.format), b.segment[0]->n0, columns);
+    add_fast(rows, b.count, w.b + first.n0, 0, padded_k(r.format), columns, w.largest);
   for (int i = 0; i < b.count && !direct; ++i) {
-    if (mode == Into::F16) store_half(b.cells[i], columns, c[i]);
-    if (mode == Into::S32) add_integers(r, d.saturate, b.cells[i], columns, c[i]);
+    if (mode == Into::F16) store_half(b.cells[i], columns, rows[i].c);
+    if (mode != Into::S32) continue;
+    if (!r.accumulate) std::memset(b.cells[i], 0, static_cast<size_t>(columns) * 4);
+    add_integers(b.cells[i], rows[i].c, columns, d.saturate);
   }
   b.count = 0;
 }
 
-int32_t emin_of(Format f, int code) {
-  switch (f) {
-    case Format::F16:
-      return code ? kBf16.emin() : kF16.emin();
-    case Format::Tf32:
-      return kTf32.emin();
-    case Format::F8F6F4:
-    case Format::Mxf8f6f4:
-      return code == 0   ? kE4m3.emin()
-             : code == 1 ? kE5m2.emin()
-             : code == 3 ? kE2m3.emin()
-             : code == 4 ? kE3m2.emin()
-                         : kE2m1.emin();
-    default:
-      return kE2m1.emin();
-  }
-}
-
 ExactForm exact_form(const MmaRequest& r, const InstructionDescriptor& d) {
   const auto& rules = mma_rules().formats[static_cast<size_t>(r.format)];
-  return {rules.k,      emin_of(r.format, d.a_type),  emin_of(r.format, d.b_type), d.d_type == 0,
-          rules.scales, d.ue8m0 ? -127 : kE4m3.emin()};
+  return {rules.k,
+          emin_of(element_of(r.format, d.a_type)),
+          emin_of(element_of(r.format, d.b_type)),
+          d.d_type == 0,
+          rules.scales,
+          d.ue8m0 ? -127 : kE4m3.emin()};
 }
 
 // B of both CTAs, [k][n]: even CTA rows [0, N/2), odd CTA rows [N/2, N); a zero-column mask moves and clears

@@ -157,6 +157,26 @@ void ExactProducts::add_carefully(const ExactOperand& row, int n0, int first, in
   }
 }
 
+void add_fast(const ExactOperand* rows, int count, const float* b, int k0, int k1, int columns,
+              uint32_t largest) {
+  float* c[kMostRows];
+  const float* a[kMostRows];
+  for (int k = k0; k < k1; k += kBlockK) {
+    for (int i = 0; i < count; ++i) {
+      c[i] = rows[i].c;
+      a[i] = rows[i].a + k;
+    }
+    product_fast(c, a, count, b + k * kMaxN, kMaxN, columns, largest);
+  }
+}
+
+void add_integers(uint32_t* cells, const float* sums, int columns, bool saturate) {
+  for (int j = 0; j < columns; ++j) {
+    const int64_t d = static_cast<int32_t>(cells[j]) + static_cast<int64_t>(sums[j]);
+    cells[j] = static_cast<uint32_t>(saturate ? std::clamp<int64_t>(d, INT32_MIN, INT32_MAX) : d);
+  }
+}
+
 float tensor_core_block(float c, const float* a, const float* b, bool f16) {
   if (product_special(&c, a, b, 1, kBlockK)) return c;
   const int32_t emin = f16 ? kF16.emin() : kBf16.emin();
@@ -183,17 +203,13 @@ void tensor_core_products(float* c, const float* a, const float* b, int m, int k
       for (int m0 = 0; m0 < m; m0 += kMostRows) {
         const int rows = std::min(kMostRows, m - m0);
         ExactOperand row[kMostRows];
-        float* to[kMostRows];
-        const float* from[kMostRows];
-        for (int i = 0; i < rows; ++i) {
-          to[i] = c + static_cast<size_t>(m0 + i) * width + n0;
-          from[i] = a + static_cast<size_t>(m0 + i) * depth + k0;
-          row[i] = {to[i], from[i], nullptr};
-        }
+        for (int i = 0; i < rows; ++i)
+          row[i] = {c + static_cast<size_t>(m0 + i) * width + n0, a + static_cast<size_t>(m0 + i) * depth + k0,
+                    nullptr};
         if (exact)
           exactly->add(row, rows, 0, columns, nullptr);
         else
-          product_fast(to, from, rows, block.data(), kMaxN, columns, largest);
+          add_fast(row, rows, block.data(), 0, kBlockK, columns, largest);
       }
     }
   }

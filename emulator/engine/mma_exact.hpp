@@ -61,6 +61,12 @@ class ExactProducts {
   int16_t exponents_[kMaxK * kMaxN];
 };
 
+// Fast mode: products [k0, k1) of `count` rows with b [k][kMaxN], in blocks of kBlockK; `largest` of b.
+void add_fast(const ExactOperand* rows, int count, const float* b, int k0, int k1, int columns,
+              uint32_t largest);
+// 32-bit integers += sums that are exact in f32.
+void add_integers(uint32_t* cells, const float* sums, int columns, bool saturate);
+
 // One block of the exact mode, for tests: c + sum of 16 products; f16 subnormals when `f16`.
 float tensor_core_block(float c, const float* a, const float* b, bool f16);
 

@@ -5,7 +5,6 @@
 #include "small_float.hpp"
 
 namespace tileproof {
-namespace {
 
 Element element_of(Format f, int code) {
   switch (f) {
@@ -26,6 +25,28 @@ Element element_of(Format f, int code) {
       return Element::E2m1Dense;
   }
 }
+
+int32_t emin_of(Element e) {
+  switch (e) {
+    case Element::F16:
+      return kF16.emin();
+    case Element::E4m3:
+      return kE4m3.emin();
+    case Element::E5m2:
+      return kE5m2.emin();
+    case Element::E2m3:
+      return kE2m3.emin();
+    case Element::E3m2:
+      return kE3m2.emin();
+    case Element::E2m1:
+    case Element::E2m1Dense:
+      return kE2m1.emin();
+    default:
+      return kF32.emin();
+  }
+}
+
+namespace {
 
 constexpr int per_chunk(Element e) {
   switch (e) {
@@ -311,8 +332,10 @@ void fetch_rows(Engine& e, Cta& cta, const MatrixDescriptor& d, Element element,
   });
 }
 
-float element_at(Element element_, const uint8_t* p, int j) {
-  return with_element(element_, [&]<Element E>() { return element<E>(p, j); });
+void unpack(Element element_, const uint8_t* p, int count, float sign, float* out) {
+  with_element(element_, [&]<Element E>() {
+    for (int j = 0; j < count; ++j) out[j] = sign * element<E>(p, j);
+  });
 }
 
 void fetch_operand(Engine& e, Cta& cta, uint64_t desc, const MmaRequest& r, bool is_b, int rows, float* out,

@@ -39,8 +39,13 @@ inline int padded_k(Format f) {
 void fetch_rows(Engine& e, Cta& cta, const MatrixDescriptor& d, Element element, bool mn_major, int first_row,
                 int rows, int k, float sign, const Origin& at, const char* who, float* out, int stride_row,
                 int stride_k, PoisonId* poison);
-// Element j of packed elements.
-float element_at(Element element, const uint8_t* p, int j);
+// Packed elements, each times `sign`.
+void unpack(Element element, const uint8_t* p, int count, float sign, float* out);
+
+// What an element of tcgen05.mma's instruction descriptor is.
+Element element_of(Format f, int code);
+// The exponent of the smallest normal number of a float type.
+int32_t emin_of(Element e);
 
 // rows x k elements from shared memory: out[row * stride_row + k * stride_k]; `poison`: reads behind each
 // row.

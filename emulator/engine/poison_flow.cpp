@@ -499,7 +499,10 @@ Step Engine::run_slowly(Exec& x, const Instr& i) {
   if (marks & kFragments) check_fragment_access(x, i);
   const Step step =
       marks & kFollowed ? races_->columns()->run(x, [&] { return run_followed(x, i); }) : run_followed(x, i);
-  if ((marks & kRecorded) && (step == Step::Next || step == Step::Yield)) recorded->add(x, i);
+  if ((marks & kRecorded) && (step == Step::Next || step == Step::Yield)) {
+    if (!x.cta.warpgroups.empty()) write_back(program, x.cta, x.w.index / kWarpgroup * kWarpgroup);
+    recorded->add(x, i);
+  }
   return step;
 }
 

@@ -54,43 +54,50 @@ Element element_of(WgmmaType t) {
   return kElements[static_cast<size_t>(t)];
 }
 
-int32_t emin_of(WgmmaType t) {
-  switch (t) {
-    case WgmmaType::F16:
-      return kF16.emin();
-    case WgmmaType::E4m3:
-      return kE4m3.emin();
-    case WgmmaType::E5m2:
-      return kE5m2.emin();
-    default:
-      return kBf16.emin();
-  }
-}
-
-struct Job {
-  Engine& e;
+// D of an mma_async in the registers of its warps.
+struct Fragment {
   Cta& cta;
   int first_warp;
-  const WarpgroupMma& op;
-  const Instr& i;
-  int n, k;   // k: elements of a row of A in memory; of a sparse A half of the columns
-  int depth;  // of B
-  WgmmaType a_type, b_type;
+  int n;
   WgmmaResult result;
-  const int32_t *d, *a;  // registers; a: null where A is in shared memory
+  const int32_t* d;  // registers
 
-  Job(Engine& engine, Cta& c, int first, const WarpgroupMma& o)
-      : e(engine), cta(c), first_warp(first), op(o), i(*o.instr), n(i.m[wgmma_slot::n]) {
-    a_type = static_cast<WgmmaType>(i.m[wgmma_slot::a_type]);
-    b_type = static_cast<WgmmaType>(i.m[wgmma_slot::b_type]);
-    result = static_cast<WgmmaResult>(i.m[wgmma_slot::d_type]);
-    k = 8 * kBytesOfK / bits_of(a_type);
-    depth = sparse() ? 2 * k : k;
-    d = &e.program.vec[static_cast<size_t>(i.vec)];
-    a = i.o[wgmma_slot::a] == INT32_MIN ? d + i.vec_end : nullptr;
-  }
+  Fragment(const Program& p, Cta& c, int first, const Instr& i)
+      : cta(c),
+        first_warp(first),
+        n(i.m[wgmma_slot::n]),
+        result(static_cast<WgmmaResult>(i.m[wgmma_slot::d_type])),
+        d(&p.vec[static_cast<size_t>(i.vec)]) {}
   Warp& warp(int w) const { return cta.warps[static_cast<size_t>(first_warp + w)]; }
   uint32_t* lanes(int w, int32_t off) const { return reinterpret_cast<uint32_t*>(warp(w).regs() + off); }
+  bool half() const { return result == WgmmaResult::F16; }
+  int registers_of_d() const { return half() ? n / 4 : n / 2; }
+  bool has(int32_t off) const { return std::find(d, d + registers_of_d(), off) != d + registers_of_d(); }
+  bool same(const Fragment& o) const {
+    return n == o.n && result == o.result && std::equal(d, d + registers_of_d(), o.d);
+  }
+  // The cell of D that a register holds: row inside the warp's 16, first column.
+  int row_of_d(int l, int r) const { return l / 4 + 8 * (half() ? r % 2 : r / 2 % 2); }
+  int column_of_d(int l, int r) const { return 2 * (l % 4) + (half() ? 8 * (r / 2) : r % 2 + 8 * (r / 4)); }
+};
+
+struct Job : Fragment {
+  Engine& e;
+  const WarpgroupMma& op;
+  const Instr& i;
+  int k;      // elements of a row of A in memory; of a sparse A half of the columns
+  int depth;  // of B
+  WgmmaType a_type, b_type;
+  const int32_t* a;  // registers; null where A is in shared memory
+
+  Job(Engine& engine, Cta& c, int first, const WarpgroupMma& o)
+      : Fragment(engine.program, c, first, *o.instr), e(engine), op(o), i(*o.instr) {
+    a_type = static_cast<WgmmaType>(i.m[wgmma_slot::a_type]);
+    b_type = static_cast<WgmmaType>(i.m[wgmma_slot::b_type]);
+    k = 8 * kBytesOfK / bits_of(a_type);
+    depth = sparse() ? 2 * k : k;
+    a = i.o[wgmma_slot::a] == INT32_MIN ? d + i.vec_end : nullptr;
+  }
   const uint32_t* source(int w, int32_t off) const {
     if (off >= 0) return lanes(w, off);
     return reinterpret_cast<const uint32_t*>(e.program.constants.data() + ~off);
@@ -98,11 +105,6 @@ struct Job {
   bool sparse() const { return i.imm != 0; }
   float sign(int operand) const { return i.m[wgmma_slot::negated] >> operand & 1 ? -1.0f : 1.0f; }
   bool transposed(int operand) const { return i.m[wgmma_slot::transposed] >> operand & 1; }
-  bool half() const { return result == WgmmaResult::F16; }
-  int registers_of_d() const { return half() ? n / 4 : n / 2; }
-  // The cell of D that a register holds: row inside the warp's 16, first column.
-  int row_of_d(int l, int r) const { return l / 4 + 8 * (half() ? r % 2 : r / 2 % 2); }
-  int column_of_d(int l, int r) const { return 2 * (l % 4) + (half() ? 8 * (r / 2) : r % 2 + 8 * (r / 4)); }
 };
 
 // ---- A in registers: register r of lane l holds, of row l / 4 + 8 * (r % 2), the 32 bits l % 4 + 4 * (r /
@@ -127,10 +129,8 @@ void words_of_a(const Job& j, uint32_t (*words)[8], PoisonId* poison) {
 
 void tell_part(const Job& j, uint32_t warps) { j.e.tell(&Listener::warpgroup_part, j.op, warps); }
 
-// ---- products
-
 struct Storage : Workspace {
-  alignas(64) float c[kRows * kMaxN];
+  alignas(64) float integer_sums[kRows * kMaxN];
   alignas(64) float chosen[kMaxK * kMaxN];  // rows of B that a row of a sparse A meets
 };
 
@@ -143,7 +143,7 @@ uint32_t nibble_of(const Job& j, int row, int x) {
   const int in_quad = all ? 2 * (number / 8) + upper : 2 * static_cast<int>(j.i.imm - 1) + number / 4;
   const int thread = kWarpSize * (row / kRowsOfWarp) + 4 * (in_row % 8) + in_quad;
   const int place = all ? number % 8 : 4 * upper + number % 4;
-  return j.op.metadata[static_cast<size_t>(thread)] >> (4 * place) & 15;
+  return (*j.op.metadata)[static_cast<size_t>(thread)] >> (4 * place) & 15;
 }
 // The column of element x of a row of a sparse A.
 int column_of(const Job& j, int row, int x) {
@@ -169,9 +169,8 @@ void fetch(const Job& j, Storage& s) {
     uint32_t words[kRows][8];
     words_of_a(j, words, s.a_poison.data());
     for (int row = 0; row < kRows; ++row)
-      for (int x = 0; x < j.k; ++x)
-        s.a[row * stride + x] =
-            j.sign(0) * element_at(element_of(j.a_type), reinterpret_cast<const uint8_t*>(words[row]), x);
+      unpack(element_of(j.a_type), reinterpret_cast<const uint8_t*>(words[row]), j.k, j.sign(0),
+             s.a + row * stride);
   } else {
     for (int w = 0; w < kWarpgroup; ++w) {
       tell_part(j, 1u << w);
@@ -185,17 +184,10 @@ void fetch(const Job& j, Storage& s) {
              j.op.at[0], who, s.b, 1, kMaxN, s.b_poison.data());
 }
 
-// Where a register's cells lie in D: of lane l at first(w, r) + kLane[l].
-struct LaneOffsets {
-  int at[kWarpSize];
-};
-constexpr LaneOffsets kLane = [] {
-  LaneOffsets made{};
-  for (int l = 0; l < kWarpSize; ++l) made.at[l] = l / 4 * kMaxN + 2 * (l % 4);
-  return made;
-}();
-int first_cell(const Job& j, int w, int r) {
-  return (kRowsOfWarp * w + j.row_of_d(0, r)) * kMaxN + j.column_of_d(0, r);
+// ---- D: 32-bit cells by rows, [row][kMaxN], those of f16 as f32
+
+int first_cell(const Fragment& f, int w, int r) {
+  return (kRowsOfWarp * w + f.row_of_d(0, r)) * kMaxN + f.column_of_d(0, r);
 }
 
 // Registers r and r + 1 of a quad of lanes are eight neighbours in a row of D.
@@ -203,142 +195,120 @@ typedef float Four __attribute__((vector_size(16), aligned(4), may_alias));
 Four& four(float* at) { return *reinterpret_cast<Four*>(at); }
 
 template <class F>
-void each_quad(const Job& j, float* c, F&& f) {
+void each_quad(const Fragment& f, float* c, F&& move) {
   for (int w = 0; w < kWarpgroup; ++w)
-    for (int r = 0; r < j.registers_of_d(); r += 2) {
-      float *even = reinterpret_cast<float*>(j.lanes(w, j.d[r])),
-            *odd = reinterpret_cast<float*>(j.lanes(w, j.d[r + 1])), *cells = c + first_cell(j, w, r);
+    for (int r = 0; r < f.registers_of_d(); r += 2) {
+      float *even = reinterpret_cast<float*>(f.lanes(w, f.d[r])),
+            *odd = reinterpret_cast<float*>(f.lanes(w, f.d[r + 1])), *cells = c + first_cell(f, w, r);
       for (int q = 0; q < kWarpSize / 4; ++q)
-        f(four(even + 4 * q), four(odd + 4 * q), four(cells + q * kMaxN), four(cells + q * kMaxN + 4));
+        move(four(even + 4 * q), four(odd + 4 * q), four(cells + q * kMaxN), four(cells + q * kMaxN + 4));
     }
 }
 
-void load_d(const Job& j, float* c) {
-  if (!j.half())
-    return each_quad(j, c, [](Four& even, Four& odd, Four& low, Four& high) {
-      low = __builtin_shufflevector(even, odd, 0, 4, 1, 5);
-      high = __builtin_shufflevector(even, odd, 2, 6, 3, 7);
-    });
+// Calls f with each register of f16 pairs and its two cells.
+template <class F>
+void each_pair(const Fragment& f, float* c, F&& move) {
   for (int w = 0; w < kWarpgroup; ++w)
-    for (int r = 0; r < j.registers_of_d(); ++r) {
-      const uint32_t* from = j.lanes(w, j.d[r]);
-      float* to = c + first_cell(j, w, r);
-      for (int l = 0; l < kWarpSize; ++l)
-        for (int part = 0; part < 2; ++part) {
-          uint16_t h;
-          std::memcpy(&h, reinterpret_cast<const uint8_t*>(from + l) + 2 * part, 2);
-          to[kLane.at[l] + part] = half::from_f16(h);
-        }
+    for (int r = 0; r < f.registers_of_d(); ++r) {
+      uint32_t* words = f.lanes(w, f.d[r]);
+      float* cells = c + first_cell(f, w, r);
+      for (int l = 0; l < kWarpSize; ++l) move(words[l], cells + l / 4 * kMaxN + 2 * (l % 4));
     }
 }
 
-// A sum that rounds to zero is +0.
-uint32_t half_of(float x) {
-  const uint16_t bits = half::to_f16(x);
-  return bits == 0x8000 ? 0 : bits;
-}
-
-void store_d(const Job& j, float* c) {
-  if (!j.half())
-    return each_quad(j, c, [](Four& even, Four& odd, Four& low, Four& high) {
-      even = __builtin_shufflevector(low, high, 0, 2, 4, 6);
-      odd = __builtin_shufflevector(low, high, 1, 3, 5, 7);
+void load_d(const Fragment& f, float* c) {
+  if (f.half())
+    return each_pair(f, c, [](uint32_t word, float* cells) {
+      cells[0] = half::from_f16(static_cast<uint16_t>(word));
+      cells[1] = half::from_f16(static_cast<uint16_t>(word >> 16));
     });
-  for (int w = 0; w < kWarpgroup; ++w)
-    for (int r = 0; r < j.registers_of_d(); ++r) {
-      uint32_t* to = j.lanes(w, j.d[r]);
-      const float* from = c + first_cell(j, w, r);
-      for (int l = 0; l < kWarpSize; ++l)
-        to[l] = half_of(from[kLane.at[l]]) | half_of(from[kLane.at[l] + 1]) << 16;
-    }
+  each_quad(f, c, [](Four& even, Four& odd, Four& low, Four& high) {
+    low = __builtin_shufflevector(even, odd, 0, 4, 1, 5);
+    high = __builtin_shufflevector(even, odd, 2, 6, 3, 7);
+  });
 }
 
-void multiply_fast(const Job& j, Storage& s) {
-  const int stride = std::max(j.k, kBlockK);
-  for (int row = 0; j.sparse() && row < kRows; ++row) {
-    choose(j, s, row);
-    float* c = s.c + row * kMaxN;
-    const uint32_t largest = largest_bits(s.chosen, stride, kMaxN, j.n);
-    for (int k0 = 0; k0 < stride; k0 += kBlockK) {
-      const float* a = s.a + row * stride + k0;
-      product_fast(&c, &a, 1, s.chosen + k0 * kMaxN, kMaxN, j.n, largest);
+void store_d(const Fragment& f, float* c) {
+  if (f.half())
+    return each_pair(f, c, [](uint32_t& word, const float* cells) {
+      word = half::to_f16(cells[0]) | static_cast<uint32_t>(half::to_f16(cells[1])) << 16;
+    });
+  each_quad(f, c, [](Four& even, Four& odd, Four& low, Four& high) {
+    even = __builtin_shufflevector(low, high, 0, 2, 4, 6);
+    odd = __builtin_shufflevector(low, high, 1, 3, 5, 7);
+  });
+}
+
+// Calls f with each row of the cells.
+template <class F>
+void each_row(float* c, F&& f) {
+  for (int row = 0; row < kRows; ++row) f(c + row * kMaxN);
+}
+
+void clear(const Job& j, float* c) {
+  each_row(c, [&](float* row) { std::fill_n(row, j.n, 0.0f); });
+}
+
+// ---- products
+
+void multiply(const Job& j, Storage& s, float* c) {
+  const int stride = std::max(j.k, kBlockK), batch = j.sparse() ? 1 : kMostRows;
+  const bool exact = j.e.config.mma == MmaMode::Exact && j.result != WgmmaResult::S32;
+  auto begin = [&](const float* b) {
+    if (exact)
+      s.exact.begin({.k = stride,
+                     .a_emin = emin_of(element_of(j.a_type)),
+                     .b_emin = emin_of(element_of(j.b_type)),
+                     .half = j.half(),
+                     .fraction = bits_of(j.a_type) == 8 ? kFractionFp8 : kFraction},
+                    b, j.n);
+    else
+      s.largest = largest_bits(b, stride, kMaxN, j.n);
+  };
+  if (!j.sparse()) begin(s.b);
+  for (int first = 0; first < kRows; first += batch) {
+    ExactOperand rows[kMostRows];
+    for (int x = 0; x < batch; ++x) rows[x] = {c + (first + x) * kMaxN, s.a + (first + x) * stride, nullptr};
+    if (j.sparse()) {
+      choose(j, s, first);
+      begin(s.chosen);
     }
+    if (exact)
+      s.exact.add(rows, batch, 0, j.n, nullptr);
+    else
+      add_fast(rows, batch, j.sparse() ? s.chosen : s.b, 0, stride, j.n, s.largest);
   }
-  if (j.sparse()) return;
-  const uint32_t largest = largest_bits(s.b, stride, kMaxN, j.n);
-  constexpr int kBatch = 4;
-  for (int row = 0; row < kRows; row += kBatch)
-    for (int k0 = 0; k0 < j.k; k0 += kBlockK) {
-      float* c[kBatch];
-      const float* a[kBatch];
-      for (int x = 0; x < kBatch; ++x) {
-        c[x] = s.c + (row + x) * kMaxN;
-        a[x] = s.a + (row + x) * stride + k0;
-      }
-      product_fast(c, a, kBatch, s.b + k0 * kMaxN, kMaxN, j.n, largest);
-    }
 }
 
 // Sums of 8-bit floats keep fewer places, and so does an f32 result (spec/machine/wgmma.py).
-void multiply_exact(const Job& j, Storage& s) {
-  const int stride = std::max(j.k, kBlockK);
-  const bool narrow = bits_of(j.a_type) == 8;
-  const ExactForm form{.k = stride,
-                       .a_emin = emin_of(j.a_type),
-                       .b_emin = emin_of(j.b_type),
-                       .half = j.half(),
-                       .fraction = narrow ? kFractionFp8 : kFraction};
-  if (!j.sparse()) s.exact.begin(form, s.b, j.n);
-  const int batch = j.sparse() ? 1 : kMostRows;
-  for (int row = 0; row < kRows; row += batch) {
-    ExactOperand rows[kMostRows];
-    for (int x = 0; x < batch; ++x) rows[x] = {s.c + (row + x) * kMaxN, s.a + (row + x) * stride, nullptr};
-    if (j.sparse()) {
-      choose(j, s, row);
-      s.exact.begin(form, s.chosen, j.n);
-    }
-    s.exact.add(rows, batch, 0, j.n, nullptr);
+void cut(float* row, int columns) {
+  for (int n = 0; n < columns; ++n) {
+    const uint32_t bits = bits_as<uint32_t>(row[n]);
+    const bool finite = (bits & 0x7f800000) != 0x7f800000;
+    row[n] = bits_as<float>(finite ? bits & ~0u << (23 - kFractionFp8) : bits);
   }
-  if (!narrow || j.half()) return;
-  for (int row = 0; row < kRows; ++row)
-    for (int n = 0; n < j.n; ++n) {
-      float& c = s.c[row * kMaxN + n];
-      if (!std::isfinite(c)) continue;
-      uint32_t bits;
-      std::memcpy(&bits, &c, 4);
-      bits &= ~0u << (23 - kFractionFp8);
-      std::memcpy(&c, &bits, 4);
-    }
 }
 
-void floats(const Job& j, Storage& s) {
-  fetch(j, s);
-  if (j.op.accumulate)
-    load_d(j, s.c);
-  else
-    std::fill_n(s.c, kRows * kMaxN, 0.0f);
-  if (j.e.config.mma == MmaMode::Exact)
-    multiply_exact(j, s);
-  else
-    multiply_fast(j, s);
-  store_d(j, s.c);
+// To f16; a sum that rounds to zero is +0.
+void round_to_half(float* row, int columns) {
+  for (int n = 0; n < columns; ++n) row[n] = half::from_f16(half::to_f16(row[n])) + 0.0f;
+}
+
+void floats(const Job& j, Storage& s, float* c) {
+  multiply(j, s, c);
+  if (j.half())
+    each_row(c, [&](float* row) { round_to_half(row, j.n); });
+  else if (bits_of(j.a_type) == 8 && j.e.config.mma == MmaMode::Exact)
+    each_row(c, [&](float* row) { cut(row, j.n); });
 }
 
 // 8-bit integers: exact as f32 sums of at most 32 products.
-void bytes(const Job& j, Storage& s) {
-  fetch(j, s);
-  std::fill_n(s.c, kRows * kMaxN, 0.0f);
-  multiply_fast(j, s);
-  for (int w = 0; w < kWarpgroup; ++w)
-    for (int r = 0; r < j.registers_of_d(); ++r) {
-      uint32_t* d = j.lanes(w, j.d[r]);
-      for (int l = 0; l < kWarpSize; ++l) {
-        const float sum = s.c[(kRowsOfWarp * w + j.row_of_d(l, r)) * kMaxN + j.column_of_d(l, r)];
-        int64_t v = (j.op.accumulate ? static_cast<int32_t>(d[l]) : 0) + static_cast<int64_t>(sum);
-        if (j.i.m[wgmma_slot::saturates]) v = std::clamp<int64_t>(v, INT32_MIN, INT32_MAX);
-        d[l] = static_cast<uint32_t>(v);
-      }
-    }
+void bytes(const Job& j, Storage& s, float* c) {
+  clear(j, s.integer_sums);
+  multiply(j, s, s.integer_sums);
+  for (int row = 0; row < kRows; ++row)
+    add_integers(reinterpret_cast<uint32_t*>(c + row * kMaxN), s.integer_sums + row * kMaxN, j.n,
+                 j.i.m[wgmma_slot::saturates]);
 }
 
 // Rows of single bits, 256 each; `poison`: reads behind each row.
@@ -351,7 +321,7 @@ void fetch_bits(const Job& j, uint64_t desc, int first, int rows, const Origin& 
                     reinterpret_cast<uint8_t*>(words[row] + 4 * c), at, "wgmma.mma_async", poison[row]);
 }
 
-void single_bits(const Job& j, Storage& s) {
+void single_bits(const Job& j, Storage& s, float* c) {
   uint32_t a[kRows][8] = {}, b[kMaxN][8] = {};
   s.a_poison.fill(0);
   s.b_poison.fill(0);
@@ -366,16 +336,11 @@ void single_bits(const Job& j, Storage& s) {
   }
   tell_part(j, (1u << kWarpgroup) - 1);
   fetch_bits(j, j.op.b, 0, j.n, j.op.at[0], b, s.b_poison.data());
-  for (int w = 0; w < kWarpgroup; ++w)
-    for (int r = 0; r < j.registers_of_d(); ++r) {
-      uint32_t* d = j.lanes(w, j.d[r]);
-      for (int l = 0; l < kWarpSize; ++l) {
-        const uint32_t *x = a[kRowsOfWarp * w + j.row_of_d(l, r)], *y = b[j.column_of_d(l, r)];
-        uint32_t sum = j.op.accumulate ? d[l] : 0;
-        for (int at = 0; at < 8; ++at) sum += static_cast<uint32_t>(std::popcount(x[at] & y[at]));
-        d[l] = sum;
-      }
-    }
+  for (int row = 0; row < kRows; ++row) {
+    uint32_t* cells = reinterpret_cast<uint32_t*>(c + row * kMaxN);
+    for (int n = 0; n < j.n; ++n)
+      for (int at = 0; at < 8; ++at) cells[n] += static_cast<uint32_t>(std::popcount(a[row][at] & b[n][at]));
+  }
 }
 
 // D where a row of A, a column of B or the old D is poison.
@@ -430,6 +395,13 @@ std::string check_metadata(const Exec& x, const Instr& i) {
   return "";
 }
 
+void write_back(const Program& program, Cta& cta, int first_warp) {
+  HeldAccumulator& held = warpgroup_of(cta.warps[static_cast<size_t>(first_warp)]).held;
+  if (!held.of) return;
+  store_d(Fragment(program, cta, first_warp, *held.of), held.cells.get());
+  held.of = nullptr;
+}
+
 void execute_wgmma(Engine& e, Cta& cta, int first_warp, const WarpgroupMma& op) {
   // Behind a pointer: else each access would ask where this thread's copy is.
   static thread_local const auto storage = std::make_unique<Storage>();
@@ -442,12 +414,26 @@ void execute_wgmma(Engine& e, Cta& cta, int first_warp, const WarpgroupMma& op) 
   }
   e.counters.mma_instructions++;
   e.counters.mma_macs += static_cast<uint64_t>(kRows * j.n * j.k);
-  if (j.a_type == WgmmaType::B1)
-    single_bits(j, s);
-  else if (j.result == WgmmaResult::S32)
-    bytes(j, s);
-  else
-    floats(j, s);
+  HeldAccumulator& held = warpgroup_of(j.warp(0)).held;
+  const bool here = held.of && j.same(Fragment(e.program, cta, first_warp, *held.of));
+  if (held.of && (!here || (j.a && std::any_of(j.a, j.a + 4, [&](int32_t off) { return j.has(off); }))))
+    write_back(e.program, cta, first_warp);
+  if (!held.cells) held.cells = std::make_unique_for_overwrite<float[]>(kRows * kMaxN);
+  float* c = held.cells.get();
+  if (!op.accumulate)
+    clear(j, c);
+  else if (!held.of)
+    load_d(j, c);
+  if (j.a_type == WgmmaType::B1) {
+    single_bits(j, s, c);
+  } else {
+    fetch(j, s);
+    if (j.result == WgmmaResult::S32)
+      bytes(j, s, c);
+    else
+      floats(j, s, c);
+  }
+  held.of = &j.i;
   spread_poison(j, s);
 }
 

@@ -27,7 +27,7 @@ struct WarpgroupMma {
   uint32_t arrived = 0;  // bit of a warp of the group
   uint64_t a = 0, b = 0;
   bool accumulate = false;
-  std::array<uint32_t, kWarpgroup * kWarpSize> metadata{};  // by thread, of a sparse A
+  std::unique_ptr<std::array<uint32_t, kWarpgroup * kWarpSize>> metadata;  // by thread; of a sparse A only
   std::array<Origin, kWarpgroup> at{};
   std::array<std::shared_ptr<View>, kWarpgroup> views;  // the race checker's
 };
@@ -42,17 +42,32 @@ struct FragmentUse {
   const Instr* by = nullptr;  // that instruction
 };
 
+// Operations one after another on the same D, which nothing else has accessed. The uses of its registers have
+// the first of them, and count as those of the last.
+struct Run {
+  const Instr* last = nullptr;  // null: none
+  uint64_t first_serial = 0, serial = 0, fences = 0;
+};
+
 struct WarpFragments {
   uint64_t issued = 0, waited = 0;  // serials
   uint64_t fences = 0;
+  Run run;
   std::deque<uint64_t> groups;    // committed and not waited for, oldest first: the last serial of each
   std::vector<FragmentUse> uses;  // by offset / 64 in the register file
+};
+
+// D of the operation carried out last, by rows: its registers are written when something else uses them.
+struct HeldAccumulator {
+  const Instr* of = nullptr;  // null: the registers have it
+  std::unique_ptr<float[]> cells;
 };
 
 struct Warpgroup {
   std::deque<std::shared_ptr<WarpgroupMma>> open;  // that some warp has not issued
   uint64_t begun = 0, complete = 0;                // serials
   std::array<WarpFragments, kWarpgroup> warps;
+  HeldAccumulator held;
   // The serial that wait_group N of a warp needs complete.
   uint64_t needed(int warp, int64_t pending) const {
     const auto& groups = warps[static_cast<size_t>(warp)].groups;
@@ -67,6 +82,8 @@ Warpgroup& warpgroup_of(Warp& w);
 std::string check_warpgroup_descriptor(uint64_t v, const char* name);
 // What is wrong with the metadata that a warp brings for a sparse A; empty: nothing.
 std::string check_metadata(const Exec& x, const Instr& i);
+// The registers of D get what is held for them.
+void write_back(const Program& program, Cta& cta, int first_warp);
 void execute_wgmma(Engine& e, Cta& cta, int first_warp, const WarpgroupMma& op);
 
 // ---- registers in flight (wgmma_registers.cpp)

@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -480,6 +481,10 @@ class Races : public Listener {
   bool covered(const View& v, Order order, const Access& a, int8_t lane) const;
   bool map_released(const View& v, const Access& a, int8_t lane) const;
   bool map_acquired(const View& v, const Access& a, int8_t lane) const;
+  // Whose knowledge an access of that view needs: of a wgmma, that of each warp that reads.
+  std::span<const View* const> readers(const View* const& v) const {
+    return v->path == Path::Warpgroup ? std::span(parts_) : std::span(&v, 1);
+  }
   bool seen(uint32_t id) const { return memo_[id & 7] == id; }
   void report(Severity severity, const char* code, uint32_t first, bool first_writes, uint32_t second,
               bool second_writes, Place place, int rank, uint64_t address, std::string_view missing);
@@ -513,9 +518,7 @@ class Races : public Listener {
   const Group* view_group_ = nullptr;
   bool grouped_ = false;
   uint32_t copy_lanes_ = 0;  // of the cp.async issued next
-  // Of the wgmma that completes now: the warps that read, and for each of them what memo_ is.
-  std::vector<const View*> parts_;
-  std::array<std::array<uint32_t, 8>, 4> part_memos_{};
+  std::vector<const View*> parts_;  // of the wgmma that completes now: the warps that read
   std::vector<Question> questions_;
   // Pairs of unordered writes, the smaller record first, that left the same bytes wherever they met: true;
   // false where some bytes differ.

@@ -233,22 +233,9 @@ void Races::async_shared(Cta& cta, uint32_t offset, uint32_t size, bool write) {
     unknown_ = size <= 16;
   }
   Shadow& shadow = state(cta).shared;
-  const size_t parts = v.path == Path::Warpgroup ? parts_.size() : 1;
-  for (size_t k = 0; k < parts; ++k) {
-    const View& reader = v.path == Path::Warpgroup ? *parts_[k] : v;
-    if (parts > 1) {  // each warp of a wgmma knows other things
-      if (memo_for_ != id) {
-        memo_for_ = id;
-        memo_.fill(0);
-        stands_for_.fill(0);
-      }
-      memo_.swap(part_memos_[k]);
-    }
-    granules(offset, size, [&](uint64_t a, uint16_t units) {
-      visit(shadow, shadow.at(a >> 4), units, id, lane, write, reader, Place::Shared, cta.rank, a);
-    });
-    if (parts > 1) memo_.swap(part_memos_[k]);
-  }
+  granules(offset, size, [&](uint64_t a, uint16_t units) {
+    visit(shadow, shadow.at(a >> 4), units, id, lane, write, v, Place::Shared, cta.rank, a);
+  });
   unknown_ = false;
   if (!write && cta.rank != v.at.rank) remote(cta, id, lane);
 }
@@ -368,6 +355,7 @@ void Races::visit(S& shadow, Cell& cell, uint16_t units, uint32_t id, int8_t lan
   // What a reduction is ordered after is not ordered before those that commute with it: all stays but
   // reductions of its kind that come before it.
   const bool adder = write && accesses_[id].adds;
+  const View* const view = &v;
   bool stays_too = false;  // what the last look found
   auto look = [&](const Slot& s, bool first_writes) {
     stays_too = adder;
@@ -385,7 +373,7 @@ void Races::visit(S& shadow, Cell& cell, uint16_t units, uint32_t id, int8_t lan
   };
   // A read whose value is unknown whatever those writes left (poison_flow.cpp) has to come after none.
   if (!write && unknown_) [[unlikely]] {
-    add_read(shadow, cell, Slot{id, units, lane}, v, place);
+    for (const View* reader : readers(view)) add_read(shadow, cell, Slot{id, units, lane}, *reader, place);
     return;
   }
   asks_of_reads_ = look(cell.write, true) && write;
@@ -412,7 +400,7 @@ void Races::visit(S& shadow, Cell& cell, uint16_t units, uint32_t id, int8_t lan
     }
   }
   if (!write) {
-    add_read(shadow, cell, Slot{id, units, lane}, v, place);
+    for (const View* reader : readers(view)) add_read(shadow, cell, Slot{id, units, lane}, *reader, place);
     return;
   }
   look(cell.read, false);

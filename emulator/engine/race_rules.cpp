@@ -11,13 +11,17 @@ namespace tileproof {
 
 bool Races::covered(const View& v, Order order, const Access& a, int8_t lane) const {
   if (v.know->of[order].covers(a.agent, a.tick)) return true;
+  const bool asked_for_all = for_all_lanes_;
   for_all_lanes_ = false;
   if (a.agent == v.agent) {  // the same warp: a thread's own accesses are in program order
     const uint32_t lanes = lane < 32 ? 1u << lane : a.lanes;
     const bool mine = lane == kWholeWarp || (lanes & ~v.lanes) == 0;
     const bool fenced =
         order == kProxyShared || order == kProxySharedOwn || order == kProxyGlobal || order == kInitFence;
-    if (mine && a.tick <= (fenced ? v.own[order] : v.now)) return true;
+    if (mine && a.tick <= (fenced ? v.own[order] : v.now)) {
+      for_all_lanes_ = asked_for_all && v.path == Path::Warpgroup;
+      return true;
+    }
   }
   if (v.copies && copy_covered(v, order, a, lane < 32 ? 1u << lane : a.lanes)) return true;
   return v.know->of[order].covers(a.agent, a.tick, lane, a.lanes);
@@ -48,20 +52,25 @@ void Races::settle_reads() {
   late_.clear();
 }
 
-// Lane by lane where the units of the granule are of several.
+// Lane by lane where the units of the granule are of several; for each warp of a wgmma.
 void Races::check(const Slot& first, bool first_writes, uint32_t second, bool second_writes, const View& v,
                   Place place, int rank, uint64_t address) {
-  for_all_lanes_ = true;
-  int last = -1;
-  for (uint32_t units = first.units; units; units &= units - 1) {
-    const int8_t lane = first.lane_of(__builtin_ctz(units));
-    if (lane == last) continue;
-    last = lane;
-    compare(first, lane, first_writes, second, second_writes, v, place, rank, address);
-    if (!first.stride) break;
+  bool ordered = memo_for_ == second;
+  const View* const view = &v;
+  for (const View* by : readers(view)) {
+    for_all_lanes_ = true;
+    int last = -1;
+    for (uint32_t units = first.units; units; units &= units - 1) {
+      const int8_t lane = first.lane_of(__builtin_ctz(units));
+      if (lane == last) continue;
+      last = lane;
+      compare(first, lane, first_writes, second, second_writes, *by, place, rank, address);
+      if (!first.stride) break;
+    }
+    const bool own = accesses_[first.record].agent == by->agent && by->path != Path::Warpgroup;
+    ordered = ordered && for_all_lanes_ && !own;
   }
-  if (for_all_lanes_ && accesses_[first.record].agent != v.agent && memo_for_ == second)
-    memo_[first.record & 7] = first.record;
+  if (ordered) memo_[first.record & 7] = first.record;
 }
 
 void Races::compare(const Slot& first, int8_t lane, bool first_writes, uint32_t second, bool second_writes,

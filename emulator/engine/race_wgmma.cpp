@@ -36,7 +36,6 @@ void Races::warpgroup_part(const WarpgroupMma& op, uint32_t warps) {
   if (!op_) return;
   parts_.clear();
   memo_for_ = 0;
-  for (auto& memo : part_memos_) memo.fill(0);
   for (size_t k = 0; k < kWarpgroup; ++k)
     if (warps >> k & 1 && op.views[k]) parts_.push_back(op.views[k].get());
 }

@@ -204,8 +204,8 @@ void tensor_core_products(float* c, const float* a, const float* b, int m, int k
         const int rows = std::min(kMostRows, m - m0);
         ExactOperand row[kMostRows];
         for (int i = 0; i < rows; ++i)
-          row[i] = {c + static_cast<size_t>(m0 + i) * width + n0, a + static_cast<size_t>(m0 + i) * depth + k0,
-                    nullptr};
+          row[i] = {c + static_cast<size_t>(m0 + i) * width + n0,
+                    a + static_cast<size_t>(m0 + i) * depth + k0, nullptr};
         if (exact)
           exactly->add(row, rows, 0, columns, nullptr);
         else

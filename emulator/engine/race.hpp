@@ -517,7 +517,7 @@ class Races : public Listener {
   const Warp* view_warp_ = nullptr;
   const Group* view_group_ = nullptr;
   bool grouped_ = false;
-  uint32_t copy_lanes_ = 0;  // of the cp.async issued next
+  uint32_t copy_lanes_ = 0;         // of the cp.async issued next
   std::vector<const View*> parts_;  // of the wgmma that completes now: the warps that read
   std::vector<Question> questions_;
   // Pairs of unordered writes, the smaller record first, that left the same bytes wherever they met: true;

@@ -130,7 +130,6 @@ void words_of_a(const Job& j, uint32_t (*words)[8], PoisonId* poison) {
 void tell_part(const Job& j, uint32_t warps) { j.e.tell(&Listener::warpgroup_part, j.op, warps); }
 
 struct Storage : Workspace {
-  alignas(64) float integer_sums[kRows * kMaxN];
   alignas(64) float chosen[kMaxK * kMaxN];  // rows of B that a row of a sparse A meets
 };
 
@@ -161,10 +160,8 @@ void fetch(const Job& j, Storage& s) {
   const char* who = "wgmma.mma_async";
   s.a_poison.fill(0);
   s.b_poison.fill(0);
-  if (j.k < kBlockK) {
-    std::fill_n(s.a, kRows * kBlockK, 0.0f);
-    if (!j.sparse()) std::fill_n(s.b + j.k * kMaxN, (kBlockK - j.k) * kMaxN, 0.0f);
-  }
+  for (int row = 0; row < kRows; ++row) std::fill(s.a + row * stride + j.k, s.a + (row + 1) * stride, 0.0f);
+  for (int k = j.depth; k < kBlockK; ++k) std::fill_n(s.b + k * kMaxN, j.n, 0.0f);
   if (j.a) {
     uint32_t words[kRows][8];
     words_of_a(j, words, s.a_poison.data());
@@ -239,45 +236,11 @@ void store_d(const Fragment& f, float* c) {
   });
 }
 
-// Calls f with each row of the cells.
-template <class F>
-void each_row(float* c, F&& f) {
-  for (int row = 0; row < kRows; ++row) f(c + row * kMaxN);
-}
-
-void clear(const Job& j, float* c) {
-  each_row(c, [&](float* row) { std::fill_n(row, j.n, 0.0f); });
-}
-
 // ---- products
 
-void multiply(const Job& j, Storage& s, float* c) {
-  const int stride = std::max(j.k, kBlockK), batch = j.sparse() ? 1 : kMostRows;
-  const bool exact = j.e.config.mma == MmaMode::Exact && j.result != WgmmaResult::S32;
-  auto begin = [&](const float* b) {
-    if (exact)
-      s.exact.begin({.k = stride,
-                     .a_emin = emin_of(element_of(j.a_type)),
-                     .b_emin = emin_of(element_of(j.b_type)),
-                     .half = j.half(),
-                     .fraction = bits_of(j.a_type) == 8 ? kFractionFp8 : kFraction},
-                    b, j.n);
-    else
-      s.largest = largest_bits(b, stride, kMaxN, j.n);
-  };
-  if (!j.sparse()) begin(s.b);
-  for (int first = 0; first < kRows; first += batch) {
-    ExactOperand rows[kMostRows];
-    for (int x = 0; x < batch; ++x) rows[x] = {c + (first + x) * kMaxN, s.a + (first + x) * stride, nullptr};
-    if (j.sparse()) {
-      choose(j, s, first);
-      begin(s.chosen);
-    }
-    if (exact)
-      s.exact.add(rows, batch, 0, j.n, nullptr);
-    else
-      add_fast(rows, batch, j.sparse() ? s.chosen : s.b, 0, stride, j.n, s.largest);
-  }
+// To f16; a sum that rounds to zero is +0.
+void round_to_half(float* row, int columns) {
+  for (int n = 0; n < columns; ++n) row[n] = half::from_f16(half::to_f16(row[n])) + 0.0f;
 }
 
 // Sums of 8-bit floats keep fewer places, and so does an f32 result (spec/machine/wgmma.py).
@@ -289,26 +252,47 @@ void cut(float* row, int columns) {
   }
 }
 
-// To f16; a sum that rounds to zero is +0.
-void round_to_half(float* row, int columns) {
-  for (int n = 0; n < columns; ++n) row[n] = half::from_f16(half::to_f16(row[n])) + 0.0f;
-}
-
-void floats(const Job& j, Storage& s, float* c) {
-  multiply(j, s, c);
-  if (j.half())
-    each_row(c, [&](float* row) { round_to_half(row, j.n); });
-  else if (bits_of(j.a_type) == 8 && j.e.config.mma == MmaMode::Exact)
-    each_row(c, [&](float* row) { cut(row, j.n); });
-}
-
-// 8-bit integers: exact as f32 sums of at most 32 products.
-void bytes(const Job& j, Storage& s, float* c) {
-  clear(j, s.integer_sums);
-  multiply(j, s, s.integer_sums);
-  for (int row = 0; row < kRows; ++row)
-    add_integers(reinterpret_cast<uint32_t*>(c + row * kMaxN), s.integer_sums + row * kMaxN, j.n,
-                 j.i.m[wgmma_slot::saturates]);
+// Sums of 8-bit integers are exact as f32 sums of at most 32 products.
+void multiply(const Job& j, Storage& s, float* c) {
+  const int stride = std::max(j.k, kBlockK), batch = j.sparse() ? 1 : kMostRows;
+  const bool integers = j.result == WgmmaResult::S32, narrow = bits_of(j.a_type) == 8,
+             exact = j.e.config.mma == MmaMode::Exact && !integers;
+  auto begin = [&](const float* b) {
+    if (exact)
+      s.exact.begin({.k = j.k,
+                     .a_emin = emin_of(element_of(j.a_type)),
+                     .b_emin = emin_of(element_of(j.b_type)),
+                     .half = j.half(),
+                     .fraction = narrow ? kFractionFp8 : kFraction},
+                    b, j.n);
+    else
+      s.largest = largest_bits(b, stride, kMaxN, j.n);
+  };
+  if (!j.sparse()) begin(s.b);
+  for (int first = 0; first < kRows; first += batch) {
+    ExactOperand rows[kMostRows];
+    for (int x = 0; x < batch; ++x) {
+      rows[x] = {integers ? s.sums[x] : c + (first + x) * kMaxN, s.a + (first + x) * stride, nullptr};
+      if (integers) std::fill_n(s.sums[x], j.n, 0.0f);
+    }
+    if (j.sparse()) {
+      choose(j, s, first);
+      begin(s.chosen);
+    }
+    if (exact)
+      s.exact.add(rows, batch, 0, j.n, nullptr);
+    else
+      add_fast(rows, batch, j.sparse() ? s.chosen : s.b, 0, stride, j.n, s.largest);
+    for (int x = 0; x < batch; ++x) {
+      float* row = c + (first + x) * kMaxN;
+      if (integers)
+        add_integers(reinterpret_cast<uint32_t*>(row), s.sums[x], j.n, j.i.m[wgmma_slot::saturates]);
+      else if (j.half())
+        round_to_half(row, j.n);
+      else if (exact && narrow)
+        cut(row, j.n);
+    }
+  }
 }
 
 // Rows of single bits, 256 each; `poison`: reads behind each row.
@@ -341,6 +325,29 @@ void single_bits(const Job& j, Storage& s, float* c) {
     for (int n = 0; n < j.n; ++n)
       for (int at = 0; at < 8; ++at) cells[n] += static_cast<uint32_t>(std::popcount(a[row][at] & b[n][at]));
   }
+}
+
+// The cells of D; `fresh`: they have not its values.
+float* accumulator(const Job& j, bool& fresh) {
+  Warpgroup& group = warpgroup_of(j.warp(0));
+  auto touches = [&](const HeldAccumulator& held, const int32_t* registers, int count) {
+    const Fragment other(j.e.program, j.cta, j.first_warp, *held.of);
+    return std::any_of(registers, registers + count, [&](int32_t off) { return other.has(off); });
+  };
+  float* found = nullptr;
+  bool shared = false;
+  for (const HeldAccumulator& held : group.held) {
+    if (j.same(Fragment(j.e.program, j.cta, j.first_warp, *held.of))) found = held.cells.get();
+    shared = shared || (j.a && touches(held, j.a, 4));
+  }
+  fresh = !found || shared;
+  if (!fresh) return found;
+  for (const HeldAccumulator& held : group.held) shared = shared || touches(held, j.d, j.registers_of_d());
+  if (shared || group.held.size() == kMostAccumulators) write_back(j.e.program, j.cta, j.first_warp);
+  if (group.spare.empty()) group.spare.push_back(std::make_unique_for_overwrite<float[]>(kRows * kMaxN));
+  group.held.push_back({&j.i, std::move(group.spare.back())});
+  group.spare.pop_back();
+  return group.held.back().cells.get();
 }
 
 // D where a row of A, a column of B or the old D is poison.
@@ -396,10 +403,12 @@ std::string check_metadata(const Exec& x, const Instr& i) {
 }
 
 void write_back(const Program& program, Cta& cta, int first_warp) {
-  HeldAccumulator& held = warpgroup_of(cta.warps[static_cast<size_t>(first_warp)]).held;
-  if (!held.of) return;
-  store_d(Fragment(program, cta, first_warp, *held.of), held.cells.get());
-  held.of = nullptr;
+  Warpgroup& group = warpgroup_of(cta.warps[static_cast<size_t>(first_warp)]);
+  for (HeldAccumulator& held : group.held) {
+    store_d(Fragment(program, cta, first_warp, *held.of), held.cells.get());
+    group.spare.push_back(std::move(held.cells));
+  }
+  group.held.clear();
 }
 
 void execute_wgmma(Engine& e, Cta& cta, int first_warp, const WarpgroupMma& op) {
@@ -414,26 +423,18 @@ void execute_wgmma(Engine& e, Cta& cta, int first_warp, const WarpgroupMma& op) 
   }
   e.counters.mma_instructions++;
   e.counters.mma_macs += static_cast<uint64_t>(kRows * j.n * j.k);
-  HeldAccumulator& held = warpgroup_of(j.warp(0)).held;
-  const bool here = held.of && j.same(Fragment(e.program, cta, first_warp, *held.of));
-  if (held.of && (!here || (j.a && std::any_of(j.a, j.a + 4, [&](int32_t off) { return j.has(off); }))))
-    write_back(e.program, cta, first_warp);
-  if (!held.cells) held.cells = std::make_unique_for_overwrite<float[]>(kRows * kMaxN);
-  float* c = held.cells.get();
+  bool fresh;
+  float* c = accumulator(j, fresh);
   if (!op.accumulate)
-    clear(j, c);
-  else if (!held.of)
+    for (int row = 0; row < kRows; ++row) std::fill_n(c + row * kMaxN, j.n, 0.0f);
+  else if (fresh)
     load_d(j, c);
   if (j.a_type == WgmmaType::B1) {
     single_bits(j, s, c);
   } else {
     fetch(j, s);
-    if (j.result == WgmmaResult::S32)
-      bytes(j, s, c);
-    else
-      floats(j, s, c);
+    multiply(j, s, c);
   }
-  held.of = &j.i;
   spread_poison(j, s);
 }
 

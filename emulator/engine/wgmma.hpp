@@ -42,24 +42,27 @@ struct FragmentUse {
   const Instr* by = nullptr;  // that instruction
 };
 
-// Operations one after another on the same D, which nothing else has accessed. The uses of its registers have
-// the first of them, and count as those of the last.
+// Operations on the same D, which nothing else has accessed in between. The uses of its registers have the
+// first of them, and count as those of the last.
 struct Run {
-  const Instr* last = nullptr;  // null: none
-  uint64_t first_serial = 0, serial = 0, fences = 0;
+  uint64_t first;  // serial
+  uint64_t serial = 0, fences = 0;
+  const Instr* last = nullptr;
 };
+// Accumulators of a warpgroup that are followed as a whole.
+constexpr size_t kMostAccumulators = 4;
 
 struct WarpFragments {
   uint64_t issued = 0, waited = 0;  // serials
   uint64_t fences = 0;
-  Run run;
+  std::vector<Run> runs;          // oldest first
   std::deque<uint64_t> groups;    // committed and not waited for, oldest first: the last serial of each
   std::vector<FragmentUse> uses;  // by offset / 64 in the register file
 };
 
-// D of the operation carried out last, by rows: its registers are written when something else uses them.
+// D of an operation carried out, by rows: its registers are written when something else uses them.
 struct HeldAccumulator {
-  const Instr* of = nullptr;  // null: the registers have it
+  const Instr* of;
   std::unique_ptr<float[]> cells;
 };
 
@@ -67,7 +70,8 @@ struct Warpgroup {
   std::deque<std::shared_ptr<WarpgroupMma>> open;  // that some warp has not issued
   uint64_t begun = 0, complete = 0;                // serials
   std::array<WarpFragments, kWarpgroup> warps;
-  HeldAccumulator held;
+  std::vector<HeldAccumulator> held;            // no two share a register
+  std::vector<std::unique_ptr<float[]>> spare;  // cells to be used again
   // The serial that wait_group N of a warp needs complete.
   uint64_t needed(int warp, int64_t pending) const {
     const auto& groups = warps[static_cast<size_t>(warp)].groups;
@@ -82,7 +86,7 @@ Warpgroup& warpgroup_of(Warp& w);
 std::string check_warpgroup_descriptor(uint64_t v, const char* name);
 // What is wrong with the metadata that a warp brings for a sparse A; empty: nothing.
 std::string check_metadata(const Exec& x, const Instr& i);
-// The registers of D get what is held for them.
+// The registers get what is held for them.
 void write_back(const Program& program, Cta& cta, int first_warp);
 void execute_wgmma(Engine& e, Cta& cta, int first_warp, const WarpgroupMma& op);
 

@@ -29,17 +29,15 @@ void each_fragment(const Program& p, const Instr& i, int32_t first, F&& f) {
     if (const int32_t off = p.vec[static_cast<size_t>(i.vec + k)]; off >= 0) f(off, k >= i.vec_end);
 }
 
-bool in_run(const Run& run, const FragmentUse& use) { return run.last && use.as_d >= run.first_serial; }
-
 FragmentUse& use_of(Exec& x, WarpFragments& warp, int32_t offset) {
   if (warp.uses.empty()) warp.uses.resize(x.w.registers.size());
   return warp.uses[place(offset)];
 }
 
-// The uses of the run's registers get what it stands for.
-void end_run(Exec& x, WarpFragments& warp) {
-  const Run run = std::exchange(warp.run, {});
-  if (!run.last) return;
+// The uses of the registers of a run get what it stands for.
+void end_run(Exec& x, WarpFragments& warp, std::vector<Run>::iterator at) {
+  const Run run = *at;
+  warp.runs.erase(at);
   each_fragment(x.e.program, *run.last, 0, [&](int32_t off, bool is_a) {
     if (is_a) return;
     FragmentUse& use = use_of(x, warp, off);
@@ -47,6 +45,14 @@ void end_run(Exec& x, WarpFragments& warp) {
     use.d_by = run.last;
     use.mma_fence = run.fences;
   });
+}
+
+std::vector<Run>::iterator run_of(WarpFragments& warp, const FragmentUse& use) {
+  return std::find_if(warp.runs.begin(), warp.runs.end(), [&](const Run& r) { return r.first == use.as_d; });
+}
+
+void end_run_of(Exec& x, WarpFragments& warp, const FragmentUse& use) {
+  if (const auto at = run_of(warp, use); at != warp.runs.end()) end_run(x, warp, at);
 }
 
 bool alike(const Instr& a, const Instr& b) {
@@ -93,7 +99,7 @@ void check_fragment_access(Exec& x, const Instr& i) {
   WarpFragments& warp = group.warps[static_cast<size_t>(x.w.index % kWarpgroup)];
   auto look = [&](int32_t off, bool writes) {
     FragmentUse& use = use_of(x, warp, off);
-    if (in_run(warp.run, use)) end_run(x, warp);
+    end_run_of(x, warp, use);
     if (use.d_by) write_back(x.e.program, x.cta, x.w.index / kWarpgroup * kWarpgroup);
     use.fence = warp.fences + 1;
     use.by = &i;
@@ -125,13 +131,15 @@ void issue_fragments(Exec& x, const Instr& i, WarpFragments& warp, uint64_t seri
               "the first wgmma.mma_async of a warp without a wgmma.fence before it (PTX ISA 9.7.15.7.1)", at);
     warp.fences = 1;  // told once
   }
+  const auto run = std::find_if(warp.runs.begin(), warp.runs.end(), [&](const Run& r) {
+    return alike(*r.last, i) && same_d(x.e.program, *r.last, i);
+  });
   // Of a run only the registers of A are looked at again.
-  bool again = warp.run.last && alike(*warp.run.last, i) && same_d(x.e.program, *warp.run.last, i);
+  bool again = run != warp.runs.end();
   for (int32_t k = i.vec_end; k < i.nvec && again; ++k) {
     const int32_t off = x.e.program.vec[static_cast<size_t>(i.vec + k)];
-    again = off < 0 || !in_run(warp.run, use_of(x, warp, off));
+    again = off < 0 || run_of(warp, use_of(x, warp, off)) == warp.runs.end();
   }
-  if (!again) end_run(x, warp);
   bool right = true;
   auto wrong = [&](const char* code, const std::string& text) {
     right = false;
@@ -139,6 +147,7 @@ void issue_fragments(Exec& x, const Instr& i, WarpFragments& warp, uint64_t seri
   };
   each_fragment(x.e.program, i, again ? i.vec_end : 0, [&](int32_t off, bool is_a) {
     FragmentUse& use = use_of(x, warp, off);
+    end_run_of(x, warp, use);
     const char* of = is_a ? "A" : "D";
     if (use.fence == warp.fences + 1)
       wrong("wgmma-fence", std::string("a register of ") + of + " is accessed by " +
@@ -162,8 +171,12 @@ void issue_fragments(Exec& x, const Instr& i, WarpFragments& warp, uint64_t seri
     (is_a ? use.as_a : use.as_d) = serial;
     (is_a ? use.a_by : use.d_by) = &i;
   });
-  warp.run = {&i, again ? warp.run.first_serial : serial, serial, warp.fences};
-  if (!right) end_run(x, warp);
+  if (again) {
+    *run = {run->first, serial, warp.fences, &i};
+  } else if (right) {
+    if (warp.runs.size() == kMostAccumulators) end_run(x, warp, warp.runs.begin());
+    warp.runs.push_back({serial, serial, warp.fences, &i});
+  }
 }
 
 }  // namespace tileproof

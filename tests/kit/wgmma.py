@@ -165,8 +165,10 @@ ret;
 """
 
 
-def kernel(form: Wgmma, accumulate: bool) -> str:
-    """Registers are [register][thread] words at p1 (D, then A); D goes to p2."""
+def kernel(form: Wgmma, accumulate: bool, between: tuple[str, ...] = ()) -> str:
+    """Registers are [register][thread] words at p1 (D, then A); D goes to p2. With `between` the instruction
+    is executed again after each of these texts.
+    """
     extra = (4 if form.a_in_registers else 0) + int(form.sparse)
     lines = [
         _COPY_IN,
@@ -180,15 +182,16 @@ def kernel(form: Wgmma, accumulate: bool) -> str:
     lines.append(f"mov.u32 %r1, {int(accumulate)};\nsetp.ne.u32 %p0, %r1, 0;")
     a = listed("%x", 4) if form.a_in_registers else "%rd20"
     lines.append("wgmma.fence.sync.aligned;")
-    lines.append(form.line(listed("%d", form.registers), a, "%rd21", "%p0"))
+    product = form.line(listed("%d", form.registers), a, "%rd21", "%p0")
+    lines += [product, *(f"{text}\n{product}" for text in between)]
     lines.append("wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;")
     lines += [f"st.global.b32 [%rd13+{512 * k}], %d{k};" for k in range(form.registers)]
     return module_text("\n".join(lines), ".reg .b32 %d<128>;\n.reg .b32 %x<4>;\n.reg .b32 %m<1>;")
 
 
 @lru_cache(maxsize=64)
-def module(form: Wgmma, accumulate: bool) -> Module:
-    return Module.from_ptx(kernel(form, accumulate))
+def module(form: Wgmma, accumulate: bool, between: tuple[str, ...] = ()) -> Module:
+    return Module.from_ptx(kernel(form, accumulate, between))
 
 
 def packed_d(form: Wgmma, c: np.ndarray) -> np.ndarray:
@@ -217,7 +220,7 @@ def unpacked_d(form: Wgmma, words: np.ndarray) -> np.ndarray:
 
 def multiply(
     form: Wgmma, a: np.ndarray, b: np.ndarray, c: np.ndarray | None = None, nibbles: np.ndarray | None = None,
-    **launch: Any,
+    between: tuple[str, ...] = (), **launch: Any,
 ) -> tuple[np.ndarray, RunResult]:  # fmt: skip
     """D [64, N] of one instruction, and the launch's result. `nibbles`: of the metadata of a sparse A."""
     image = np.zeros(BYTES - SHARED, np.uint8)
@@ -235,7 +238,7 @@ def multiply(
     descriptors[1] = place(image, B_AT, b, form.b_major, form.b_swizzle, form.types[1])
     memory = Memory()
     out = memory.empty((form.registers, 128), np.uint32)
-    result = module(form, c is not None).launch(
+    result = module(form, c is not None, between).launch(
         "k", grid=(1,), block=(128,), shared_bytes=BYTES - SHARED, memory=memory,
         args=[memory.buffer(image), memory.buffer(np.ascontiguousarray(words)), out, *descriptors], **launch,
     )  # fmt: skip

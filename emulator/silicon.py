@@ -31,74 +31,72 @@ _FORM = re.compile(
 _ORDER = ("wgmma.fence.sync.aligned", "wgmma.commit_group.sync.aligned", "wgmma.wait_group.sync.aligned")
 
 
+Verdicts = dict[tuple[str, str], Counter[str]]  # of a spelling, by a test
+
+
 @dataclass
 class CardRun:
     """Evidence files of a card and a day: for each row and pattern the launches, or forms of a file of words,
-    by verdict of each spelling. `words`: digests of launches, and of the buffers that they left on the card.
+    by verdict of each spelling and test, from the newest file that has both. `words`: digests of launches,
+    and of the buffers that they left on the card.
     """
 
     card: str
     date: str
     files: list[str] = field(default_factory=list)
-    forms: dict[tuple[str, str], dict[str, Counter[str]]] = field(default_factory=dict)
+    forms: dict[tuple[str, str], Verdicts] = field(default_factory=dict)
     words: dict[str, str] = field(default_factory=dict)
 
-    def add(self, opcode: str, verdicts: dict[str, int]) -> None:
-        """Count launches of a spelling at every pattern that has it."""
+    def set(self, opcode: str, test: str, verdicts: dict[str, int]) -> None:
+        """The launches of a spelling by a test, at every pattern that has it, in place of older ones."""
         spelled = spell(opcode, None)
         if spelled is None:
             return
         text = spelled.opcode.removeprefix(spelled.row.base)
         for pattern in spelled.row.spellings.patterns:
             if pattern.has(text):
-                seen = self.forms.setdefault((spelled.row.base, pattern.text), {})
-                seen.setdefault(text, Counter()).update(verdicts)
-
-    def cell(self, row: Row, pattern: Pattern) -> str:
-        """What the card has shown of a form; "" for nothing."""
-        seen = self.forms.get((row.base, pattern.text), {})
-        same = sum(1 for verdicts in seen.values() if verdicts["same"])
-        differ = sum(verdicts["differs"] + verdicts["failed"] for verdicts in seen.values())
-        if not seen:
-            return ""
-        count = f"{same} of {pattern.count}" if pattern.count > 1 or not same else ""
-        differs = f"{differ} {'launch differs' if differ == 1 else 'launches differ'}" if differ else ""
-        return f"{self.card} {self.date}" + "".join(f", {part}" for part in (count, differs) if part)
+                self.forms.setdefault((spelled.row.base, pattern.text), {})[text, test] = Counter(verdicts)
 
 
 def card_runs(folder: Path = FOLDER) -> list[CardRun]:
-    """The evidence in `folder`, a run for each card and day, the newest first."""
+    """The evidence in `folder`, a run for each card and day, the newest first. Of the files of a day the last
+    by name is the newest.
+    """
     found: dict[tuple[str, str], CardRun] = {}
-    for path in sorted([*folder.glob(LAUNCHES), *folder.glob(WORDS)], reverse=True):
+    for path in sorted([*folder.glob(LAUNCHES), *folder.glob(WORDS)]):
         body = json.loads(lzma.decompress(path.read_bytes()))
         card, counted = _of_words(body) if "forms" in body else _of_launches(body)
         if card and counted:
             run = found.setdefault((card, path.name[:10]), CardRun(card, path.name[:10]))
             run.files.append(path.name)
-            for data in counted:
+            for test, data in counted:
                 run.words |= data.get("words", {})
                 for opcode, verdicts in data["spellings"].items():
-                    run.add(opcode, verdicts)
+                    run.set(opcode, test, verdicts)
     return sorted(found.values(), key=lambda run: (run.date, run.card), reverse=True)
 
 
-def _of_launches(body: UncheckedObject) -> tuple[str, list[UncheckedObject]]:
-    """The card of a file of `tools/card`, and the data of its rows that count spellings."""
+def _of_launches(body: UncheckedObject) -> tuple[str, list[tuple[str, UncheckedObject]]]:
+    """The card of a file of `tools/card`, and the names and data of its rows that count spellings."""
     data = [row["data"] or {} for row in body["rows"]]
     names = [
         counts["name"]
         for row, counts in zip(body["rows"], data, strict=True)
         if row["row"] == "facts" and counts
     ]
-    return short(names[0]) if names else "", [counts for counts in data if "spellings" in counts]
+    counted = [
+        (row["row"], counts) for row, counts in zip(body["rows"], data, strict=True) if "spellings" in counts
+    ]
+    return short(names[0]) if names else "", counted
 
 
-def _of_words(body: UncheckedObject) -> tuple[str, list[UncheckedObject]]:
+def _of_words(body: UncheckedObject) -> tuple[str, list[tuple[str, UncheckedObject]]]:
     """The card of a file of words, and its forms in the same shape; all need fence, commit and wait."""
     out = []
     for form in body["forms"]:
         verdict = {"differs": 1} if form["differ"] else {"same": 1}
-        out.append({"spellings": dict.fromkeys((opcode_of(form["form"]), *_ORDER), verdict)})
+        spellings = dict.fromkeys((opcode_of(form["form"]), *_ORDER), verdict)
+        out.append((form["form"], {"spellings": spellings}))
     return short(body["card"].strip()), out
 
 
@@ -126,9 +124,19 @@ def opcode_of(form: str) -> str:
 
 
 def seen(row: Row, pattern: Pattern, runs: Iterable[CardRun]) -> str:
-    """The table's cell of a form: the newest evidence of each card."""
-    cells: dict[str, str] = {}
+    """The table's cell of a form: of each card, and of each spelling by a test, the newest evidence."""
+    newest: dict[str, tuple[str, Verdicts]] = {}
     for run in runs:
-        if cell := run.cell(row, pattern):
-            cells.setdefault(run.card, cell)
-    return "; ".join(cells.values()) or NONE
+        if found := run.forms.get((row.base, pattern.text)):
+            date, verdicts = newest.get(run.card, (run.date, {}))
+            newest[run.card] = date, found | verdicts
+    cells = [_cell(f"{card} {date}", pattern, verdicts) for card, (date, verdicts) in newest.items()]
+    return "; ".join(cells) or NONE
+
+
+def _cell(shown: str, pattern: Pattern, verdicts: Verdicts) -> str:
+    same = len({spelling for (spelling, _), counts in verdicts.items() if counts["same"]})
+    differ = sum(counts["differs"] + counts["failed"] for counts in verdicts.values())
+    count = f"{same} of {pattern.count}" if pattern.count > 1 or not same else ""
+    differs = f"{differ} {'launch differs' if differ == 1 else 'launches differ'}" if differ else ""
+    return ", ".join(part for part in (shown, count, differs) if part)

@@ -201,7 +201,15 @@ class Card:
             most = api.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
             self._call("cuFuncSetAttribute", function, most, launch.shared_bytes)
         cluster = _three(launch.cluster) if launch.cluster else None
-        config = launch_config(api, _three(launch.grid), _three(launch.block), launch.shared_bytes, cluster)
+        # Each launch is waited for below: a programmatic launch finds the launch before it complete.
+        config = launch_config(
+            api,
+            _three(launch.grid),
+            _three(launch.block),
+            launch.shared_bytes,
+            cluster,
+            launch.programmatic,
+        )
         raw = [_aligned(self._bytes(argument, file, addresses)) for argument in launch.arguments]
         pointers = (ctypes.c_void_p * max(1, len(raw)))(*[one.ctypes.data for one in raw])
         self._call("cuLaunchKernelEx", config, function, ctypes.addressof(pointers), 0)
@@ -283,8 +291,7 @@ def require_launches(launch: LaunchFile) -> None:
         if not isinstance(step, KernelLaunch):
             raise NotOnCard(f"a step of kind {step.kind}")
         for name, given in (
-            ("stream", step.stream), ("programmatic", step.programmatic), ("cooperative", step.cooperative),
-            ("clusters", step.clusters),
+            ("stream", step.stream), ("cooperative", step.cooperative), ("clusters", step.clusters),
         ):  # fmt: skip
             if given:
                 raise NotOnCard(f"a launch with {name} {given}")

@@ -16,19 +16,32 @@ from tileproof.spec.machine.tma import TensorMapFields
 
 
 def launch_config(
-    api: ModuleType, grid: Extent3, block: Extent3, shared_bytes: int, cluster: Extent3 | None = None
+    api: ModuleType,
+    grid: Extent3,
+    block: Extent3,
+    shared_bytes: int,
+    cluster: Extent3 | None = None,
+    programmatic: bool = False,
 ) -> object:
     """The configuration of a launch on the default stream; without a cluster it is that of the PTX."""
     config = api.CUlaunchConfig()
     config.gridDimX, config.gridDimY, config.gridDimZ = grid
     config.blockDimX, config.blockDimY, config.blockDimZ = block
     config.sharedMemBytes = shared_bytes
+    attributes = []
     if cluster is not None:
         attribute = api.CUlaunchAttribute()
         attribute.id = api.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
         shape = attribute.value.clusterDim
         shape.x, shape.y, shape.z = cluster
-        config.attrs, config.numAttrs = [attribute], 1
+        attributes.append(attribute)
+    if programmatic:
+        attribute = api.CUlaunchAttribute()
+        attribute.id = api.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+        attribute.value.programmaticStreamSerializationAllowed = 1
+        attributes.append(attribute)
+    if attributes:
+        config.attrs, config.numAttrs = attributes, len(attributes)
     return config
 
 

@@ -78,6 +78,14 @@ def test_the_newest_evidence_of_each_card_counts(tmp_path: Path) -> None:
     assert cells(tmp_path, "lop3") == ["X 2026-01-04, 0 of 1, 3 launches differ; Y 2026-01-01"]
 
 
+def test_the_newest_file_of_a_day_counts(tmp_path: Path) -> None:
+    write(tmp_path, "2026-01-02-a-card.json.xz", "X", {"xor.b32": {"differs": 3}, "xor.b16": {"differs": 1}})
+    write(tmp_path, "2026-01-02-b-card.json.xz", "X", {"xor.b32": {"same": 2}})
+    assert cells(tmp_path, "xor") == ["X 2026-01-02, 1 of 3, 1 launch differs", NONE]
+    write(tmp_path, "2026-01-03-a-card.json.xz", "X", {"xor.b16": {"same": 1}})
+    assert cells(tmp_path, "xor") == ["X 2026-01-03, 2 of 3", NONE]
+
+
 def test_words_of_wgmma_are_evidence(tmp_path: Path) -> None:
     forms = [{"form": "s32_u8_s8_satfinite", "differ": 0}, {"form": "f32_tf32_n24_r0_sp1", "differ": 0}]
     body = {"card": "NVIDIA X\n", "forms": [*forms, {"form": "f32_bf16_n8_01", "differ": 7}]}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from tileproof.conformance.drivers.driver import NOT_JUDGED, not_judged
 from tileproof.kernels.launch.arguments import PlacedItem, PointerArgument
 from tileproof.kernels.launch.builder import LaunchBuilder
 from tileproof.kernels.launch.contents import InlineBytes
+from tileproof.kernels.launch.driver_calls import launch_config
 from tileproof.kernels.launch.model import LaunchBuffer, LaunchFile
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.run_result import Output
@@ -170,3 +172,14 @@ def test_bytes_of_two_drivers_without_their_pointers() -> None:
     blank = LaunchBuffer("x", "uint8", (24,), "output")
     found = compared(blank, buffers, Output(want, np.arange(24) < 16), Output(got, written))
     assert found["differ"] == 0
+
+
+def test_a_launch_keeps_its_cluster_and_may_be_programmatic() -> None:
+    api = pytest.importorskip("cuda.bindings.driver")
+    config: Any = launch_config(api, (2, 1, 1), (32, 1, 1), 0, (2, 1, 1), programmatic=True)
+    cluster, programmatic = config.attrs
+    assert config.numAttrs == 2 and cluster.value.clusterDim.x == 2
+    assert programmatic.id.name == "CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION"
+    assert programmatic.value.programmaticStreamSerializationAllowed == 1
+    plain: Any = launch_config(api, (2, 1, 1), (32, 1, 1), 0)
+    assert plain.numAttrs == 0

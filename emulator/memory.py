@@ -61,13 +61,14 @@ class Buffer:
         return int(self._array.nbytes)
 
     def numpy(self) -> np.ndarray:
-        """Return the array itself, not a copy. Unwritten bytes of `Memory.empty` are 0xFF, NaN in every float
-        type.
+        """Return the array itself, of its shape and dtype, not a copy. Unwritten bytes of `Memory.empty` are
+        0xFF, NaN in every float type.
         """
         return self._array
 
     def write(self, data: np.ndarray, offset: int = 0) -> None:
-        """Copy the bytes of `data` to byte `offset`, as a host copy does. The bytes count as written.
+        """Copy the bytes of `data`, of any shape and dtype, to byte `offset`, as a host copy does. The bytes
+        count as written.
 
         Raises LaunchError when they do not fit.
         """
@@ -89,8 +90,8 @@ class Buffer:
             self._pages[offset // PAGE_BYTES : (offset + bytes_.size - 1) // PAGE_BYTES + 1] = 1
 
     def stored(self) -> np.ndarray:
-        """Return the pages that launches and `write` stored to: their numbers, in pages of `PAGE_BYTES` from
-        the begin of the buffer.
+        """Return the pages that launches and `write` stored to: their numbers `[pages]`, int64, in pages of
+        `PAGE_BYTES` bytes from the begin of the buffer.
         """
         return np.flatnonzero(self._pages)
 
@@ -163,8 +164,9 @@ class Memory:
     def buffer(self, array: np.ndarray, name: str = "", address: int | None = None) -> Buffer:
         """Return a buffer over `array`: kernels read and write the memory of the array, without a copy.
 
-        The array must be C-contiguous. A read-only array makes a read-only buffer: a store to it is a
-        finding. `address`: its device address, for memory that several launches share.
+        The array has any shape and a dtype of numpy or ml_dtypes, and must be C-contiguous. A read-only array
+        makes a read-only buffer: a store to it is a finding. `address`: its device address, for memory that
+        several launches share. LaunchError for any other array, and for addresses in use.
         """
         if not isinstance(array, np.ndarray):
             raise LaunchError(
@@ -189,7 +191,8 @@ class Memory:
         """Return a buffer of uninitialised memory, poisoned with 0xFF bytes. A read before a write is a
         finding.
 
-        `address`: its device address, for a launch that was recorded with its addresses.
+        `address`: its device address, for a launch that was recorded with its addresses. LaunchError for a
+        shape or dtype that is none, and for addresses in use.
         """
         try:
             kind = np.dtype(dtype)

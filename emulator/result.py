@@ -52,8 +52,8 @@ class SmemRegion:
 
 @dataclass(frozen=True)
 class Tap:
-    """Captures `region` of a CTA each time the mbarrier at `barrier_offset` (in its dynamic shared
-    memory) completes a phase.
+    """Captures `region` of a CTA each time the mbarrier at byte `barrier_offset` of its dynamic shared
+    memory completes a phase.
     """
 
     name: str

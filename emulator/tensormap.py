@@ -106,7 +106,9 @@ class TensorMap:
         dtype: npt.DTypeLike | None = None,
         offset: int = 0,
     ) -> TensorMap:
-        """The map of cuTensorMapEncodeIm2col: dimensions C, W[, H[, D]], N; corners W first."""
+        """The map of cuTensorMapEncodeIm2col: dimensions C, W[, H[, D]], N; corners W first. LaunchError for
+        arguments that the driver refuses.
+        """
         return cls.fields(
             address=instance(buffer, Buffer, "buffer").address + whole(offset, "offset", -MAX_COUNT),
             dtype=_name_of(buffer, dtype),
@@ -180,7 +182,9 @@ class TensorMap:
         lower: Sequence[int] = (),
         upper: Sequence[int] = (),
     ) -> TensorMap:
-        """As `tiled`, or `im2col` with corners; from an address and a name of a type ("bfloat16")."""
+        """As `tiled`, or `im2col` with corners; from an address and a name of a type ("bfloat16").
+        TileproofError or LaunchError for arguments that the driver refuses.
+        """
         shape, strides, box = numbers(shape, "shape"), numbers(strides, "strides"), numbers(box, "box")
         lower, upper = numbers(lower, "lower"), numbers(upper, "upper")
         if element_strides is not None:

@@ -40,7 +40,8 @@ def sparse_mla(
     axis in front where q has it. o has a gradient by q, kv and sink, computed by `backend`.
 
     Arguments as of `sparse_mla_backward`. lse is float64 for float64 inputs, else float32, to the base
-    `lse_base`. A token without keys has o = 0 and lse = +inf, or the sink's logit.
+    `lse_base`. A token without keys has o = 0 and lse = +inf, or the sink's logit. TileproofError for an
+    argument that does not fit.
     """
     given = {"q": q, "kv": kv, "indices": indices, "topk_length": topk_length, "sink": sink}
     batched, sizes = check_tensors(given)
@@ -148,7 +149,8 @@ def sparse_mla_backward(
 def fold_sink(lse: Tensor, sink: Tensor, lse_base: str = "e") -> Tensor:
     """Return lse ``[.., h_q]`` with the sink ``[h_q]`` (natural units) in it, from that of the keys alone.
 
-    A token without keys (-inf or +inf) gets the sink's logit.
+    Both are float32 or float64. A token without keys (-inf or +inf) gets the sink's logit. TileproofError for
+    an unknown `lse_base`.
     """
     check_choice("lse_base", lse_base, library.LSE_BASES)
     keys = torch.where(torch.isposinf(lse), -math.inf, lse)

@@ -22,9 +22,10 @@ def backward_by_convention(
 ) -> dict[str, Tensor]:
     """Return dq, dkv and, with a sink, d_sink, by the convention's names and with its axes.
 
-    `tensors`: the inputs by the convention's names, and `sink`. `lse_base`: over the convention's; needed
-    where it has none. `options`: other keywords of `sparse_mla_backward`. TileproofError names what is
-    missing, unknown or has another axis.
+    `tensors`: the inputs by the convention's names, and `sink`; dtypes as of `sparse_mla_backward`, shapes
+    with the axes of the convention ([names](operator.md#names-and-axes-of-other-projects)). `lse_base`: over
+    the convention's; needed where it has none. `options`: other keywords of `sparse_mla_backward`.
+    TileproofError names what is missing, unknown or has another axis.
     """
     known = {rules.name: rules for rules in CONVENTIONS}
     check_choice("convention", convention, tuple(known))

@@ -77,7 +77,7 @@ def judge(
     `expect`: of a launch file, a function from the named inputs, in float64, to what the outputs should be,
     or "ref.py[:name]". `variant` and `case`: of a kernel, as `--variant` and `--case`.
     `sample`: explore the schedules of a certified launch too.
-    Bad input is the verdict "error"; Ctrl-C gives the verdict on the runs so far.
+    Bad input is the verdict "error", and no TileproofError; Ctrl-C gives the verdict on the runs so far.
     """
     options = judging.JudgeOptions(
         seconds,

@@ -39,7 +39,7 @@ class ScalarArgument:
 
     @property
     def dtype(self) -> DType:
-        """As numpy has the type."""
+        """As numpy has the type; TileproofError for an unknown type."""
         return dtype_of(PTX_TYPES.get(self.type, self.type), f"scalar {self.name or self.type}")
 
     def encode(self) -> bytes:

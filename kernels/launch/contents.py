@@ -60,7 +60,7 @@ class Filled:
     value: float = 0.0
 
     def array(self, shape: tuple[int, ...], dtype: DType) -> Array:
-        """The elements; zeros take memory only where they are written."""
+        """Return the elements, an array of `shape` and `dtype`; zeros take memory only once written."""
         if self.value == 0 and math.copysign(1, self.value) > 0:
             return lazy_zeros(shape, dtype)
         return np.full(shape, self.value).astype(dtype)
@@ -76,7 +76,7 @@ class NormalDraw:
     deviation: float = 1.0
 
     def array(self, shape: tuple[int, ...], dtype: DType) -> Array:
-        """The elements."""
+        """Return the elements, an array of `shape` and `dtype`."""
         return np.random.default_rng(self.seed).normal(self.mean, self.deviation, shape).astype(dtype)
 
 
@@ -90,7 +90,7 @@ class UniformDraw:
     high: float = 1.0
 
     def array(self, shape: tuple[int, ...], dtype: DType) -> Array:
-        """The elements."""
+        """Return the elements, an array of `shape` and `dtype`."""
         return np.random.default_rng(self.seed).uniform(self.low, self.high, shape).astype(dtype)
 
 
@@ -104,7 +104,7 @@ class IntegerDraw:
     high: int = 5
 
     def array(self, shape: tuple[int, ...], dtype: DType) -> Array:
-        """The elements."""
+        """Return the elements, an array of `shape` and `dtype`."""
         return np.random.default_rng(self.seed).integers(self.low, self.high, shape).astype(dtype)
 
 
@@ -117,7 +117,7 @@ class Counting:
     step: float = 1.0
 
     def array(self, shape: tuple[int, ...], dtype: DType) -> Array:
-        """The elements."""
+        """Return the elements, an array of `shape` and `dtype`."""
         return (self.start + self.step * np.arange(math.prod(shape))).reshape(shape).astype(dtype)
 
 
@@ -133,7 +133,7 @@ class Coordinates:
     first: int = 0
 
     def array(self, shape: tuple[int, ...], dtype: DType) -> Array:
-        """The elements."""
+        """Return the elements, an array of `shape` and `dtype`; TileproofError for an axis that it lacks."""
         chosen = self.axes or tuple(range(len(shape)))
         if any(not -len(shape) <= axis < len(shape) for axis in chosen):
             raise TileproofError(
@@ -155,7 +155,7 @@ class ListedValues:
     values: tuple[int | float, ...]
 
     def array(self, shape: tuple[int, ...], dtype: DType) -> Array:
-        """The elements; TileproofError unless there are as many as the shape asks for."""
+        """Return an array of `shape` and `dtype`; TileproofError for another number of values."""
         if len(self.values) != math.prod(shape):
             raise TileproofError(
                 "the number of values differs from the number of elements",

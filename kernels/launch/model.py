@@ -132,7 +132,7 @@ class LaunchBuffer:
 
     @property
     def bytes(self) -> int:
-        """Its size."""
+        """Its size in bytes; TileproofError for an unknown dtype."""
         return math.prod(self.shape) * dtype_of(self.dtype).itemsize
 
     @property
@@ -141,7 +141,10 @@ class LaunchBuffer:
         return self.role in ("output", "inout")
 
     def elements(self, folder: Path) -> Array | None:
-        """A new array of its content; None where that is unwritten. Files are looked for in `folder`."""
+        """Return a new array of its content, of its shape and dtype; None where that is unwritten.
+
+        Files are looked for in `folder`. TileproofError for a content that does not fit.
+        """
         return elements(self.content, self.shape, dtype_of(self.dtype), folder, f"buffer {self.name}")
 
 
@@ -173,8 +176,9 @@ class KernelLaunch:
 class BufferWrite:
     """The host writes into a buffer, between launches: a copy from host memory, or a memset.
 
-    `items`: pointers and tensor maps among what is written, at offsets from its begin. `stream`: the stream
-    that it is issued into (cudaMemcpyAsync); without one the host waits for everything before it and for it.
+    `bytes` bytes are written from byte `offset`. `items`: pointers and tensor maps among what is written, at
+    offsets from its begin. `stream`: the stream that it is issued into (cudaMemcpyAsync); without one the
+    host waits for everything before it and for it.
     """
 
     kind: ClassVar[str] = "write"
@@ -213,7 +217,8 @@ class VariableWrite:
     """The host writes a `.global` or `.const` variable of a module (`__device__`, `__constant__`), before the
     launches or between them. `module` may be omitted if there is a single module.
 
-    `items`: pointers among what is written, at offsets from its begin. `stream`: as of `BufferWrite`.
+    `bytes` bytes are written from byte `offset`. `items`: pointers among what is written, at offsets from its
+    begin. `stream`: as of `BufferWrite`.
     """
 
     kind: ClassVar[str] = "variable write"
@@ -404,7 +409,7 @@ class LaunchFile:
         return replace(self, modules=tuple(changed if module is own else module for module in self.modules))
 
     def with_array(self, name: str, array: Array) -> LaunchFile:
-        """The same launches with these elements in a buffer."""
+        """Return the same launches with `array`, of the shape and dtype of the buffer, in a buffer."""
         return self.with_content(name, ArrayContent(array))
 
     def with_content(self, name: str, content: BufferContent) -> LaunchFile:

@@ -147,7 +147,9 @@ class Schedule:
 
     @classmethod
     def parse(cls, text: str) -> Schedule:
-        """The schedule of `str(schedule)`: "random:seed=7", "replay:base=late:w0.5.0@41,c0.3.0.7@0"."""
+        """The schedule of `str(schedule)`: "random:seed=7", "replay:base=late:w0.5.0@41,c0.3.0.7@0".
+        LaunchError for other text.
+        """
         policy, *parts = text.strip().split(":")
         schedule = cls(policy=policy)  # type: ignore[arg-type]
         for part in parts:

@@ -10,7 +10,16 @@ import pytest
 from tileproof.conformance.beside.corpus.rows import ROWS
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.schedule import Schedule
-from tileproof.tools.bugs import hand_written, others, page, planted, registry, values
+from tileproof.tools.bugs import (
+    hand_written,
+    interpreters,
+    others,
+    page,
+    planted,
+    registry,
+    triton_cases,
+    values,
+)
 from tileproof.tools.bugs.measure import measured, summary
 from tileproof.tools.bugs.program import ProgramCase
 
@@ -53,10 +62,35 @@ def test_every_planted_stage_has_a_stored_input_and_no_other_is_stored() -> None
 
 def test_cases_are_of_rows_and_every_row_without_a_case_has_a_reason() -> None:
     cases = registry.cases()
-    assert len(cases) >= 60 and all(case.rows and {*case.rows} <= {*ROWS} for case in cases.values())
+    assert len(cases) >= 60 and all({*case.rows} <= {*ROWS} for case in cases.values())
+    assert all(case.rows or case.form in ("Triton", "Gluon") for case in cases.values())
     assert {case.id for case in registry.chosen(["R4"])} >= {"h64-dq-without-proxy-fence"}
     with pytest.raises(TileproofError, match="unknown case"):
         registry.chosen(["R99"])
+
+
+@pytest.mark.parametrize("name", ["triton-add-mask", "gluon-early"])
+def test_a_case_in_triton_is_found_at_its_line(name: str) -> None:
+    case = registry.cases()[name]
+    if case.skip:
+        pytest.skip(case.skip)
+    assert isinstance(case, triton_cases.TritonCase) and case.detected().named
+    assert not replace(case, codes=("hang",)).detected().named
+    if name == "triton-add-mask":
+        assert not case.alarms([Schedule("late")])
+        accepted, found, alarm, why = interpreters.interpreter(case)
+        assert accepted and found and not alarm, why
+
+
+def test_a_case_that_cannot_run_is_skipped_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(triton_cases, "find_spec", lambda name: None)
+    told: list[str] = []
+    assert list(measured([registry.cases()["gluon-early"]], progress=told.append)) == []
+    assert told == ["gluon-early: skipped: triton and torch not installed (requirements-outside.txt)"]
+
+
+def test_cases_of_other_languages_are_not_for_triton_s_tools() -> None:
+    assert interpreters.interpreter(PROGRAMS["lazy-rescale"]) == (False, False, False, "")
 
 
 def test_the_forms_of_a_case_differ_and_a_right_form_has_other_answers() -> None:

@@ -37,8 +37,8 @@ class Detection:
 class BugCase(ABC):
     """A bug of the corpus as two launches.
 
-    `rows`: ids of the corpus. `wrong`: what is wrong with the wrong form. `base`: the kernel or program that
-    both forms are made of. `form`: what its text is.
+    `rows`: ids of the corpus; none where no public thread is the source. `wrong`: what is wrong with the
+    wrong form. `base`: the kernel or program that both forms are made of. `form`: what its text is.
     """
 
     id: str
@@ -58,6 +58,11 @@ class BugCase(ABC):
     @abstractmethod
     def alarms(self, schedules: Sequence[Schedule] = SCHEDULES) -> list[str]:
         """Errors and warnings of the right form, and differences of its values, under each schedule."""
+
+    @property
+    def skip(self) -> str:
+        """Why the case cannot run here; empty: it can."""
+        return ""
 
     @property
     def right_key(self) -> object:

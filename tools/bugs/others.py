@@ -1,4 +1,4 @@
-"""What other ways to find bugs without a card say of a case: a comparison of outputs, ptxas, sentryward."""
+"""What other ways to find bugs without a card report of a case: outputs compared, ptxas, and other tools."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.run_result import Output
 from tileproof.spec.machine.schedule import Schedule
 from tileproof.spec.machine.types import Array, Json
+from tileproof.tools.bugs import interpreters
 from tileproof.tools.bugs.case import BugCase, run_launch
 from tileproof.tools.crosscheck.opinion import Budget, second_opinion
 
@@ -89,6 +90,8 @@ def close(right: Array, found: Array, written: Array) -> bool:
 def compilers(case: BugCase) -> ToolAnswer:
     """Whether ptxas refuses or warns of the wrong form only."""
     before = _ptxas(_text(case, False))
+    if refused := next((line for line in before if re.search("error|fatal|failed", line)), ""):
+        return ToolAnswer(False, why=refused)  # such as a version of PTX that it does not read
     found = [line for line in _ptxas(_text(case, True)) if line not in before]
     return ToolAnswer(True, bool(found), bool(before), found[0] if found else "")
 
@@ -141,13 +144,23 @@ def _kernel_refused(case: BugCase) -> str:
     return _REFUSED[case.base]
 
 
-Tool = Literal["output test", "output test, 10 orders", "ptxas", "sentryward"]
-COMPARED = ("output test", "output test, 10 orders")  # the right form is their reference
-TOOLS: tuple[Tool, ...] = ("output test", "output test, 10 orders", "ptxas", "sentryward")
+Tool = Literal[
+    "output test", "output test, 10 orders", "ptxas", "sentryward", "Triton's interpreter", "Triton-Viz"
+]  # fmt: skip
+COMPARED: tuple[Tool, Tool] = ("output test", "output test, 10 orders")  # the right form is their reference
+TOOLS: tuple[Tool, ...] = (*COMPARED, "ptxas", "sentryward", "Triton's interpreter", "Triton-Viz")
 
 
 def answers(case: BugCase) -> dict[str, Json]:
     """The answers of all tools that are installed."""
     early, ten = output_tests(case)
-    found = dict(zip(TOOLS, (early, ten, compilers(case), sentryward(case)), strict=True))
-    return {name: answer.as_dict() for name, answer in found.items() if answer is not None}
+    viz = interpreters.triton_viz(case)
+    found = (
+        early,
+        ten,
+        compilers(case),
+        sentryward(case),
+        ToolAnswer(*interpreters.interpreter(case)),
+        None if viz is None else ToolAnswer(*viz),
+    )
+    return {name: each.as_dict() for name, each in zip(TOOLS, found, strict=True) if each is not None}

@@ -18,9 +18,17 @@ from tileproof.tools.bugs.others import TOOLS
 from tileproof.tools.bugs.registry import WITHOUT, rows_without
 from tileproof.tools.evidence import read_text
 
-STORED = "2026-11-28-bug-benchmark.json.xz"
+STORED = "2026-11-29-bug-benchmark.json.xz"
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "benchmark.md"
 Row = UncheckedObject
+FORMS = {
+    "PTX": "small programs in PTX",
+    "CUDA": "small kernels in CUDA",
+    "kernel": "a kernel with a planted defect",
+    "Triton": "kernels in Triton",
+    "Gluon": "a kernel in Gluon",
+}
+MARKS = {"Triton's interpreter": "i", "Triton-Viz": "v"}
 
 TEXT = """# The bug benchmark
 
@@ -52,17 +60,21 @@ orders: {missed_ten}.
 | output test, 10 orders | the same under the ten schedules: a machine that happens to choose each of them |
 | ptxas | {ptxas}: an error or a warning that the right form does not have |
 | sentryward | [sentryward](crosscheck.md) 0.1.1, a static verifier. It accepts a case if it has an opinion of its wrong form within 60 s |
+| Triton's interpreter | Triton 3.9.0 with `TRITON_INTERPRET=1`, on the cases in Triton: the program's own test of values fails, or the process ends with an error |
+| Triton-Viz | [Triton-Viz](related.md) 3.0, its sanitizer, with Triton 3.6.0 (it does not start with Triton 3.9), on the cases in Triton: it reports an access outside of a tensor. It does not accept tensor descriptors |
 
-Tools that accept no case of the benchmark: Triton's interpreter and [Triton-Viz](related.md) execute Triton's
-operations, and the TIRx harness programs in TIRx; the cases are PTX and CUDA. Compute Sanitizer, ConSan and
-CUTracer need a card of the kernel's architecture.
+Tools that accept no case of the benchmark: the TIRx harness checks programs in TIRx, and CUTLASS's TaskManager
+kernels of its own framework ([related tools](related.md)). Compute Sanitizer, ConSan, FpSan and CUTracer need a
+card of the kernel's architecture. The [labelled programs of ConSan's tests](outside.md#programs-of-tritons-race-checker)
+have a table of their own.
 
 ## What a case is made of
 
 {forms}
 
-- The **right form** is the wrong form without the bug, on the same input. It must have no error and no
-  warning under all ten schedules, and the right values where the case or its plan states values.
+- The **right form** is the wrong form without the bug, on the same input. It must have no error under all ten
+  schedules, and the right values where the case or its plan states values. A warning counts as an alarm.
+  {alarms}
 - The **input** of a wrong stage is the first on which `tileproof check` found it. It is stored, so that every
   tool gets an input on which the bug shows. This favours the output tests: a test that draws its own inputs
   may not contain it.
@@ -72,13 +84,13 @@ CUTracer need a card of the kernel's architecture.
 - Most cases are planted defects that this project's tests already required to be found. That Tileproof finds
   all of them shows that each bug is in its reach, and is no estimate for bugs that nobody planted:
   [mutation](mutate.md) estimates that.
-- The bugs come from public threads. The programs were written for this project, by the authors of the checker. A case reproduces the cause in a thread, or its nearest form in a small program, as the
+- The bugs come from public threads, except those in Triton and Gluon. The programs were written for this project, by the authors of the checker. A case reproduces the cause in a thread, or its nearest form in a small program, as the
   [corpus](corpus.md) says; it does not contain the thread's code.
 
 ## The cases
 
 *where* is the place that the finding names. *o* is the output test in a single order, *10* in ten orders, *p*
-ptxas, *s* sentryward: **x** found, . not found, empty: not accepted.
+ptxas, *s* sentryward, *i* Triton's interpreter, *v* Triton-Viz: **x** found, . not found, empty: not accepted.
 
 {cases}
 
@@ -123,6 +135,45 @@ def _place(row: Row) -> str:
     return str(row["detection"]["where"]).partition(" (")[0] or "missed"
 
 
+def _alarms(rows: Sequence[Row]) -> str:
+    """The right forms with an alarm, in words."""
+    alarmed = {(row["form"], row["base"]): row["alarms"] for row in rows if row["alarms"]}
+    if not alarmed:
+        return "None has any."
+    codes = sorted({alarm.split(": ")[1] for alarms in alarmed.values() for alarm in alarms})
+    forms = sorted(f"{base} in {form}" for form, base in alarmed)
+    return (
+        f"Right forms with warnings: {', '.join(forms)} ({', '.join(f'`{code}`' for code in codes)}). They are "
+        "idioms of the compiler's code ([readings](assumptions.md))."
+    )
+
+
+def _cases(own: Sequence[Row]) -> str:
+    """The table of some cases; the columns of Triton's tools only where they accept a case."""
+    tools = [
+        t
+        for t in TOOLS
+        if t not in MARKS or any(row["tools"][t]["accepted"] for row in own if t in row["tools"])
+    ]
+    marks = [
+        {"output test": "o", "output test, 10 orders": "10", "ptxas": "p", "sentryward": "s", **MARKS}[t]
+        for t in tools
+    ]
+    head = ("case", "rows", "what is wrong", "found as", "where", *marks)
+    body = [
+        (
+            f"`{row['id']}`",
+            " ".join(row["rows"]),
+            row["wrong"],
+            row["detection"]["code"] or "missed",
+            _place(row),
+            *(_cell(row, tool) for tool in tools),
+        )
+        for row in own
+    ]
+    return _table(head, body)
+
+
 def page() -> str:
     """The page as Markdown."""
     rows = stored()
@@ -139,33 +190,27 @@ def page() -> str:
     forms = Counter((row["form"], row["base"]) for row in rows)
     form_rows = [
         (
-            {"PTX": "small programs in PTX", "CUDA": "small kernels in CUDA", "kernel": "a kernel with a planted defect"}[form],
+            FORMS[form],
             f"{len({base for other, base in forms if other == form})}",
             f"{sum(count for (other, _), count in forms.items() if other == form)}",
         )
-        for form in ("PTX", "CUDA", "kernel")
+        for form in FORMS
     ]  # fmt: skip
     parts = []
     for group in dict.fromkeys(row.group for row in ROWS.values()):
-        own = [row for row in rows if ROWS[row["rows"][0]].group == group]
+        own = [row for row in rows if row["rows"] and ROWS[row["rows"][0]].group == group]
         if not own:
             continue
-        head = ("case", "rows", "what is wrong", "found as", "where", "o", "10", "p", "s")
-        body = [
-            (
-                f"`{row['id']}`",
-                " ".join(row["rows"]),
-                row["wrong"],
-                row["detection"]["code"] or "missed",
-                _place(row),
-                *(_cell(row, tool) for tool in TOOLS),
-            )
-            for row in own
-        ]
         links = ", ".join(
             dict.fromkeys(link(each) for row in own for name in row["rows"] for each in ROWS[name].links)
         )
-        parts += [f"### {group.capitalize()}", _table(head, body), f"Threads: {links}."]
+        parts += [f"### {group.capitalize()}", _cases(own), f"Threads: {links}."]
+    own = [row for row in rows if not row["rows"]]
+    parts += [
+        "### Triton and Gluon",
+        "Common mistakes in kernels of our own, without a public thread.",
+        _cases(own),
+    ]
     without = [
         (name, ROWS[name].bug.strip(), WITHOUT.get(name, "its test is not a case")) for name in rows_without()
     ]
@@ -182,6 +227,7 @@ def page() -> str:
             named=named,
             found=counts(rows, "Tileproof")[1],
             cases="\n\n".join(parts),
+            alarms=_alarms(rows),
             without=_table(("row", "bug", "why"), without),
         )
     )

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from tileproof.conformance.beside.corpus.rows import ROWS
 from tileproof.spec.machine.errors import TileproofError
-from tileproof.tools.bugs import hand_written, planted, values
+from tileproof.tools.bugs import hand_written, planted, triton_cases, values
 from tileproof.tools.bugs.case import BugCase
 
 WITHOUT = MappingProxyType(
@@ -26,12 +26,15 @@ WITHOUT = MappingProxyType(
 
 @cache
 def cases() -> Mapping[str, BugCase]:
-    """The cases by id: written by hand, in CUDA, of the synchronisation catalogue, of stages of kernels."""
+    """The cases by id: written by hand, in CUDA, of the synchronisation catalogue, of stages of
+    kernels, in Triton and Gluon.
+    """
     every: list[BugCase] = [
         *hand_written.cases(),
         *values.cases(),
         *planted.order_cases(),
         *planted.stage_cases(),
+        *triton_cases.cases(),
     ]
     found = {case.id: case for case in every}
     assert len(found) == len(every), "two cases have the same id"

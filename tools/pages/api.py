@@ -10,8 +10,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from tileproof.spec import numerics
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.pages import write_or_check
+from tileproof.tools.pages import docstrings
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "python.md"
 # The public modules, and the names of those that have no `__all__`.
@@ -94,8 +96,27 @@ def _entry(module: str, name: str) -> list[str]:
     return parts
 
 
+def problems() -> list[str]:
+    """What docstrings of public names and methods, and constants of the error analysis, do not state."""
+    found = [f"{each.name}: no source" for each in numerics.CONSTANTS if not each.source]
+    for module, names in MODULES.items():
+        owner = importlib.import_module(module)
+        for name in names or (name for name in owner.__all__ if not name.startswith("_")):
+            value, place = getattr(owner, name), f"{module}.{name}"
+            found += docstrings.lacking(place, value, documented(place, value))
+            for method, own in vars(value).items() if inspect.isclass(value) else ():
+                function = own.__func__ if isinstance(own, classmethod | staticmethod) else own
+                function = function.fget if isinstance(function, property) else function
+                if inspect.isfunction(function) and not method.startswith("_"):
+                    text = f"{inspect.getdoc(function)}\n{inspect.getdoc(value)}"
+                    found += docstrings.lacking(f"{place}.{method}", function, text)
+    return found
+
+
 def page() -> str:
-    """The page as Markdown."""
+    """The page as Markdown; TileproofError where a docstring does not state what it must."""
+    if lacking := problems():
+        raise TileproofError("docstrings of public names lack something", found="\n".join(lacking))
     parts = [
         "# Python API",
         "Generated from docstrings by `python -m tileproof.tools.pages.api`.",

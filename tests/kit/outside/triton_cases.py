@@ -11,12 +11,13 @@ import ml_dtypes
 import numpy as np
 import torch
 from tileproof.emulator import Schedule
+from tileproof.tools.bugs import gluon_kernels
 from tileproof.triton import EmulatedLaunch, EmulatedRun, emulate
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor as GluonDescriptor
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from tests.kit.outside import gluon_kernels, triton_kernels
+from tests.kit.outside import triton_kernels
 
 
 @dataclass(frozen=True)

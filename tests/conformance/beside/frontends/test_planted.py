@@ -7,10 +7,10 @@ import pytest
 pytest.importorskip("triton", reason="triton is not installed: requirements-outside.txt")
 
 from tileproof.emulator import Schedule
+from tileproof.tools.bugs import gluon_kernels
+from tileproof.tools.bugs.triton_programs import CASES, planted_line
 from tileproof.triton import KernelDefects, emulate
 
-from tests.kit.outside import gluon_kernels
-from tests.kit.outside.planted_cases import CASES, planted_line
 from tests.kit.outside.triton_cases import gluon_matmul
 
 MISTAKES = [(name, wrong) for name, (_, mistakes) in CASES.items() for wrong in mistakes]

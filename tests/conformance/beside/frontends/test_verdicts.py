@@ -20,9 +20,10 @@ from tileproof.conformance.verdict import jsonform
 from tileproof.emulator import Schedule
 from tileproof.emulator.errors import LaunchError
 from tileproof.kernels.launch.reading import read
+from tileproof.tools.bugs import triton_kernels, triton_programs
 from tileproof.triton import EmulatedRun, emulate
 
-from tests.kit.outside import host_kernels, planted_cases
+from tests.kit.outside import host_kernels
 from tests.kit.paths import ROOT
 
 
@@ -36,7 +37,7 @@ def checked(run: EmulatedRun) -> dict[str, object]:
 
 def test_a_right_block_is_incomplete_and_says_what_was_not_shown() -> None:
     with emulate(policy="random", seed=5) as run:
-        assert planted_cases.add("") and planted_cases.product("")
+        assert triton_programs.add("") and triton_programs.product("")
     data = checked(run)
     assert (data["verdict"], data["exit_code"], data["seed"]) == ("incomplete", 3, 5)
     outcomes = {check.name: check.outcome for check in run.verdict().checks}
@@ -44,27 +45,27 @@ def test_a_right_block_is_incomplete_and_says_what_was_not_shown() -> None:
     program = run.verdict().program
     assert program.kernel == "add, product" and program.toolchain.startswith("Triton 3.")
     # Two steps along K leave out the copies of a longer pipeline, which is named.
-    assert any("cp.async.bulk.tensor" in why and "planted_kernels.py" in why for why in run.verdict().why)
+    assert any("cp.async.bulk.tensor" in why and "triton_kernels.py" in why for why in run.verdict().why)
 
 
 def test_a_wrong_block_is_a_defect_at_its_line() -> None:
     with emulate(raises=False) as run:
-        planted_cases.add("")
-        planted_cases.add("mask")
-        planted_cases.softmax("race")
+        triton_programs.add("")
+        triton_programs.add("mask")
+        triton_programs.softmax("race")
     made = run.verdict()
     assert checked(run)["exit_code"] == 1
     assert [(finding.check, finding.code) for finding in made.findings] == [
         ("machine", "global-out-of-bounds"),
         ("races", "race-clusters"),
     ]
-    assert made.findings[0].machine.source == planted_cases.planted_line("add", "mask")
+    assert made.findings[0].machine.source == triton_programs.planted_line("add", "mask")
     assert place(made.findings[0]).startswith("launch 2, add, CTA")
 
 
 def test_what_was_not_run_is_not_shown() -> None:
     with emulate(races=False) as run:
-        planted_cases.add("")
+        triton_programs.add("")
     assert {check.name: check.outcome for check in run.verdict().checks}["races"] == "not run"
     with emulate() as run:
         pass
@@ -78,8 +79,8 @@ def test_launches_are_saved_as_they_began_and_run_again(tmp_path: Path) -> None:
         host_kernels.doubled[(2,)](x, out, 128, 128, 64, 64)  # descriptors in scratch memory
         a, b, c = (torch.ones(256, 128, dtype=torch.float16) for _ in range(2)), 0, torch.zeros(256, 256)
         del b
-        planted_cases.kernels.product[(2, 2, 1)](
-            *planted_cases._maps(*a, box=(128, 64)), c, 256, 128, 128, 128, 64, ""
+        triton_kernels.product[(2, 2, 1)](
+            *triton_programs._maps(*a, box=(128, 64)), c, 256, 128, 128, 128, 64, ""
         )
     x.fill_(7)  # after the launch: the file has what it was before
     paths = run.save(tmp_path)
@@ -139,6 +140,6 @@ def test_a_wrong_value_and_an_order_that_breaks_the_kernel_are_found_by_judging(
     assert made.verdict == "defect" and {finding.check for finding in made.findings} == {"values"}
     # Without races: what several warps leave at one place is another under another order.
     with emulate(races=False) as run:
-        planted_cases.add("race")
+        triton_programs.add("race")
     made = run.last.judge(seconds=30, schedules=8, processes=1)
     assert made.verdict == "defect" and {finding.check for finding in made.findings} == {"schedules"}

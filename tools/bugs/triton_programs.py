@@ -1,4 +1,4 @@
-"""The planted kernels as launches: each fills tensors of its own and tells whether the values are right."""
+"""The Triton kernels as programs: each fills tensors of its own and returns whether the values are right."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from types import ModuleType
 
 import numpy as np
 import torch
+from tileproof.tools.bugs import triton_kernels as kernels
 from triton.tools.tensor_descriptor import TensorDescriptor
-
-from tests.kit.outside import planted_kernels as kernels
 
 
 def _draw(*shape: int) -> torch.Tensor:
@@ -63,6 +62,23 @@ def attention(wrong: str, rows: int = 200, keys: int = 96, d: int = 64) -> bool:
     return bool((o.double() - right).abs().max() <= 2.0**-10) and torch.allclose(
         lse.double(), torch.logsumexp(s, 1) * 1.4426950408889634, atol=1e-5
     )
+
+
+def gluon(wrong: str) -> bool:
+    """A product of 256 cubed by Gluon: a warp loads, a warp multiplies, the others store."""
+    from tileproof.tools.bugs import gluon_kernels
+    from triton.experimental.gluon import language as gl
+    from triton.experimental.gluon.nvidia.hopper import TensorDescriptor as GluonDescriptor
+
+    def described(tensor: torch.Tensor, *box: int) -> GluonDescriptor:
+        kind = {torch.float16: gl.float16, torch.float32: gl.float32}[tensor.dtype]
+        layout = gl.NVMMASharedLayout.get_default_for(list(box), kind)
+        return GluonDescriptor.from_tensor(tensor, list(box), layout)
+
+    a, b, c = _draw(256, 256), _draw(256, 256), torch.zeros(256, 256)
+    maps = described(a, 128, 64), described(b, 128, 64), described(c, 128, 128)
+    gluon_kernels.matmul[(2, 2)](*maps, 256, 3, False, num_warps=4, WRONG=wrong)
+    return torch.equal(c.double(), a.double() @ b.double().T)
 
 
 CASES: dict[str, tuple[Callable[[str], bool], tuple[str, ...]]] = {

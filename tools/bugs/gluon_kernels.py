@@ -1,4 +1,4 @@
-"""Gluon kernels of our own: warp-specialised matrix products with one and with two CTAs an MMA."""
+"""Gluon kernels of our own: warp-specialised matrix products by a single CTA and by a pair of CTAs."""
 
 # mypy: ignore-errors
 from triton.experimental import gluon

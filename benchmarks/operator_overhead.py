@@ -2,13 +2,16 @@
 
     python benchmarks/operator_overhead.py
 
-Prints microseconds of processor per call: the launches alone (`steps.backward`), and the whole operator with
-the checks of its arguments. Tensors lie on the CPU, where torch's allocations and copies take the time of the
-host only. The structures of a launch are those of cuda-bindings.
+Prints microseconds of processor per call, the median and quartiles of rounds: the launches alone
+(`steps.backward`), and the whole operator with the checks of its arguments; and between the rounds a loop of
+additions that is the same on every machine. Where other work takes the core's second thread, the loop and
+the calls are slower by the same factor. Tensors lie on the CPU, where torch's allocations and copies take the
+time of the host only. The structures of a launch are those of cuda-bindings.
 """
 
 from __future__ import annotations
 
+import statistics
 import time
 from collections.abc import Callable
 from typing import Any
@@ -51,15 +54,29 @@ def loaded(fake: Driver, entry: KernelEntry) -> cuda.Loaded:
         return LOAD(entry)
 
 
-def microseconds(call: Callable[[], object]) -> float:
-    """The least mean of some rounds."""
-    best = float("inf")
-    for _ in range(ROUNDS):
-        begin = time.process_time()
-        for _ in range(CALLS):
-            call()
-        best = min(best, (time.process_time() - begin) / CALLS * 1e6)
-    return best
+def added() -> None:
+    """The loop that shows the speed of the core."""
+    total = 0
+    for number in range(1000):
+        total += number
+
+
+def processor(call: Callable[[], object]) -> float:
+    """Mean microseconds of a round."""
+    begin = time.process_time()
+    for _ in range(CALLS):
+        call()
+    return (time.process_time() - begin) / CALLS * 1e6
+
+
+def quartiles(call: Callable[[], object]) -> str:
+    """Those of the call, and of the loop beside it."""
+    rounds = [(processor(call), processor(added)) for _ in range(ROUNDS)]
+    texts = []
+    for each in zip(*rounds, strict=True):
+        low, median, high = statistics.quantiles(each, n=4)
+        texts.append(f"{median:.1f} us ({low:.1f} to {high:.1f})")
+    return f"{texts[0]}, the loop {texts[1]}"
 
 
 def main() -> None:
@@ -77,14 +94,14 @@ def main() -> None:
             cuda, "backward", lambda each: steps.backward(cuda.CudaLauncher(q.device, 0), each)
         ),
     ):
-        alone = microseconds(lambda: cuda.backward(call))
+        print(f"launches alone: {quartiles(lambda: cuda.backward(call))}")
         count, fake.launches = fake.launches // (CALLS * ROUNDS), 0
-        whole = microseconds(
+        whole = quartiles(
             lambda: sparse_mla_backward(
                 q, kv, o, o, lse, indices, sink=sink, sm_scale=0.04, lse_base="2", backend="cuda"
             )
         )
-    print(f"launches alone: {alone:.1f} us per call, {count} launches; the operator: {whole:.1f} us")
+        print(f"the operator, {count} launches: {whole}")
 
 
 if __name__ == "__main__":

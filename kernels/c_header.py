@@ -66,7 +66,10 @@ def _entry(number: int, row: Row, numbers: Mapping[str, int]) -> str:
     launch, sizes = row["launch"], dict(row["variant"])
     named = ", ".join(str(numbers[name]) for name in sizes) or "0"
     values = ", ".join(map(str, sizes.values())) or "0"
-    numbers_of = (launch["cluster"][0], launch["threads"], launch["shared_bytes"], len(launch["parameters"]))
+    numbers_of = (
+        launch["cluster"][0], launch["threads"], launch["shared_bytes"], int(launch["programmatic"]),
+        len(launch["parameters"]),
+    )  # fmt: skip
     return (
         f'{{"{row["entry"]}", "{row["image"]}", {{{named}}}, {{{values}}}, '
         f"{_extent(launch['grid'][0], numbers)}, {', '.join(map(str, numbers_of))}, "

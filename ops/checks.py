@@ -28,7 +28,7 @@ def check_tensors(given: Mapping[str, torch.Tensor | None]) -> tuple[bool, Sizes
     names the first argument that does not fit.
     """
     q = given["q"]
-    _check_kind("q", q, FLOATS, None)
+    check_kind("q", q, FLOATS, None)
     assert q is not None
     if q.dim() not in (3, 4):
         raise TileproofError(
@@ -45,7 +45,7 @@ def check_tensors(given: Mapping[str, torch.Tensor | None]) -> tuple[bool, Sizes
             dtypes: Sequence[torch.dtype] = INTEGERS
         else:
             dtypes = (statistics,) if name in ("lse", "sink") else FLOATS if name == "q" else (q.dtype,)
-        _check_kind(name, tensor, dtypes, q.device)
+        check_kind(name, tensor, dtypes, q.device)
         assert tensor is not None
         axes = AXES[name] if name in _PER_HEAD or not batched else ("b", *AXES[name])
         _check_shape(name, tensor, axes, sizes)
@@ -87,10 +87,10 @@ def signature(*tensors: torch.Tensor | None) -> tuple[object, ...] | None:
 Sequences = torch.Tensor | tuple[torch.Tensor, torch.Tensor]
 
 
-def _check_kind(
-    name: str, tensor: object, dtypes: Sequence[torch.dtype], device: torch.device | None
+def check_kind(
+    name: str, tensor: object, dtypes: Sequence[torch.dtype], device: torch.device | None, of: str = "q"
 ) -> None:
-    """A strided tensor of one of these dtypes, on the device of q."""
+    """A strided tensor of one of these dtypes, on the device of another argument."""
     if not isinstance(tensor, torch.Tensor):
         raise TileproofError(
             f"{name} is not a tensor", where=name, expected="a torch.Tensor", found=type(tensor).__name__
@@ -108,7 +108,7 @@ def _check_kind(
         raise TileproofError(
             f"{name} is on another device",
             where=name,
-            expected=f"{device}, as q is",
+            expected=f"{device}, as {of} is",
             found=str(tensor.device),
         )
 
@@ -199,7 +199,7 @@ def check_sequences(cu_seqlens: Sequences, q: torch.Tensor, kv: torch.Tensor, ba
             expected="a tensor for queries and kv rows, or a tensor for each", found=f"{len(pair)} elements",
         )  # fmt: skip
     for ends, rows, of in zip(pair, (q, kv), ("q", "kv"), strict=True):
-        _check_kind("cu_seqlens", ends, INTEGERS, q.device)
+        check_kind("cu_seqlens", ends, INTEGERS, q.device)
         if ends.dim() != 1 or ends.shape[0] < 2 or ends.shape != pair[0].shape:
             raise TileproofError(
                 "cu_seqlens has the wrong shape", where="cu_seqlens",

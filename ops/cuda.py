@@ -106,7 +106,9 @@ class Prepared:
         layout, self._driver = step.entry.layout, loaded.driver
         cluster = None if layout.cluster == (1, 1, 1) else layout.cluster
         grid, block = (layout.grid.of(step.sizes), 1, 1), (layout.threads, 1, 1)
-        self._config: Any = launch_config(self._driver, grid, block, layout.shared_bytes, cluster)
+        self._config: Any = launch_config(
+            self._driver, grid, block, layout.shared_bytes, cluster, step.programmatic
+        )
         self._memory, starts = parameter_memory(layout)
         self._words = memoryview(self._memory).cast("Q")
         self._addresses: list[tuple[int, str]] = []  # which of the words, and of which of the call's tensors

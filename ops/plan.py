@@ -7,7 +7,7 @@ with zeros and an lse of +inf, so that S of a padded head is 0; topk is padded t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 
 import torch
@@ -53,7 +53,8 @@ class CallStep:
 
     `tensors`: the call's tensor for each buffer of the entry, by name (None: a null pointer). `outputs`: the
     buffers that the entry writes, and that begin unwritten; `adds`: those that it reads and writes.
-    `prepared`: what a launcher keeps for the step, by the number of the device.
+    `programmatic`: it may begin before the step before it has ended. `prepared`: what a launcher keeps for
+    the step, by the number of the device.
     """
 
     entry: KernelEntry
@@ -62,6 +63,7 @@ class CallStep:
     outputs: tuple[str, ...] = ()
     adds: tuple[str, ...] = ()
     fresh: Sequence[Fresh] = ()
+    programmatic: bool = False
     prepared: dict[int, object] = field(default_factory=dict, repr=False)
 
 
@@ -93,8 +95,12 @@ def check_sizes(backend: str, q: Tensor, sizes: Mapping[str, int], deterministic
         slots = sizes["b"] * sizes["s_q"] * padded_slots(sizes["topk"]) if deterministic else 0
         if rows > MAX_ROWS:
             wrong = "q", f"at most {MAX_ROWS} rows (tokens times padded heads)", str(rows)
-        elif slots > MAX_ROWS:
-            wrong = "deterministic", f"at most {MAX_ROWS} slots (tokens times padded topk)", str(slots)
+        elif slots > launches.MAX_SLOTS:
+            wrong = (
+                "deterministic",
+                f"at most {launches.MAX_SLOTS} slots (tokens times padded topk)",
+                str(slots),
+            )
     if wrong is not None:
         where, expected, found = wrong
         raise TileproofError(
@@ -155,7 +161,13 @@ def planned(
         """Appends a launch that writes `outputs`."""
         fresh = {each.name for each in outputs}
         written = tuple(buffer for buffer, of in tensors.items() if of in fresh)
-        steps.append(CallStep(beside_entry(name), tensors, sizes, written, fresh=outputs))
+        append(CallStep(beside_entry(name), tensors, sizes, written, fresh=outputs))
+
+    def append(step: CallStep) -> None:
+        """The first launch begins when all earlier work of the stream has ended, and those behind it may rely
+        on that.
+        """
+        steps.append(replace(step, programmatic=bool(steps) and step.entry.layout.programmatic))
 
     own, rows = dict(sizes), s_kv
     if deterministic:
@@ -169,7 +181,7 @@ def planned(
     main = {**given, "dQ": "dQ", "delta": "delta", "dKV": "wide_dKV", "topk_length": length}
     fresh = (Fresh("dQ", (s_q, heads, d_qk), q_dtype), Fresh("delta", (s_q, heads), torch.float32))
     entry, probes = main_entry(heads, d_qk, q_dtype), dict.fromkeys(PROBES)
-    steps.append(CallStep(entry, {**main, **probes}, own, ("dQ", "delta"), ("dKV",), fresh))
+    append(CallStep(entry, {**main, **probes}, own, ("dQ", "delta"), ("dKV",), fresh))
     dkv = "wide_dKV"
     if deterministic:
         dkv, made = "dKV", {"wide": "wide_dKV", "indices": "indices", "slots": "slots", "dKV": "dKV"}

@@ -68,12 +68,12 @@ def backward(launcher: KernelLauncher, call: Call) -> tuple[Tensor, Tensor, Tens
         length = length.clamp(0, topk).to(torch.int32)
     tensors: dict[str, Tensor | None] = {
         "q": _padded(launcher, q, 1, more, 0.0),
-        "kv": _ready(launcher, call.kv),
+        "kv": ready(launcher, call.kv),
         "o": _padded(launcher, call.o, 1, more, 0.0),
         "dO": _padded(launcher, call.dO, 1, more, 0.0),
         "lse": _padded(launcher, call.lse_base_2, 1, more, math.inf),
         "indices": _padded(launcher, _indices(call.indices, s_kv), 1, plan.slots - topk, -1),
-        "topk_length": None if length is None else _ready(launcher, length),
+        "topk_length": None if length is None else ready(launcher, length),
         "sink": None if sink is None else _padded(launcher, sink, 0, more, -math.inf),
     }
     for step in plan.steps:
@@ -96,7 +96,7 @@ def _indices(indices: Tensor, s_kv: int) -> Tensor:
     return torch.where((indices < 0) | (indices >= s_kv), -1, indices).to(torch.int32)
 
 
-def _ready(launcher: KernelLauncher, tensor: Tensor) -> Tensor:
+def ready(launcher: KernelLauncher, tensor: Tensor) -> Tensor:
     """The tensor as a launch takes it: itself where it is contiguous and aligned, else a copy."""
     if tensor.is_contiguous() and not tensor.data_ptr() % ALIGNMENT:
         return tensor
@@ -104,9 +104,9 @@ def _ready(launcher: KernelLauncher, tensor: Tensor) -> Tensor:
 
 
 def _padded(launcher: KernelLauncher, tensor: Tensor, axis: int, more: int, fill: float) -> Tensor:
-    """The tensor with `more` of `fill` at the end of `axis`, as `_ready` makes it."""
+    """The tensor with `more` of `fill` at the end of `axis`, as `ready` makes it."""
     if not more:
-        return _ready(launcher, tensor)
+        return ready(launcher, tensor)
     own = tensor.shape[axis]
     shape = (*tensor.shape[:axis], own + more, *tensor.shape[axis + 1 :])
     made = launcher.empty(shape, tensor.dtype)

@@ -52,6 +52,7 @@ typedef struct {
   uint32_t size[4];
   tileproof_extent grid;
   uint32_t cluster, threads, shared_bytes;
+  uint16_t programmatic;  // it waits itself for the launch before it
   uint16_t parameters;
   const tileproof_parameter* parameter;
   const tileproof_value* value;  // of all parameters in order
@@ -194,7 +195,7 @@ static inline tileproof_status tileproof_start(tileproof_library* library, int e
   } packed;
   void* parameters[TILEPROOF_PARAMETERS];
   unsigned char* at = packed.bytes;
-  CUlaunchAttribute attribute;
+  CUlaunchAttribute attribute[2];
   CUlaunchConfig config;
   CUresult code;
   const tileproof_status status = tileproof_load(library, entry);
@@ -214,18 +215,23 @@ static inline tileproof_status tileproof_start(tileproof_library* library, int e
     at += (one->parameter[i].bytes + 7) / 8 * 8;
   }
   memset(&config, 0, sizeof config);
-  memset(&attribute, 0, sizeof attribute);
+  memset(attribute, 0, sizeof attribute);
   config.gridDimX = (unsigned)tileproof_size(&one->grid, sizes);
   config.gridDimY = config.gridDimZ = config.blockDimY = config.blockDimZ = 1;
   config.blockDimX = one->threads;
   config.sharedMemBytes = one->shared_bytes;
   config.hStream = stream;
+  config.attrs = attribute;
   if (one->cluster > 1) {
-    attribute.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
-    attribute.value.clusterDim.x = one->cluster;
-    attribute.value.clusterDim.y = attribute.value.clusterDim.z = 1;
-    config.attrs = &attribute;
-    config.numAttrs = 1;
+    CUlaunchAttribute* next = &attribute[config.numAttrs++];
+    next->id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+    next->value.clusterDim.x = one->cluster;
+    next->value.clusterDim.y = next->value.clusterDim.z = 1;
+  }
+  if (one->programmatic) {
+    CUlaunchAttribute* next = &attribute[config.numAttrs++];
+    next->id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+    next->value.programmaticStreamSerializationAllowed = 1;
   }
   code = cuLaunchKernelEx(&config, library->function[entry], parameters, NULL);
   return code ? tileproof_driver(library, one->entry, code) : TILEPROOF_OK;
@@ -285,7 +291,8 @@ static inline uint64_t tileproof_bits(float x) {
 }
 
 // Clears dkv_f32, runs the backward (which computes delta), and converts dkv and computes d_sink where they
-// are asked for: up to four launches on `stream`.
+// are asked for: up to four launches on `stream`. The first begins when all earlier work of the stream has
+// ended; each of the others waits on the device for the launch before it.
 static inline tileproof_status tileproof_mla_backward(tileproof_library* library,
                                                       const tileproof_mla_call* call, CUstream stream) {
   uint64_t v[TILEPROOF_NAMES] = {1};  // size 0 is 1

@@ -23,7 +23,10 @@ def launch_config(
     cluster: Extent3 | None = None,
     programmatic: bool = False,
 ) -> object:
-    """The configuration of a launch on the default stream; without a cluster it is that of the PTX."""
+    """The configuration of a launch on the default stream; without a cluster it is that of the PTX.
+
+    `programmatic`: it may begin before the launch before it has ended (programmatic stream serialization).
+    """
     config = api.CUlaunchConfig()
     config.gridDimX, config.gridDimY, config.gridDimZ = grid
     config.blockDimX, config.blockDimY, config.blockDimZ = block

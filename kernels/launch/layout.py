@@ -154,13 +154,18 @@ class LaunchParameter:
 
 @dataclass(frozen=True)
 class Layout:
-    """The launch of an entry: `grid` in CTAs, `threads` and `shared_bytes` (dynamic) of a CTA."""
+    """The launch of an entry: `grid` in CTAs, `threads` and `shared_bytes` (dynamic) of a CTA.
+
+    `programmatic`: the entry waits itself for the grid before it (griddepcontrol.wait), so that behind a grid
+    of the same call it may be launched with programmatic stream serialization.
+    """
 
     grid: Extent
     threads: int
     parameters: tuple[LaunchParameter, ...]
     cluster: Extent3 = (1, 1, 1)
     shared_bytes: int = 0
+    programmatic: bool = False
 
     def launch(self, made: LaunchBuilder, entry: str, buffers: Buffers, sizes: Sizes) -> None:
         """Appends the launch on `buffers`; KeyError for a buffer or size that is not given."""
@@ -180,6 +185,7 @@ class Layout:
             "cluster": list(self.cluster),
             "threads": self.threads,
             "shared_bytes": self.shared_bytes,
+            "programmatic": self.programmatic,
             "parameters": [each.as_dict() for each in self.parameters],
         }
 

@@ -73,6 +73,7 @@ def layout(plan: KernelPlan, maps: Maps) -> Layout:
         (LaunchParameter(size, tuple(values)),),
         plan.cluster_dims,
         plan.smem_bytes,
+        programmatic=True,
     )
 
 

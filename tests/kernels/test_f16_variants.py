@@ -9,6 +9,7 @@ import pytest
 from tileproof.conformance.check import property as engine
 from tileproof.conformance.check.run import run_case
 from tileproof.conformance.check.under_test import on_emulator
+from tileproof.conformance.drivers import emulator
 from tileproof.conformance.gate.checks import controls
 from tileproof.conformance.gate.model import GatedVariant
 from tileproof.conformance.mutants.defects import build_planted, defects
@@ -19,6 +20,9 @@ from tileproof.kernels.registry import kernel
 from tileproof.kernels.variant import select
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.schedule import Schedule
+from tileproof.spec.machine.types import Array
+from tileproof.spec.problems.cases import ProblemInputs
+from tileproof.spec.problems.relation import relations_of
 from tileproof.spec.problems.sparse_mla_bwd.case import SparseCase
 from tileproof.spec.problems.sparse_mla_bwd.generator import edges, in_form, small
 
@@ -60,6 +64,22 @@ def test_edges_have_f16_operands(name: str) -> None:
     case, own = edges(plan)[name].case, edges(other)[name].case
     assert case.inputs().q.dtype == np.float16 and SparseCase.from_json(case.as_json()) == case
     assert isinstance(own, SparseCase) and case == in_form(own, "f16")
+
+
+def test_gradients_of_minus_dO_are_minus_the_gradients() -> None:
+    """A larger factor moves dS out of f16's subnormal numbers, which changes bits."""
+    scaled = next(each for each in relations_of(HEAD64.plan(F16).problem) if each.name == "scaled dO")
+    base = small(HEAD64.plan(F16), 1).inputs()
+
+    def outputs(inputs: ProblemInputs) -> dict[str, Array]:
+        launch = HEAD64.launch(inputs, HEAD64.build(F16))
+        run, placed = emulator.launch_on(launch, schedule=Schedule("early"))
+        assert not run.errors
+        return {name: np.asarray(out.values) for name, out in emulator.outputs_of(launch, placed).items()}
+
+    first, second = outputs(base), outputs(scaled.change(base, 0))
+    assert scaled.broken(base, 0, first, second) == ""
+    assert scaled.broken(base, 0, first, first) == "delta"
 
 
 @pytest.mark.parametrize("planted", sampled(PLANTED, 4), ids=lambda row: row.id)

@@ -26,6 +26,7 @@ struct DkvExport : Context<Plan> {
 
   __device__ __forceinline__ void run() {
     compute_delta();
+    ptx::wait_for_previous_grid();  // which cleared dKV
 
     const int t = threadIdx.x % kThreads;
     const uint32_t tmem = this->tmem(0);  // read once, as IssueMmas does

@@ -12,6 +12,16 @@ static_assert(sizeof(tileproof::SinkParams) == 40 && offsetof(tileproof::SinkPar
 static_assert(sizeof(tileproof::ExpandParams) == 56 && offsetof(tileproof::ExpandParams, d_qk) == 48);
 static_assert(sizeof(tileproof::CollectParams) == 48 && offsetof(tileproof::CollectParams, s_kv) == 44);
 
+namespace tileproof {
+
+// The grid before this one in the stream is complete and its writes are visible. A launch with programmatic
+// stream serialization may begin before that; in any other the wait returns at once.
+__device__ __forceinline__ void wait_for_previous_grid() {
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+}
+
+}  // namespace tileproof
+
 extern "C" __global__ void __launch_bounds__(tileproof::kDeltaThreads)
     tileproof_mla_delta(const __grid_constant__ tileproof::DeltaParams params) {
   tileproof::delta_of_token(params);
@@ -24,16 +34,19 @@ extern "C" __global__ void __launch_bounds__(tileproof::kDkvThreads)
 
 extern "C" __global__ void __launch_bounds__(tileproof::kDkvThreads)
     tileproof_mla_bf16(const float* wide, uint16_t* narrow, int64_t count) {
+  tileproof::wait_for_previous_grid();
   tileproof::convert<__nv_bfloat16>(wide, narrow, count);
 }
 
 extern "C" __global__ void __launch_bounds__(tileproof::kDkvThreads)
     tileproof_mla_f16(const float* wide, uint16_t* narrow, int64_t count) {
+  tileproof::wait_for_previous_grid();
   tileproof::convert<__half>(wide, narrow, count);
 }
 
 extern "C" __global__ void __launch_bounds__(tileproof::kSinkHeads* tileproof::kSinkTokens)
     tileproof_mla_d_sink(const __grid_constant__ tileproof::SinkParams params) {
+  tileproof::wait_for_previous_grid();
   tileproof::sink_gradient(params);
 }
 
@@ -44,5 +57,6 @@ extern "C" __global__ void __launch_bounds__(tileproof::kExpandThreads)
 
 extern "C" __global__ void __launch_bounds__(tileproof::kCollectThreads)
     tileproof_mla_collect(const __grid_constant__ tileproof::CollectParams params) {
+  tileproof::wait_for_previous_grid();
   tileproof::collect(params);
 }

@@ -33,6 +33,7 @@ CONVERT = {"bfloat16": "tileproof_mla_bf16", "float16": "tileproof_mla_f16"}
 DELTA_THREADS, DKV_THREADS = 128, 256  # of delta.cuh, dkv.cuh
 EXPAND_THREADS, COLLECT_ROWS = 96, 16  # of ordered.cuh: a warp for each row
 SINK_HEADS, SINK_TOKENS = 8, 128  # of d_sink.cuh: heads of a CTA, threads of a head
+MAX_SLOTS = 2**31 - 1 - 4 * 32 * COLLECT_ROWS  # of collect, which counts in int32 by chunks of indices
 DKV_ELEMENTS = 4 * DKV_THREADS  # of a CTA, where the grid is as large as the buffer
 COUNT = LaunchParameter.lone(Number("count", "s64"))
 
@@ -52,6 +53,7 @@ _NARROW = Layout(
     Extent(("count",), per=DKV_ELEMENTS),
     DKV_THREADS,
     (LaunchParameter.lone(AddressField("wide")), LaunchParameter.lone(AddressField("narrow")), COUNT),
+    programmatic=True,
 )
 LAYOUTS: Mapping[str, Layout] = {
     DELTA: Layout(Extent(("s_q",)), DELTA_THREADS, _struct(("o", "dO", "delta"), ("h_q",), 32)),
@@ -65,6 +67,7 @@ LAYOUTS: Mapping[str, Layout] = {
         Extent(("h_q",), per=SINK_HEADS),
         SINK_HEADS * SINK_TOKENS,
         _struct(("lse", "delta", "sink", "d_sink"), ("s_q", "h_q"), 40),
+        programmatic=True,
     ),
     EXPAND: Layout(
         Extent(("s_q", "topk")),
@@ -75,6 +78,7 @@ LAYOUTS: Mapping[str, Layout] = {
         Extent(("s_kv",), per=COLLECT_ROWS),
         32 * COLLECT_ROWS,
         _struct(("wide", "indices", "slots", "dKV"), ("s_q", "topk", "d_qk", "s_kv"), 48),
+        programmatic=True,
     ),
 }
 Half = Literal["bfloat16", "float16"]

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 from tileproof.kernels.sm90.mla_around import launches
-from tileproof.ops import cuda, reference, sparse_mla, sparse_mla_backward, steps
+from tileproof.ops import around, cuda, reference, sparse_mla, sparse_mla_backward, steps
 from tileproof.ops.plan import CallStep, beside_entry
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.numerics import LN_2, LOG2_E
@@ -120,6 +120,42 @@ def test_launches_in_a_graph_and_on_another_stream() -> None:
         torch.cuda.synchronize()
         assert torch.equal(narrow, want) and not wide.any()
         assert torch.allclose(tensors["d_sink"].double(), exact, rtol=1e-5, atol=1e-5)  # type: ignore[union-attr]
+
+
+def between(kv: Tensor, indices: Tensor, lse: Tensor, sink: Tensor, factor: Tensor) -> tuple[Tensor, ...]:
+    """All operators, between operations of torch."""
+    slots, rows = around.expand(kv * 2, indices)
+    wide = torch.randn_like(factor).expand(rows.shape).contiguous()
+    around.clear_(wide)
+    sums = around.collect(wide + rows.float() * factor, indices, slots, kv.shape[0])
+    gradient = around.d_sink(torch.maximum(lse, sink * LOG2_E), (lse * factor).abs(), sink)
+    return around.convert(sums + 1, torch.bfloat16) * 2, gradient + 1
+
+
+def test_a_compiled_function_has_the_bits_of_the_uncompiled() -> None:
+    """The whole graph, by inductor, on another stream too and in a CUDA graph. Products are by powers of two,
+    so that torch's fused operations round as its single operations do.
+    """
+    torch.manual_seed(3)
+    kv = torch.randn(ROWS, D_QK, device="cuda").bfloat16()
+    indices = torch.randint(-1, ROWS + 1, (TOKENS, 64), dtype=torch.int32, device="cuda")
+    lse, sink = torch.randn(TOKENS, HEADS, device="cuda"), torch.randn(HEADS, device="cuda")
+    given = kv, indices, lse, sink, torch.full((1,), 0.5, device="cuda")
+    compiled = torch.compile(between, fullgraph=True)
+    known, made = between(*given), compiled(*given)
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        other = compiled(*given)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        replayed = compiled(*given)
+    graph.replay()
+    torch.cuda.synchronize()
+    for each in (made, other, replayed):
+        assert all(torch.equal(x, y) for x, y in zip(known, each, strict=True))
+    assert known[0].isfinite().all() and known[1].isfinite().all()
 
 
 def test_the_reference_is_that_of_the_cpu_and_the_kernels_are_refused_by_name() -> None:

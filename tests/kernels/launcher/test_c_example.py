@@ -76,6 +76,7 @@ def test_the_example_computes_the_backward(folder: Path, tmp_path: Path) -> None
     main = done.recording.launches[1]
     assert (main.block[0], main.shared_bytes) == (plan.threads, plan.smem_bytes)
     assert len({launch.stream for launch in done.recording.launches}) == 1
+    assert [launch.overlaps for launch in done.recording.launches] == [False, True, True, True]
     assert wrong(tmp_path, x, sink) == []
 
 

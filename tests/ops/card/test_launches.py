@@ -78,6 +78,8 @@ def test_launches_give_the_bits_of_the_emulator(
     assert entries[:4] == [CLEAR, MAIN, "tileproof_mla_d_sink", CONVERT]
     assert len(entries) == 4 + 4 + 3 + 5 + 3 + 3 * 4
     assert len({launch.stream for launch in launches}) == 1
+    early = {launch.entry for launch in launches if launch.overlaps}
+    assert early == {launch.entry for launch in launches} - {CLEAR, "tileproof_mla_expand"}
 
 
 @pytest.mark.slow

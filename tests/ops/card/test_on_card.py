@@ -30,9 +30,10 @@ def card() -> Iterator[cuda.CudaLauncher]:
 
 
 def start(card: cuda.CudaLauncher, name: str, tensors: dict[str, Tensor | None], **sizes: int) -> None:
-    """A launch of an entry beside the backward."""
+    """A launch of an entry beside the backward, which may begin early where the operator lets it."""
     names = {buffer: None if tensor is None else buffer for buffer, tensor in tensors.items()}
-    card.start(CallStep(beside_entry(name), names, sizes), tensors)
+    entry = beside_entry(name)
+    card.start(CallStep(entry, names, sizes, programmatic=entry.layout.programmatic), tensors)
 
 
 def sink_case() -> tuple[dict[str, Tensor | None], Tensor]:

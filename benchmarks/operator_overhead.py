@@ -5,8 +5,8 @@
 Prints microseconds of processor per call, the median and quartiles of rounds: the launches alone
 (`steps.backward`), and the whole operator with the checks of its arguments; and between the rounds a loop of
 additions that is the same on every machine. Where other work takes the core's second thread, the loop and
-the calls are slower by the same factor. Tensors lie on the CPU, where torch's allocations and copies take the
-time of the host only. The structures of a launch are those of cuda-bindings.
+the calls are slower by the same factor. Tensors lie on a card where there is a card, else on the CPU. The
+structures of a launch are those of cuda-bindings.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
+from functools import partial
 from typing import Any
 from unittest import mock
 
@@ -81,18 +83,21 @@ def quartiles(call: Callable[[], object]) -> str:
 
 def main() -> None:
     torch.set_num_threads(1)
+    card = torch.cuda.is_available()
+    zeros = partial(torch.zeros, device="cuda:0" if card else "cpu")
     # Small results: larger ones come from the kernel page by page, those of a device from torch's cache.
-    q, kv = torch.zeros(1, 64, 576, dtype=torch.bfloat16), torch.zeros(32, 576, dtype=torch.bfloat16)
-    o, lse = torch.zeros(1, 64, 512, dtype=torch.bfloat16), torch.zeros(1, 64)
-    indices, sink = torch.zeros(1, 2048, dtype=torch.int32), torch.zeros(64)
+    q, kv = zeros(1, 64, 576, dtype=torch.bfloat16), zeros(32, 576, dtype=torch.bfloat16)
+    o, lse = zeros(1, 64, 512, dtype=torch.bfloat16), zeros(1, 64)
+    indices, sink = zeros(1, 2048, dtype=torch.int32), zeros(64)
     call = steps.Call(q, kv, o, o, lse, indices, None, sink, 0.04, "2", torch.bfloat16, False)
     fake = Driver()
+    on_cpu = mock.patch.object(
+        cuda, "backward", lambda each: steps.backward(cuda.CudaLauncher(q.device, 0), each)
+    )
     with (
         mock.patch.object(cuda, "load", lambda entry: loaded(fake, entry)),
         mock.patch.object(cuda, "check_device", lambda *_: None),
-        mock.patch.object(
-            cuda, "backward", lambda each: steps.backward(cuda.CudaLauncher(q.device, 0), each)
-        ),
+        nullcontext() if card else on_cpu,
     ):
         print(f"launches alone: {quartiles(lambda: cuda.backward(call))}")
         count, fake.launches = fake.launches // (CALLS * ROUNDS), 0

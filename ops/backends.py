@@ -17,14 +17,15 @@ BACKENDS = {
 }
 _RUNS_ON = "; ".join(f"{name}: {where}" for name, where in BACKENDS.items())
 _KERNELS = ("cuda", "emulator")
+_CHOICES = (None, *BACKENDS)
 
 
 def chosen(backend: str | None, device: torch.device) -> str:
     """The name of the backend; None: `reference` on the CPU, `cuda` on a device that has the kernels, and an
     error on another.
     """
-    check_choice("backend", backend, (None, *BACKENDS))
     if backend is not None:
+        check_choice("backend", backend, _CHOICES)
         return str(backend)
     if cuda.runs_on(device):
         return "cuda"

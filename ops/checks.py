@@ -178,8 +178,7 @@ def check_choice(name: str, value: object, choices: Sequence[object]) -> None:
 
 def check_dkv_dtype(dtype: torch.dtype, q: torch.Tensor) -> None:
     """float64 gradients are of float64 inputs."""
-    wide = (torch.float64,) if q.dtype == torch.float64 else ()
-    check_choice("dkv_dtype", dtype, (torch.bfloat16, torch.float16, torch.float32, *wide))
+    check_choice("dkv_dtype", dtype, FLOATS if q.dtype == torch.float64 else FLOATS[:3])
 
 
 def check_sequences(cu_seqlens: Sequences, q: torch.Tensor, kv: torch.Tensor, batched: bool) -> None:

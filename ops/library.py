@@ -194,17 +194,31 @@ class _NoSecondGradient(torch.autograd.Function):
         )  # fmt: skip
 
 
-def _requires_grad(argument: object) -> bool:
-    return isinstance(argument, Tensor) and argument.requires_grad
-
-
-def gradients(*given: object) -> tuple[Tensor, Tensor, Tensor]:
+def gradients(
+    q: Tensor,
+    kv: Tensor,
+    o: Tensor,
+    dO: Tensor,
+    lse: Tensor,
+    indices: Tensor,
+    topk_length: Tensor | None,
+    sink: Tensor | None,
+    *other: object,
+) -> tuple[Tensor, Tensor, Tensor]:
     """The operator `sparse_mla_backward`; a gradient of its results is an error."""
     made: tuple[Tensor, Tensor, Tensor]
-    if torch.is_grad_enabled() and any(map(_requires_grad, given)):
+    if torch.is_grad_enabled() and (
+        q.requires_grad
+        or kv.requires_grad
+        or o.requires_grad
+        or dO.requires_grad
+        or lse.requires_grad
+        or (sink is not None and sink.requires_grad)
+    ):
+        given = q, kv, o, dO, lse, indices, topk_length, sink, *other
         made = _NoSecondGradient.apply(*given)  # type: ignore[no-untyped-call]
     else:
-        made = sparse_mla_backward(*given)
+        made = sparse_mla_backward(q, kv, o, dO, lse, indices, topk_length, sink, *other)
     return made
 
 

@@ -193,7 +193,7 @@ OF_THE_KERNELS: dict[str, tuple[str, str, str, Change]] = {
     "d_v 500": ("o", "d_v 512", "500", resized(
         lambda given: {name: given[name][..., :500] for name in ("o", "dO")})),
     "rows with padded heads": ("q", "at most 2147483647 rows", str(2**26 * 64), tokens(2**26, 1)),
-    "slots": ("deterministic", "at most 2147483647 slots", str(2**24 * 192), tokens(2**24, 1, True)),
+    "slots": ("deterministic", "at most 2147481599 slots", str(2**24 * 192), tokens(2**24, 1, True)),
     "lse below the sink": ("lse[0, 0]", "at least", "0", put("sink", torch.full((16,), 9.0))),
 }  # fmt: skip
 

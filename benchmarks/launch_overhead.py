@@ -59,8 +59,10 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, voi
 int main(int count, char** words) {
   static tileproof_library library;
   const long calls = CALLS, moves = count > 1 ? atol(words[1]) : 0;
-  tileproof_mla_call call = {.q = 16, .kv = 16, .o = 16, .dO = 16, .lse = 16, .indices = 16, .sink = 16,
-                             .delta = 16, .dq = 16, .dkv_f32 = 16, .dkv = 16, .d_sink = 16, .s_q = 64,
+  enum { PIECE = 1 << 26 };
+  tileproof_mla_call call = {.q = 1L << 40, .kv = PIECE, .o = 2 * PIECE, .dO = 3 * PIECE, .lse = 4 * PIECE,
+                             .indices = 5 * PIECE, .sink = 6 * PIECE, .delta = 7 * PIECE, .dq = 8 * PIECE,
+                             .dkv_f32 = 9 * PIECE, .dkv = 10 * PIECE, .d_sink = 11 * PIECE, .s_q = 64,
                              .s_kv = 4096, .h_q = 64, .d_qk = 576, .topk = 2048, .sm_scale = 0.04f};
   struct timespec begin, end;
   tileproof_open(&library, ".");

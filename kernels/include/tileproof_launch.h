@@ -261,26 +261,81 @@ static inline int tileproof_backward_of(int h_q, int d_qk, int f16) {
   return -1;
 }
 
-static inline tileproof_status tileproof_check(tileproof_library* library, const tileproof_mla_call* call) {
-  const CUdeviceptr needed[] = {
-      call->q,       call->kv,    call->o,  call->dO,      call->lse,
-      call->indices, call->delta, call->dq, call->dkv_f32, call->sink ? call->d_sink : call->q};
-  const CUdeviceptr all[] = {call->q,       call->kv,          call->o,     call->dO,    call->lse,
-                             call->indices, call->topk_length, call->sink,  call->delta, call->dq,
-                             call->dkv_f32, call->dkv,         call->d_sink};
-  for (size_t i = 0; i < sizeof needed / sizeof *needed; ++i) {
-    if (!needed[i]) return tileproof_fail(library, TILEPROOF_ARGUMENT, "an address", "0");
+static inline tileproof_status tileproof_number(tileproof_library* library, tileproof_status status,
+                                                const char* name, const char* expected, double found) {
+  char text[128];
+  snprintf(text, sizeof text, "expected %s, found %.10g", expected, found);
+  return tileproof_fail(library, status, name, text);
+}
+
+static inline tileproof_status tileproof_check_sizes(tileproof_library* library,
+                                                     const tileproof_mla_call* call) {
+  const char* names[] = {"s_q", "s_kv", "topk", "h_q"};
+  const int sizes[] = {call->s_q, call->s_kv, call->topk, call->h_q};
+  for (int i = 0; i < 4; ++i) {
+    if (sizes[i] <= 0)
+      return tileproof_number(library, TILEPROOF_ARGUMENT, names[i], "a positive number", sizes[i]);
   }
-  for (size_t i = 0; i < sizeof all / sizeof *all; ++i) {
-    if (all[i] % 16) return tileproof_fail(library, TILEPROOF_ARGUMENT, "an address", "not aligned to 16");
-  }
-  if (call->s_q <= 0 || call->s_kv <= 0 || call->topk <= 0)
-    return tileproof_fail(library, TILEPROOF_ARGUMENT, "s_q, s_kv, topk", "not positive");
   if ((int64_t)call->s_q * call->h_q > INT32_MAX)
-    return tileproof_fail(library, TILEPROOF_ARGUMENT, "s_q * h_q", "above 2^31 - 1");
-  if (call->topk % 64) return tileproof_fail(library, TILEPROOF_UNSUPPORTED, "topk", "no multiple of 64");
+    return tileproof_number(library, TILEPROOF_ARGUMENT, "s_q * h_q", "at most 2147483647",
+                            (double)call->s_q * call->h_q);
+  if (!(call->sm_scale > 0 && call->sm_scale < 3.4e38f))
+    return tileproof_number(library, TILEPROOF_ARGUMENT, "sm_scale", "a finite number above 0",
+                            call->sm_scale);
+  if (call->topk % 64)
+    return tileproof_number(library, TILEPROOF_UNSUPPORTED, "topk", "a multiple of 64", call->topk);
   if (tileproof_backward_of(call->h_q, call->d_qk, call->is_f16) < 0)
     return tileproof_fail(library, TILEPROOF_UNSUPPORTED, "h_q, d_qk and is_f16", "no kernel in the folder");
+  return TILEPROOF_OK;
+}
+
+typedef struct {
+  const char* name;
+  CUdeviceptr address;
+  uint64_t bytes;
+  int needed;
+} tileproof_buffer;
+
+static inline tileproof_status tileproof_check(tileproof_library* library, const tileproof_mla_call* call) {
+  enum { READ = 8, ALL = 13 };
+  const uint64_t tokens = (uint64_t)call->s_q, heads = (uint64_t)call->h_q, d_qk = (uint64_t)call->d_qk;
+  const uint64_t rows = tokens * heads, keys = (uint64_t)call->s_kv * d_qk;
+  const int sink = call->sink != 0;
+  const tileproof_buffer buffers[ALL] = {
+      {"q", call->q, 2 * rows * d_qk, 1},
+      {"kv", call->kv, 2 * keys, 1},
+      {"o", call->o, 2 * rows * 512, 1},
+      {"dO", call->dO, 2 * rows * 512, 1},
+      {"lse", call->lse, 4 * rows, 1},
+      {"indices", call->indices, 4 * tokens * (uint64_t)call->topk, 1},
+      {"topk_length", call->topk_length, 4 * tokens, 0},
+      {"sink", call->sink, 4 * heads, 0},
+      {"delta", call->delta, 4 * rows, 1},
+      {"dq", call->dq, 2 * rows * d_qk, 1},
+      {"dkv_f32", call->dkv_f32, 4 * keys, 1},
+      {"dkv", call->dkv, 2 * keys, 0},
+      {"d_sink", sink ? call->d_sink : 0, 4 * heads, sink},
+  };
+  char found[64];
+  const tileproof_status status = tileproof_check_sizes(library, call);
+  if (status) return status;
+  for (int i = 0; i < ALL; ++i) {
+    const tileproof_buffer* one = &buffers[i];
+    if (one->needed && !one->address)
+      return tileproof_fail(library, TILEPROOF_ARGUMENT, one->name, "expected an address, found 0");
+    if (one->address % 16) {
+      snprintf(found, sizeof found, "expected a multiple of 16, found %#llx", one->address);
+      return tileproof_fail(library, TILEPROOF_ARGUMENT, one->name, found);
+    }
+    for (int j = 0; i >= READ && one->address && j < i; ++j) {  // what is written
+      const tileproof_buffer* other = &buffers[j];
+      if (!other->address || one->address >= other->address + other->bytes ||
+          other->address >= one->address + one->bytes)
+        continue;
+      snprintf(found, sizeof found, "expected memory of its own, found %s in it", other->name);
+      return tileproof_fail(library, TILEPROOF_ARGUMENT, one->name, found);
+    }
+  }
   return TILEPROOF_OK;
 }
 

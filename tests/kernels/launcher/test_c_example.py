@@ -136,6 +136,46 @@ def test_a_wrong_launcher_is_found(name: str, folder: Path, tmp_path: Path) -> N
     assert found == (name != "nothing")
 
 
+# A change of a right call, and the message.
+BAD = {
+    "call.s_q = 0": "s_q: expected a positive number, found 0",
+    "call.s_kv = -1": "s_kv: expected a positive number, found -1",
+    "call.topk = 63": "topk: expected a multiple of 64, found 63",
+    "call.h_q = 65": "h_q, d_qk and is_f16: no kernel in the folder",
+    "call.d_qk = 544": "h_q, d_qk and is_f16: no kernel in the folder",
+    "call.s_q = 1 << 25": "s_q * h_q: expected at most 2147483647, found 2147483648",
+    "call.sm_scale = 0": "sm_scale: expected a finite number above 0, found 0",
+    'call.sm_scale = -strtof("nan", NULL)': "sm_scale: expected a finite number above 0, found",
+    'call.sm_scale = strtof("inf", NULL)': "sm_scale: expected a finite number above 0, found inf",
+    "call.lse = 0": "lse: expected an address, found 0",
+    "call.d_sink = 0": "d_sink: expected an address, found 0",
+    "call.indices += 4": "indices: expected a multiple of 16, found 0x",
+    "call.topk_length = 8": "topk_length: expected a multiple of 16, found 0x8",
+    "call.dq = call.q": "dq: expected memory of its own, found q in it",
+    "call.dkv = call.dkv_f32 + 16": "dkv: expected memory of its own, found dkv_f32 in it",
+    "call.delta = call.lse - 16": "delta: expected memory of its own, found lse in it",
+}
+REFUSED = """
+  const tileproof_mla_call right = call;
+%s
+  return 3;
+  if (tileproof_mla_backward(&library, &call, stream)) {"""
+
+
+def test_bad_input_is_named_and_nothing_is_launched(folder: Path, tmp_path: Path) -> None:
+    attempt = ', tileproof_mla_backward(&library, &call, stream), fprintf(stderr, "%s\\n", library.message);'
+    lines = "\n".join(f"  call = right, {change}{attempt}" for change in BAD)
+    start = "  if (tileproof_open(&library, words[1])) return 1;\n"
+    source, count = ONCE.subn(lambda _: start + REFUSED % lines, EXAMPLE.read_text())
+    assert count == 1
+    (tmp_path / "bad.c").write_text(source)
+    x, _ = given(tmp_path)
+    done = call(compiled(folder, tmp_path / "bad", "c99", tmp_path / "bad.c"), folder, tmp_path, x)
+    assert done.exit_code == 3 and not done.recording.launches, done.stderr
+    for said, message in zip(done.stderr.splitlines()[-len(BAD) :], BAD.values(), strict=True):
+        assert said.startswith(message)
+
+
 def test_the_header_is_cplusplus_too(folder: Path, tmp_path: Path) -> None:
     compiled(folder, tmp_path / "example", "c++17", EXAMPLE)
 

@@ -115,7 +115,7 @@ def sparse_mla_backward(
         check_dkv_dtype(dkv_dtype, q)
         dq, dkv, d_sink = library.gradients(
             q, kv, o, dO, lse, indices, topk_length, sink, check_scale(sm_scale, q.shape[2]), lse_base,
-            deterministic, dkv_dtype, backends.chosen(backend, q.device),
+            deterministic, dkv_dtype, backends.chosen(backend, q.device), plain=not q.is_meta,
         )  # fmt: skip
         return dq, dkv, None if sink is None else d_sink
     given: dict[str, Tensor | None] = {"q": q, "kv": kv, "o": o, "dO": dO, "lse": lse, "indices": indices}

@@ -60,7 +60,7 @@ def _launcher(like: Tensor) -> steps.KernelLauncher:
     if device.type == "cuda":
         major, minor = torch.cuda.get_device_capability(device)
         if major >= MAJOR:
-            return cuda.CudaLauncher(device, torch.cuda.current_stream(device).cuda_stream)
+            return cuda.CudaLauncher(device, cuda.current_stream(device))
         found = f"{torch.cuda.get_device_name(device)}, compute capability {major}.{minor}"
     raise TileproofError(
         "the kernels do not run on this device", where="device",

@@ -65,8 +65,17 @@ def check_device(q: torch.Tensor) -> None:
 
 def backward(call: steps.Call) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """As `steps.backward`, on the current stream of q's device."""
-    with torch.cuda.device(call.q.device):
-        return steps.backward(CudaLauncher(call.q.device, torch.cuda.current_stream().cuda_stream), call)
+    device = call.q.device
+    launcher = CudaLauncher(device, current_stream(device))
+    if device.index == torch.cuda.current_device():
+        return steps.backward(launcher, call)
+    with torch.cuda.device(device):
+        return steps.backward(launcher, call)
+
+
+def current_stream(device: torch.device) -> int:
+    """The handle of torch's current stream, as compiled code of torch asks for it."""
+    return int(torch._C._cuda_getCurrentRawStream(device.index))
 
 
 @dataclass

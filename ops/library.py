@@ -204,8 +204,13 @@ def gradients(
     topk_length: Tensor | None,
     sink: Tensor | None,
     *other: object,
+    plain: bool = False,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The operator `sparse_mla_backward`; a gradient of its results is an error."""
+    """The operator `sparse_mla_backward`; a gradient of its results is an error.
+
+    `plain`: the tensors are of torch's own types. They go past the dispatcher, which takes 10 us, where
+    nothing listens to it.
+    """
     made: tuple[Tensor, Tensor, Tensor]
     if torch.is_grad_enabled() and (
         q.requires_grad
@@ -217,9 +222,21 @@ def gradients(
     ):
         given = q, kv, o, dO, lse, indices, topk_length, sink, *other
         made = _NoSecondGradient.apply(*given)  # type: ignore[no-untyped-call]
+    elif plain and not _is_seen():
+        made = _backward(q, kv, o, dO, lse, indices, topk_length, sink, *other)  # type: ignore[arg-type]
     else:
         made = sparse_mla_backward(q, kv, o, dO, lse, indices, topk_length, sink, *other)
     return made
+
+
+def _is_seen() -> bool:
+    """Whether a mode, a transform of torch.func or the profiler sees operators."""
+    return (
+        torch._C._len_torch_dispatch_stack() > 0
+        or torch._C._len_torch_function_stack() > 0
+        or torch._C._functorch.peek_interpreter_stack() is not None
+        or torch._C._autograd._profiler_enabled()
+    )
 
 
 def _save(ctx: Context, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:

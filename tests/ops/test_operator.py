@@ -19,6 +19,7 @@ from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.numerics import LN_2
 from tileproof.spec.problems.sparse_mla_bwd import sink as contract
 from tileproof.spec.problems.sparse_mla_bwd.problem import SPARSE_MLA_BWD
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from tests.kit.ops_calls import small, sparse_mla, sparse_mla_backward
 
@@ -191,6 +192,33 @@ def test_without_torch_the_extra_is_named_and_only_this_package_needs_it() -> No
     code = "import sys, tileproof.conformance.cli.app; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+class Operators(TorchDispatchMode):
+    """The names of the operators that run."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: set[str] = set()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.names.add(str(func))
+        return func(*args, **(kwargs or {}))
+
+
+def test_the_operator_is_seen_by_whoever_listens() -> None:
+    given, name = drawn(2, 3, 20, 12, 8, 9), "tileproof.sparse_mla_backward.default"
+    alone = sparse_mla_backward(**given)
+    with Operators() as seen:
+        made = sparse_mla_backward(**given)
+    assert name in seen.names and all(torch.equal(x, y) for x, y in zip(made[:2], alone[:2], strict=True))
+    with torch.profiler.profile() as profile:
+        sparse_mla_backward(**given)
+    assert any(event.key == "tileproof::sparse_mla_backward" for event in profile.key_averages())
+    leaf = given["q"].requires_grad_()
+    assert not sparse_mla_backward(**given | {"q": leaf.detach()})[0].requires_grad
+    with pytest.raises(TileproofError, match="has no gradient"):
+        sparse_mla_backward(**given)[0].sum().backward()
 
 
 def test_a_deterministic_call_on_the_emulator_is_the_same_gradient() -> None:

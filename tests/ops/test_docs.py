@@ -13,7 +13,7 @@ PAGE = ROOT / "docs" / "operator.md"
 
 def test_the_code_of_the_page_prints_what_it_shows() -> None:
     assert executed.stale(PAGE) == []
-    assert PAGE.read_text().count("```python run\n") == 3
+    assert PAGE.read_text().count("```python run\n") == 4
 
 
 def test_another_scale_is_seen_in_the_losses(tmp_path: Path) -> None:

@@ -282,7 +282,7 @@ __device__ __forceinline__ void fence_after_thread_sync() {
   asm volatile("tcgen05.fence::after_thread_sync;" ::: "memory");
 }
 
-// The grid before this one in the stream is complete and its writes are visible. A launch with programmatic
+// The previous grid is complete and its writes are visible. A launch with programmatic
 // stream serialization may begin before that; in any other the wait returns at once.
 __device__ __forceinline__ void wait_for_previous_grid() {
   asm volatile("griddepcontrol.wait;" ::: "memory");

@@ -1,4 +1,4 @@
-"""The launches of a call with programmatic stream serialization: each kernel waits for the one before it.
+"""The launches of a call with programmatic stream serialization: each kernel waits for the kernel before it.
 
 Every kernel is changed to let the next one begin as early as it can (`launch_dependents` behind its own wait,
 or at its start), which no kernel does by itself. Then a missing wait is a race between grids.

@@ -14,7 +14,7 @@ static_assert(sizeof(tileproof::CollectParams) == 48 && offsetof(tileproof::Coll
 
 namespace tileproof {
 
-// The grid before this one in the stream is complete and its writes are visible. A launch with programmatic
+// The previous grid is complete and its writes are visible. A launch with programmatic
 // stream serialization may begin before that; in any other the wait returns at once.
 __device__ __forceinline__ void wait_for_previous_grid() {
   asm volatile("griddepcontrol.wait;" ::: "memory");

@@ -15,6 +15,7 @@ from tileproof.emulator.request import check_limits, check_outputs
 from tileproof.emulator.result import Tap
 from tileproof.spec.machine.schedule import BaseOrder, Schedule
 
+MAX_HOST_THREADS = 256
 MAX_EVENTS = 1 << 28  # of a trace, 64 bytes each
 
 
@@ -36,6 +37,7 @@ class LaunchKeywords(TypedDict, total=False):
     symbols: Mapping[int, str] | None
     strict: bool
     resident: int | None
+    host_threads: int
     outputs: Sequence[Buffer]
     cooperative: bool
     clusters: Sequence[int] | None
@@ -79,6 +81,9 @@ class LaunchOptions:
     symbols: names by offset in dynamic shared memory, in addition to the PTX symbols, for reports.
     strict: follows the letter of the ISA, with the severities in brackets of docs/instructions.md.
     resident: the maximum number of resident clusters. Default: as many as have a processor for each CTA.
+    host_threads: threads of the host that may run clusters, with the results of one. `RunResult.host_threads`
+        is how many ran: more than one if the schedule is "early", "late" or "late-newest", no races, trace or
+        registers are asked for, and no cluster reads or overwrites what another writes.
     outputs: buffers from `Memory.empty` that the launch must write completely; unwritten bytes are a finding.
     cooperative: all clusters are resident from the start, whatever `resident` is, and the grid has the
         workspace of `cooperative_groups::this_grid().sync()` (%envreg1, %envreg2).
@@ -103,6 +108,7 @@ class LaunchOptions:
     symbols: Mapping[int, str] | None = None
     strict: bool = False
     resident: int | None = None
+    host_threads: int = 1
     outputs: Sequence[Buffer] = ()
     cooperative: bool = False
     clusters: Sequence[int] | None = None
@@ -119,6 +125,7 @@ class LaunchOptions:
             instance(getattr(self, name), bool, name, entry)
         sequence(self.taps, Tap, "taps", entry)
         sequence(self.registers, int, "registers", entry)
+        whole(self.host_threads, "host_threads", minimum=1, maximum=MAX_HOST_THREADS, where=entry)
         if self.trace:
             whole(self.trace_limit, "trace_limit", maximum=MAX_EVENTS, where=entry)
         check_outputs(entry, sequence(self.outputs, Buffer, "outputs", entry))

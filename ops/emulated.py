@@ -55,7 +55,9 @@ class EmulatedLauncher:
                 buffers[name] = made.add(LaunchBuffer(name, name_of(own.dtype), own.shape, role, content))
         step.entry.layout.launch(made, step.entry.name, buffers, step.sizes)
         launch = made.file()
-        run, placed = emulator.launch_on(launch, schedule=Schedule("early"))
+        run, placed = emulator.launch_on(
+            launch, schedule=Schedule("early"), host_threads=torch.get_num_threads()
+        )
         if run.errors:
             raise TileproofError("the kernel failed on the emulator", found=brief(run.errors[0]))
         for name, output in emulator.outputs_of(launch, placed).items():

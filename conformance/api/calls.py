@@ -39,18 +39,26 @@ def run(
     mma: Literal["fast", "exact"] = "fast",
     seconds: float = 0.0,
     seed: int = 0,
+    host_threads: int = 1,
 ) -> RunResult:
     """Run a launch file, or the launch file at a path, once: `outputs`, `findings`, and captures as `stages`.
 
     `schedule`: a policy (with `seed`) or a whole schedule ("random:seed=7"); `seconds` (0: none) stops it
-    with a finding. Raise TileproofError for the first contradiction between launch file and PTX.
+    with a finding. `host_threads` may run clusters of a launch without races, with the results of one thread.
+    Raise TileproofError for the first contradiction between launch file and PTX.
     """
     file = _file(launch)
     modules = load(file)
     if wrong := contradictions(file, modules):
         raise wrong[0]
     (when,) = judging.schedules_of(schedule, seed)
-    return run_once(file, modules, when, RunOptions(races, strict, tuple(allow), mma), seconds=seconds)
+    return run_once(
+        file,
+        modules,
+        when,
+        RunOptions(races, strict, tuple(allow), mma, host_threads=host_threads),
+        seconds=seconds,
+    )
 
 
 def judge(
@@ -85,7 +93,7 @@ def judge(
         schedules,
         tuple(policies),
         processes or os.cpu_count() or 1,
-        RunOptions(races, strict, tuple(allow), mma),
+        RunOptions(races, strict, tuple(allow), mma, host_threads=processes or os.cpu_count() or 1),
         sample,
     )
     how = Judging(_command(launch, expect, options), progress)

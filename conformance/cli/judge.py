@@ -86,7 +86,13 @@ if TYPE_CHECKING:
     "--dump", metavar="DIR", type=click.Path(path_type=Path, file_okay=False),
     help="Write outputs and captured stages of the first run as .npy files.",
 )  # fmt: skip
-@click.option("-j", "--jobs", default=0, type=click.IntRange(0), help="Parallel runs; 0 for one per core.")
+@click.option(
+    "-j",
+    "--jobs",
+    default=0,
+    type=click.IntRange(0),
+    help="Parallel runs, or threads of a single run; 0 for one per core.",
+)
 @isolate_options
 @click.option("--json", "json_path", metavar="FILE|-", help="Write the verdict as JSON (-: standard output).")
 @view_options
@@ -151,9 +157,10 @@ def judge(
         return judge_many(each, expect, jobs or os.cpu_count() or 1)
     assert launch is not None
     words = ["tileproof", "judge", launch, *judge_words(expect, seed, races, strict, mma, allow)]
+    jobs = jobs or os.cpu_count() or 1
     options = JudgeOptions(
-        seconds, seed, schedules, policies, jobs or os.cpu_count() or 1,
-        RunOptions(races, strict, allow, mma), sample,
+        seconds, seed, schedules, policies, jobs,
+        RunOptions(races, strict, allow, mma, host_threads=jobs), sample,
     )  # fmt: skip
     path = Path(launch)
     try:

@@ -34,7 +34,7 @@ from tileproof.spec.plan import KernelPlan, Products, SmemObservation, TmemObser
 
 Mma = Literal["fast", "exact"]
 # What launches other than the main one are run with.
-OTHERS = ("schedule", "mma", "races", "allow", "strict", "seconds_limit", "instruction_limit")
+OTHERS = ("schedule", "mma", "races", "allow", "strict", "seconds_limit", "instruction_limit", "host_threads")
 
 
 @dataclass(frozen=True)
@@ -85,11 +85,13 @@ def run(
     strict: bool = False,
     seconds_limit: float = 0.0,
     instruction_limit: int = 0,
+    host_threads: int = 1,
 ) -> RunResult:
     """Executes `launch`; with `taps` every observation of the plan is captured, with `races` the order of
     all accesses is checked. `allow`: findings accepted on purpose, which go to `RunResult.allowed`;
     `strict` applies the ISA literally; `seconds_limit` (0: none) stops a launch that runs longer, and
-    `instruction_limit` (0: the emulator's default) a launch with more warp instructions.
+    `instruction_limit` (0: the emulator's default) a launch with more warp instructions; `host_threads` may
+    run clusters.
 
     TileproofError when the module cannot be parsed, has an unsupported instruction, or does not fit the
     launch.
@@ -101,6 +103,7 @@ def run(
         "allow": allow,
         "strict": strict,
         "seconds_limit": seconds_limit,
+        "host_threads": host_threads,
     }
     if instruction_limit:
         how["instruction_limit"] = instruction_limit

@@ -149,7 +149,10 @@ class LaunchCase(Case):
         first: bool = False,
         instead: Arrays | None = None,
     ) -> JudgedRun:
-        run = run_once(self.launch, self.modules, schedule, self.options, seconds=seconds, instead=instead)
+        # The first runs have the machine to themselves; others run beside each other.
+        alone = first or instead is not None
+        options = self.options if alone else replace(self.options, host_threads=1)
+        run = run_once(self.launch, self.modules, schedule, options, seconds=seconds, instead=instead)
         errors, remarks = machine_findings(run)
         made = JudgedRun(
             schedule,

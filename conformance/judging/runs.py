@@ -29,6 +29,7 @@ class RunOptions:
     mma: Literal["fast", "exact"] = "fast"
     captures: bool = True
     instruction_limit: int = 0  # of warp instructions of each launch; 0: the emulator's own
+    host_threads: int = 1  # that may run clusters
 
 
 def run_once(
@@ -61,6 +62,7 @@ def run_once(
             "symbols": symbols_of(launch, decoded),
             "taps": taps_of(launch, step, decoded) if options.captures else (),
             "seconds_limit": remaining,
+            "host_threads": options.host_threads,
             **({"instruction_limit": options.instruction_limit} if options.instruction_limit else {}),
         }
 

@@ -1,4 +1,5 @@
 // One thread's memory access, checked. Every ld, st, atom and red of every state space passes through here.
+#include "clusters_apart.hpp"
 #include "machine.hpp"
 
 namespace tileproof {
@@ -152,6 +153,11 @@ uint8_t* Exec::global(uint64_t address, uint32_t size, int lane, bool write, boo
             origin(lane), address);
     return nullptr;
   }
+  if (e.apart() && !e.meets_nobody(*b, address, size,
+                                   adding  ? Use::Add
+                                   : write ? Use::Write
+                                           : Use::Read)) [[unlikely]]
+    return nullptr;
   e.counters.global_bytes += size;
   uint8_t* data = b->data + (address - b->address);
   e.tell(&Listener::generic_global, *this, *b, address, size, lane, write);

@@ -3,6 +3,8 @@
 #include <cstring>
 #include <utility>
 
+#include "change.hpp"
+#include "clusters_apart.hpp"
 #include "schedule.hpp"
 
 namespace tileproof {
@@ -237,6 +239,7 @@ const uint8_t* Engine::async_read_global(uint64_t address, uint32_t size, const 
           at, address);
     return nullptr;
   }
+  if (apart() && !meets_nobody(*b, address, size, Use::Read)) return nullptr;
   if (!b->initialised(address, size))
     error("global-uninitialised",
           "an asynchronous copy reads bytes of " + b->name + " that were never written", at, address);
@@ -249,21 +252,38 @@ const uint8_t* Engine::async_read_global(uint64_t address, uint32_t size, const 
   return b->data + (address - b->address);
 }
 
-uint8_t* Engine::async_write_global(uint64_t address, uint32_t size, const Origin& at, bool add) {
+bool Engine::async_store_global(uint64_t address, const uint8_t* data, uint32_t size, const Change& change,
+                                const Origin& at) {
+  const bool add = change.op.has_value();
   GlobalBuffer* b = memory.find(address, size);
   if (!b || !b->writable) {
     fault(b ? "global-read-only" : "global-out-of-bounds",
           "an asynchronous copy writes " + std::to_string(size) + " bytes at " + hex(address) +
               (b ? ", in the read-only buffer " + b->name : ", outside every buffer"),
           at, address);
-    return nullptr;
+    return false;
   }
+  if (apart() && !meets_nobody(*b, address, size, add ? Use::Add : Use::Write)) return false;
   if (add && !b->initialised(address, size))
     error("global-uninitialised",
           "an asynchronous copy adds to bytes of " + b->name + " that were never written", at, address);
   b->mark(address, size);
   tell(&Listener::async_global, *b, address, size, true, add);
-  return b->data + (address - b->address);
+  uint8_t* to = b->data + (address - b->address);
+  if (add)
+    reduce_global(*change.op, change.type, change.flushes, address, to, data, size);
+  else
+    std::memcpy(to, data, size);
+  return true;
+}
+
+void Engine::reduce_global(Reduction op, AtomicType type, bool flushes, uint64_t address, uint8_t* cells,
+                           const uint8_t* operands, uint32_t bytes) {
+  if (heard()) additions.add(address, operands, bytes);
+  if (apart_)
+    apart_->reductions.add(op, type, flushes, address, operands, bytes);
+  else
+    reduce_row(op, type, flushes, cells, operands, bytes);
 }
 
 bool Engine::shared_range(Cta& cta, uint32_t offset, uint32_t size, const Origin& at, const char* who) {

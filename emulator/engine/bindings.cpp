@@ -148,7 +148,7 @@ py::dict launch(
     const std::vector<std::tuple<std::string, uint32_t, bool, int32_t, int32_t, uint32_t, uint32_t>>& taps,
     uint64_t trace_limit, bool path, bool races, const py::dict& schedule, int32_t launch_registers,
     bool grant_claims, const std::optional<std::vector<std::tuple<std::string, int, bool>>>& strict,
-    double seconds_limit, uint32_t resident, uint64_t room,
+    double seconds_limit, uint32_t resident, uint64_t room, uint32_t threads,
     const std::optional<std::vector<uint32_t>>& clusters, const std::vector<uint64_t>& outputs,
     GridRecord* grid_record, const std::vector<std::pair<GridRecord*, int32_t>>& in_flight,
     const std::vector<uint32_t>& recorded) {
@@ -185,6 +185,7 @@ py::dict launch(
   c.launch_registers = launch_registers;
   c.resident = resident;
   c.room = room;
+  c.threads = threads;
   c.clusters = clusters;
   c.outputs = outputs;
   c.grid_record = grid_record;
@@ -289,6 +290,7 @@ py::dict launch(
   }
   py::dict result;
   result["findings"] = findings;
+  result["host_threads"] = engine.threads_used;
   result["printf"] = py::bytes(engine.printf_text);
   py::list limited;
   for (const auto& [what, count] : engine.cut) limited.append(py::make_tuple(what, count));
@@ -450,9 +452,10 @@ PYBIND11_MODULE(_engine, m) {
         py::arg("instruction_limit"), py::arg("taps"), py::arg("trace_limit"), py::arg("path"),
         py::arg("races"), py::arg("schedule") = py::dict(), py::arg("launch_registers") = 0,
         py::arg("grant_claims") = false, py::arg("strict") = py::none(), py::arg("seconds_limit") = 0.0,
-        py::arg("resident") = 1, py::arg("room") = ~uint64_t{0}, py::arg("clusters") = py::none(),
-        py::arg("outputs") = std::vector<uint64_t>{}, py::arg("grid_record") = nullptr,
-        py::arg("in_flight") = py::list(), py::arg("recorded") = std::vector<uint32_t>{});
+        py::arg("resident") = 1, py::arg("room") = ~uint64_t{0}, py::arg("threads") = 1,
+        py::arg("clusters") = py::none(), py::arg("outputs") = std::vector<uint64_t>{},
+        py::arg("grid_record") = nullptr, py::arg("in_flight") = py::list(),
+        py::arg("recorded") = std::vector<uint32_t>{});
   m.def("handlers", &handler_ids, "Handler names and their numbers.");
   m.def("set_mma_rules", &set_mma_rules, "Hands over spec.machine.descriptor_rules.");
   m.def(

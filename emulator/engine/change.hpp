@@ -9,18 +9,16 @@ namespace tileproof {
 struct Change {
   std::optional<Reduction> op;
   AtomicType type = AtomicType::U32;
+  bool flushes = false;  // subnormals of f32; kept but by tensor maps that say so (docs/assumptions.md)
   static Change of(int32_t operation, int32_t type) {
     if (!operation) return {};
     return {static_cast<Reduction>(operation - 1), static_cast<AtomicType>(type)};
   }
-  // Subnormals are kept: seen on silicon, against the manual's text (docs/assumptions.md).
   void apply(uint8_t* to, const uint8_t* from, uint32_t bytes) const {
-    if (!op) {
+    if (op)
+      reduce_row(*op, type, flushes, to, from, bytes);
+    else
       std::memcpy(to, from, bytes);
-      return;
-    }
-    const uint32_t n = bytes_of(type);
-    for (uint32_t k = 0; k < bytes; k += n) reduce(*op, type, to + k, from + k, false);
   }
 };
 

@@ -45,6 +45,8 @@ struct Counters {
   uint64_t cp_async_bytes = 0;
   uint64_t claimed_clusters = 0;  // by clusterlaunchcontrol
   uint64_t schedule_points = 0;   // visible operations and completions, not counted under "early"
+
+  Counters& operator+=(const Counters& other);  // clusters_apart.cpp
 };
 
 // In a replay: `actor` is held back from `step` on.
@@ -97,6 +99,7 @@ struct Config {
   double seconds_limit = 0;           // of a launch; 0: none
   std::function<bool()> interrupted;  // whether Python has a signal; may be empty
   uint32_t resident = 1;              // clusters at once, at most
+  uint32_t threads = 1;               // that may run clusters
   uint64_t room = ~uint64_t{0};       // bytes of the host that stores to global memory may take
   // Clusters of the grid that run, by number, x fastest; the others are left out.
   std::optional<std::vector<uint32_t>> clusters;

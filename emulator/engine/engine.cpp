@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "budget.hpp"
+#include "clusters_apart.hpp"
 #include "grids.hpp"
 #include "path_trace.hpp"
 #include "race.hpp"
@@ -74,10 +75,15 @@ void Engine::run() {
   }
   if (config.together) together = std::min(config.together, config.resident);
   check_groups();
+  bool tried = false;
   while (!clusters_.empty() && !stopped) {
     scheduler->start_machine();
     for (uint64_t k = 0; k < together && !clusters_.empty(); ++k) start_next();
     scheduler->run();
+    if (!tried && can_run_apart()) {
+      tried = true;
+      run_apart();
+    }
   }
   for (auto& cluster : live) finish_cluster(*cluster);  // the launch was stopped
   if (!stopped) check_outputs();
@@ -86,6 +92,7 @@ void Engine::run() {
 }
 
 bool Engine::start_another() {
+  if (apart_) apart_->asks = true;
   if (clusters_.empty() || live.size() >= config.resident) return false;
   start_next();
   return true;

@@ -1,5 +1,6 @@
 // atom and red: each lane in turn (PTX ISA 9.7.13.5, 9.7.13.6).
 #include "address.hpp"
+#include "clusters_apart.hpp"
 #include "reduce.hpp"
 #include "slots/atomics.hpp"
 
@@ -7,7 +8,7 @@ namespace tileproof {
 namespace {
 
 // red.global.add.f32 of neighbouring lanes to neighbouring words, checked once for all of them. False, with
-// nothing done, where something is to be told or asked of one lane.
+// nothing done, where something is to be told or asked of one lane. The launch may have to stop.
 bool add_row(Exec& x, const Instr& i, const float* added) {
   namespace s = slot::atom;
   const int first = x.lane(), count = __builtin_popcount(x.mask);
@@ -20,14 +21,10 @@ bool add_row(Exec& x, const Instr& i, const float* added) {
   const uint32_t bytes = 4 * static_cast<uint32_t>(count);
   GlobalBuffer* b = apart || address % 4 ? nullptr : x.e.memory.find(address, bytes);
   if (!b || !b->writable || !b->initialised(address, bytes) || !x.e.tell_row(x, *b, address, 4)) return false;
-  uint8_t* p = b->data + (address - b->address);
-  if (x.e.heard()) x.e.additions.add(address, reinterpret_cast<const uint8_t*>(added + first), bytes);
-  for (int k = 0; k < count; ++k) {
-    float cell;
-    std::memcpy(&cell, p + 4 * k, 4);
-    cell = add_f32(cell, added[first + k], true);
-    std::memcpy(p + 4 * k, &cell, 4);
-  }
+  if (x.e.apart() && !x.e.meets_nobody(*b, address, bytes, Use::Add)) return true;
+  b->mark(address, bytes);
+  x.e.reduce_global(Reduction::Add, AtomicType::F32, true, address, b->data + (address - b->address),
+                    reinterpret_cast<const uint8_t*>(added + first), bytes);
   x.e.counters.global_bytes += 2 * bytes;  // read and written
   x.e.counters.atomic_bytes += bytes;
   x.e.progress += static_cast<uint64_t>(count);
@@ -58,6 +55,7 @@ Step atom(Exec& x, const Instr& i) {
       x.order = 0;
       return Step::Next;
     }
+    x.adding = true;
     for (uint32_t m = x.mask; m; m &= m - 1) {
       const int l = __builtin_ctz(m);
       const uint64_t address = address_of(x, i.o[s::address], i.imm, i.m[s::width], l);
@@ -65,12 +63,9 @@ Step atom(Exec& x, const Instr& i) {
       uint8_t* p = x.store(space, address, 4, l);
       if (!p) return Step::Stop;
       x.e.counters.atomic_bytes += 4;
-      float cell;
-      std::memcpy(&cell, p, 4);
-      if (x.e.heard()) x.e.additions.add(address, reinterpret_cast<const uint8_t*>(added + l), 4);
-      cell = add_f32(cell, added[l], true);
-      std::memcpy(p, &cell, 4);
+      x.e.reduce_global(op, type, true, address, p, reinterpret_cast<const uint8_t*>(added + l), 4);
     }
+    x.adding = false;
     x.order = 0;
     return Step::Next;
   }
@@ -79,6 +74,8 @@ Step atom(Exec& x, const Instr& i) {
     const uint64_t address = address_of(x, i.o[s::address], i.imm, i.m[s::width], l);
     const bool shared = space == Space::SharedCta || space == Space::SharedCluster ||
                         (space == Space::Generic && address - kSharedWindow < kWindowSize);
+    x.adding = !returns && !shared && op != Reduction::Cas &&
+               (space == Space::Global || x.e.memory.find(address, size));
     const uint8_t* found = x.load(space, address, size, l);
     if (!found) return Step::Stop;
     if (op == Reduction::Cas) {  // one that fails writes nothing, and so releases nothing
@@ -94,9 +91,12 @@ Step atom(Exec& x, const Instr& i) {
     for (int32_t k = 0; k < elements; ++k) std::memcpy(value[k], lane(values[k]), element);
     if (op == Reduction::Cas) std::memcpy(swap, lane(swaps[0]), element);
     for (int32_t k = 0; k < elements; ++k) {
-      if (x.e.heard() && !returns && !shared)
-        x.e.additions.add(address + static_cast<uint32_t>(k) * element, value[k], element);
       uint8_t* cell = p + static_cast<uint32_t>(k) * element;
+      if (x.adding) {
+        x.e.reduce_global(op, type, true, address + static_cast<uint32_t>(k) * element, cell, value[k],
+                          element);
+        continue;
+      }
       if (returns && results[k] != INT32_MIN)
         std::memcpy(x.dst<uint8_t>(results[k]) + static_cast<uint32_t>(l) * element, cell, element);
       if (op != Reduction::Cas)  // global adds flush, shared ones do not (PTX ISA 9.7.13.5)
@@ -105,6 +105,7 @@ Step atom(Exec& x, const Instr& i) {
         std::memcpy(cell, swap, element);
     }
   }
+  x.adding = false;
   x.order = 0;
   return Step::Next;
 }

@@ -118,10 +118,7 @@ Step bulk_store(Exec& x, const Instr& i) {
           group->reads_left--;
           e->issue("bulk copy", 0, at, [=] {
             const bool done = runs(size, mask, [&](uint32_t first, uint32_t n) {
-              uint8_t* out = e->async_write_global(dst + first, n, at, change.op.has_value());
-              if (out && change.op && e->heard()) e->additions.add(dst + first, image->data() + first, n);
-              if (out) change.apply(out, image->data() + first, n);
-              return out != nullptr;
+              return e->async_store_global(dst + first, image->data() + first, n, change, at);
             });
             if (!done) return;
             e->counters.bulk_bytes += size;

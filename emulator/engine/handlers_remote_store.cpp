@@ -119,10 +119,7 @@ Step st_async_release(Exec& x, const Instr& i) {
     std::memcpy(data.data(), x.src<uint8_t>(i.o[s::value]) + static_cast<uint32_t>(l) * size, size);
     e->issue("release store", 0, at, [=] {
       e->tell(&Listener::async_release, dst, scope);
-      uint8_t* to = e->async_write_global(dst, size, at, change.op.has_value());
-      if (!to) return;
-      if (change.op && e->heard()) e->additions.add(dst, data.data(), size);
-      change.apply(to, data.data(), size);
+      if (!e->async_store_global(dst, data.data(), size, change, at)) return;
       e->counters.global_bytes += size;
     });
   }

@@ -28,11 +28,16 @@
 
 namespace tileproof {
 
+struct Apart;
 class Engine;
 class Grids;
 struct GridRecord;
 class Races;
 class Scheduler;
+enum class Reduction : int32_t;
+enum class AtomicType : int32_t;
+enum class Use : uint8_t;
+struct Change;
 
 // An asynchronous operation between issue and completion. Operations with the same queue complete in order
 // (the tcgen05 pipeline of one thread); queue 0 is unordered.
@@ -90,6 +95,7 @@ struct Exec {
   // What a load finds unwritten, from a handler that follows it; null: it is an error there and then.
   Unwritten* unwritten = nullptr;
   bool storing = false;  // local memory is looked up for a store
+  bool adding = false;   // the access is of a reduction without a result
 
   template <class T>
   const T* src(int32_t off) const {
@@ -162,6 +168,7 @@ class Engine {
   bool mixed_groups = false;      // the kernel has tcgen05 instructions of both values of .cta_group
   bool unseen = false;            // set while an access is told: what it reads is not visible, poison
   bool interrupted = false;       // by a signal: Python raises its exception
+  uint32_t threads_used = 1;      // that ran clusters
   uint64_t progress = 0;          // counts effects that another thread could see
   const Cluster* hung = nullptr;  // is as it was when a hang or a livelock was found
   std::unique_ptr<Scheduler> scheduler;
@@ -227,7 +234,16 @@ class Engine {
 
   // Checked accesses of the asynchronous engines.
   const uint8_t* async_read_global(uint64_t address, uint32_t size, const Origin& at);
-  uint8_t* async_write_global(uint64_t address, uint32_t size, const Origin& at, bool add);
+  // False after a fault.
+  bool async_store_global(uint64_t address, const uint8_t* data, uint32_t size, const Change& change,
+                          const Origin& at);
+  // A reduction without a result, of checked bytes at `cells`. Apart, it is kept until the cluster's turn.
+  void reduce_global(Reduction op, AtomicType type, bool flushes, uint64_t address, uint8_t* cells,
+                     const uint8_t* operands, uint32_t bytes);
+  // Whether this cluster runs beside others (clusters_apart.hpp).
+  bool apart() const { return apart_ != nullptr; }
+  // Apart, before an access: false, and the launch stops here, if it depends on another cluster.
+  bool meets_nobody(const GlobalBuffer& b, uint64_t address, uint64_t size, Use use);
   bool async_read_shared(Cta& cta, uint32_t offset, uint32_t size, uint8_t* out, const Origin& at,
                          const char* who);
   bool shared_range(Cta& cta, uint32_t offset, uint32_t size, const Origin& at, const char* who);
@@ -285,6 +301,9 @@ class Engine {
   void start_warp(Cta& cta, Warp& w, int index);
   void tell_left_over(const Cluster& cluster);
   void finish_cluster(Cluster& cluster);
+  bool can_run_apart() const;
+  void run_apart();  // what has not started, on several threads; or nothing is done
+  void take_over(Engine& e);
   void check_outputs();
   void check_groups();
   // Runs a group until it must wait, spins, or would begin its visible operation number `most` + 1; with
@@ -315,12 +334,15 @@ class Engine {
   // Ends the launch when its time is over, or for a signal.
   void look_at_the_clock(const Origin& at);
 
+  // Work from which threads are worth their start, in warp instructions.
+  static constexpr uint64_t kWorthThreads = 200'000;
   static constexpr uint64_t kPatience = 4'000'000;  // warp instructions
   std::deque<Dim3> clusters_;                       // not started: their first CTAs
   std::vector<std::unique_ptr<Cluster>> spare_;     // over, to be used again
   uint64_t started_ = 0;
   uint64_t last_start_ = 0;  // warp instructions then
   bool ended_ = false;       // a cluster's last thread has exited
+  Apart* apart_ = nullptr;
   std::unique_ptr<Races> races_;
   std::unique_ptr<Grids> grids_;
   std::vector<uint8_t> unseen_bytes_;

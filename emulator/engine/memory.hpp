@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -32,8 +33,8 @@ struct GlobalBuffer {
     if (written) std::memset(written + (at - address), kValid, n);
     if (!pages) return;
     for (uint64_t page = (at - address) >> kPageBits; page <= (at - address + n - 1) >> kPageBits; ++page) {
-      touched_pages += !pages[page];
-      pages[page] = 1;
+      std::atomic_ref<uint8_t> mark(pages[page]);  // other threads' clusters may store in the same page
+      if (!mark.load(std::memory_order_relaxed)) touched_pages += !mark.exchange(1);
     }
   }
 };
@@ -54,6 +55,14 @@ class GlobalMemory {
     uint64_t bytes = 0;
     for (const GlobalBuffer& b : buffers_) bytes += b.touched_pages * kPageBytes * (b.written ? 2 : 1);
     return bytes;
+  }
+
+  // What the stores through another view of the same buffers did.
+  void take_over(const GlobalMemory& view) {
+    for (size_t k = 0; k < buffers_.size(); ++k) {
+      buffers_[k].stored |= view.buffers_[k].stored;
+      buffers_[k].touched_pages += view.buffers_[k].touched_pages;
+    }
   }
 
   // The buffer that holds all of [address, address + size), or null.

@@ -125,4 +125,17 @@ inline void reduce(Reduction op, AtomicType type, uint8_t* cell, const uint8_t* 
   }
 }
 
+// The same for a row of elements.
+inline void reduce_row(Reduction op, AtomicType type, bool flushes, uint8_t* cells, const uint8_t* values,
+                       uint32_t bytes) {
+  if (op == Reduction::Add && type == AtomicType::F32) {  // what gradients are accumulated with
+    for (uint32_t k = 0; k < bytes; k += 4)
+      reduction::apply<float>(cells + k, values + k,
+                              [&](float a, float b) { return add_f32(a, b, flushes); });
+    return;
+  }
+  const uint32_t width = bytes_of(type);
+  for (uint32_t k = 0; k < bytes; k += width) reduce(op, type, cells + k, values + k, flushes);
+}
+
 }  // namespace tileproof

@@ -1,6 +1,6 @@
 // TMA: tiles, gather4 and scatter4, im2col; loads, stores, reductions and prefetches (PTX ISA 9.7.9.27).
 #include "enumerations/async_copy.hpp"
-#include "reduce.hpp"
+#include "change.hpp"
 #include "slots/async_copy.hpp"
 #include "tma_tensor.hpp"
 
@@ -270,8 +270,7 @@ std::optional<AtomicType> reducible(int32_t dtype, Reduction op) {
 
 Step tensor_store(Exec& x, const Instr& i) {
   namespace s = slot::tma_store;
-  std::optional<Reduction> op;
-  if (i.m[s::operation]) op = static_cast<Reduction>(i.m[s::operation] - 1);
+  Change change = Change::of(i.m[s::operation], 0);
   for (uint32_t lanes = x.mask; lanes; lanes &= lanes - 1) {
     const int l = __builtin_ctz(lanes);
     auto t = std::make_shared<Tensor>();
@@ -282,9 +281,8 @@ Step tensor_store(Exec& x, const Instr& i) {
       x.e.fault("tensormap-type", "a tensor store does not have the element type 16U4_ALIGN16B", t->origin);
       return Step::Stop;
     }
-    AtomicType type = AtomicType::U32;
-    if (op) {
-      const auto found = reducible(t->map.dtype, *op);
+    if (change.op) {
+      const auto found = reducible(t->map.dtype, *change.op);
       if (!found) {
         x.e.fault("tensormap-type",
                   "the element type of this tensor map (CUtensorMapDataType " + std::to_string(t->map.dtype) +
@@ -292,7 +290,8 @@ Step tensor_store(Exec& x, const Instr& i) {
                   t->origin);
         return Step::Stop;
       }
-      type = *found;
+      change.type = *found;
+      change.flushes = t->map.dtype == 10 || t->map.dtype == 12;  // the types that end in _FTZ
     }
     const uint32_t src = x.src<uint32_t>(i.o[s::src])[l];
     Cta* owner = x.shared_owner(src, l, false);
@@ -326,16 +325,7 @@ Step tensor_store(Exec& x, const Instr& i) {
               if (!row_address(*t, r, address) || !n) continue;
               const uint64_t to = address + static_cast<uint64_t>(t->at[0] * t->map.element_size);
               const uint8_t* in = &(*image)[r * t->row_bytes];
-              uint8_t* out = e->async_write_global(to, n, t->origin, op.has_value());
-              if (!out) return;
-              if (!op) {
-                std::memcpy(out, in, n);
-              } else {
-                const uint32_t width = bytes_of(type);
-                if (e->heard()) e->additions.add(to, in, n);
-                const bool flushes = t->map.dtype == 10 || t->map.dtype == 12;  // the types that end in _FTZ
-                for (uint32_t k = 0; k < n; k += width) reduce(*op, type, out + k, in + k, flushes);
-              }
+              if (!e->async_store_global(to, in, n, change, t->origin)) return;
               e->counters.tma_store_bytes += n;
             }
             group->writes_left--;

@@ -225,6 +225,7 @@ class RunResult:
     announced: tuple[MbarrierBytes, ...] = ()
     executed: bytes = field(default=b"", repr=False)
     stored: frozenset[int] = field(default=frozenset(), repr=False)
+    host_threads: int = field(default=1, compare=False, repr=False)
     hang: Any = field(default=None, compare=False, repr=False)
     module: str = ""
     entry: str = ""

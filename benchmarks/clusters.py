@@ -1,6 +1,6 @@
 """Clusters on several threads of the host: `python benchmarks/clusters.py [--tokens 64] [--threads 1 2]`.
 
-A launch of head64 with random inputs, one cluster for each query token, schedule "early", fast products, no
+A launch of head64 with random inputs, a cluster for each query token, schedule "early", fast products, no
 races: seconds of the launch alone for each number of threads, in turn, and the bits of the outputs.
 `--ptx FILE` takes the kernel's PTX where there is no nvcc (`tileproof build` writes it).
 """
@@ -63,7 +63,7 @@ def main() -> None:
             began = time.perf_counter()
             seen = emulator.run(launch, plan, schedule=Schedule("early"), taps=False, host_threads=threads)
             took = time.perf_counter() - began
-            bits = hashlib.sha256(b"".join(one.values.tobytes() for one in seen.outputs.values()))
+            bits = hashlib.sha256(b"".join(output.values.tobytes() for output in seen.outputs.values()))
             print(
                 f"{threads} threads, {seen.host_threads} ran: {took:7.2f} s, bits {bits.hexdigest()[:12]}, "
                 f"{len(seen.findings)} findings",

@@ -81,9 +81,9 @@ class LaunchOptions:
     symbols: names by offset in dynamic shared memory, in addition to the PTX symbols, for reports.
     strict: follows the letter of the ISA, with the severities in brackets of docs/instructions.md.
     resident: the maximum number of resident clusters. Default: as many as have a processor for each CTA.
-    host_threads: threads of the host that may run clusters, with the results of one. `RunResult.host_threads`
-        is how many ran: more than one if the schedule is "early", "late" or "late-newest", no races, trace or
-        registers are asked for, and no cluster reads or overwrites what another writes.
+    host_threads: threads of the host that may run clusters, with the results of a single thread.
+        `RunResult.host_threads` is how many ran: more if the schedule is "early", "late" or "late-newest", no
+        races, trace or registers are asked for, and no cluster reads or overwrites what another writes.
     outputs: buffers from `Memory.empty` that the launch must write completely; unwritten bytes are a finding.
     cooperative: all clusters are resident from the start, whatever `resident` is, and the grid has the
         workspace of `cooperative_groups::this_grid().sync()` (%envreg1, %envreg2).

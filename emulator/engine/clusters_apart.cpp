@@ -36,7 +36,7 @@ Footprints::Footprints(const GlobalMemory& memory, uint64_t room)
 }
 
 // A reader leaves its note before it looks for a writer, and a writer the other way round: of two that meet,
-// the later one sees the other.
+// the later sees the other.
 bool Footprints::note(size_t buffer, const GlobalBuffer& b, uint64_t address, uint64_t size, Use use,
                       uint32_t cluster) {
   if (!b.writable || !size) return use == Use::Read || !size;
@@ -240,7 +240,7 @@ void Engine::run_apart() {
         e.scheduler->start_machine();
         e.start_cluster(firsts[*n]);
         e.scheduler->run();
-        // One thread would have started the next cluster beside one that spins, or runs for so long.
+        // A single thread would have started the next cluster beside a cluster that spins, or runs so long.
         const bool accompanied = *n + 1 < firsts.size() && config.resident > 1 &&
                                  (apart.asks || e.counters.warp_instructions - e.last_start_ > kPatience);
         if (e.stopped || accompanied || !e.sink.findings.empty() || !e.poisons.dropped().empty() ||

@@ -1,10 +1,10 @@
-// Clusters of a launch on several threads, with the results of one thread.
+// Clusters of a launch on several threads, with the results of a single thread.
 //
-// Clusters share global memory alone, and one thread runs them one after another. So a cluster may run beside
+// Clusters share global memory alone, and a single thread runs them in turn. So a cluster may run beside
 // those before it if it touches nothing that they write. `Footprints` holds which cluster reads, writes or
 // adds to each sector. Additions (reductions without a result) are kept and made in the order of the
-// clusters: their sums are rounded as on one thread. If two clusters meet, memory is put back and one thread
-// runs them.
+// clusters: their sums are rounded as on a single thread. If two clusters meet, memory is put back and a
+// single thread runs them.
 #pragma once
 
 #include <atomic>
@@ -52,7 +52,7 @@ class Footprints {
   };
   bool keep(Notes& n, const GlobalBuffer& b, uint64_t page);
 
-  std::vector<Notes> notes_;  // by buffer; none for one that is only read
+  std::vector<Notes> notes_;  // by buffer; none for a buffer that is only read
   uint64_t room_;
   std::mutex mutex_;  // of pages and kept bytes
   std::atomic<uint64_t> taken_ = 0;

@@ -1,5 +1,5 @@
 # ruff: noqa: E501 - PTX lines are kept whole
-"""Clusters on several threads of the host: the bits, findings and text of one thread, whatever they share."""
+"""Clusters on several threads of the host: the bits, findings and text of a single thread, whatever they share."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def launched(
 
 
 def both(body: str, apart: bool, **launch: Any) -> RunResult:
-    """The result on several threads, which is that of one; `apart`: whether threads could run."""
+    """The result on several threads, which is that of a single thread; `apart`: whether threads could run."""
     one, cells, lazy = launched(body, 1, **launch)
     many, again, lazy_again = launched(body, THREADS, **launch)
     assert (one.host_threads, many.host_threads) == (1, THREADS if apart else 1)
@@ -49,7 +49,10 @@ def both(body: str, apart: bool, **launch: Any) -> RunResult:
     assert one.counters == many.counters
     assert (one.executed, one.stored, one.printf) == (many.executed, many.stored, many.printf)
     assert one.mbarriers == many.mbarriers
-    captures = [[(one.cta, one.phase, one.data.tobytes()) for one in seen.captures] for seen in (one, many)]
+    captures = [
+        [(capture.cta, capture.phase, capture.data.tobytes()) for capture in seen.captures]
+        for seen in (one, many)
+    ]
     assert captures[0] == captures[1]
     return many
 
@@ -165,7 +168,7 @@ def test_what_is_no_number_of_threads(count: Any) -> None:
         launched("", count)
 
 
-# One access of each cluster: operation, and which word (of 32 that all share, or of its own 32).
+# An access of each cluster: operation, and which word (of 32 that all share, or of its own 32).
 OPERATIONS = {
     "load": "@%p0 ld.global.u32 %r20, [{at}]; @%p0 xor.b32 %r21, %r21, %r20;",
     "store": "@%p0 st.global.u32 [{at}], %r21;",
@@ -181,7 +184,7 @@ ACCESS = st.tuples(
 @settings(max_examples=int(os.environ.get("EMULATOR_EXAMPLES", "20")), deadline=None)
 @given(st.lists(st.tuples(ACCESS, st.integers(0, CLUSTERS)), min_size=1, max_size=6))
 def test_drawn_programs(accesses: list[tuple[tuple[str, str, int], int]]) -> None:
-    """Accesses of all clusters, or of one (the number below CLUSTERS), to words that all or one of them have."""
+    """Accesses of all clusters, or of a single cluster (the number below CLUSTERS), to words that all or a single cluster have."""
     body = "mul.lo.u32 %r2, %r1, 128; cvt.u64.u32 %rd2, %r2; add.u64 %rd2, %rd2, %a0; mov.u32 %r21, %r1; setp.eq.u32 %p1, %t, 0;"
     for (operation, place, word), who in accesses:
         at = f"%rd2+{256 + 4 * word}" if place == "own" else f"%a0+{32 * word}"

@@ -48,7 +48,7 @@ class CardRun:
     words: dict[str, str] = field(default_factory=dict)
 
     def set(self, opcode: str, test: str, verdicts: dict[str, int]) -> None:
-        """The launches of a spelling by a test, at every pattern that has it, in place of older ones."""
+        """The launches of a spelling by a test, at every pattern that has it, in place of older launches."""
         spelled = spell(opcode, None)
         if spelled is None:
             return

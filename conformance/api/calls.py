@@ -44,8 +44,8 @@ def run(
     """Run a launch file, or the launch file at a path, once: `outputs`, `findings`, and captures as `stages`.
 
     `schedule`: a policy (with `seed`) or a whole schedule ("random:seed=7"); `seconds` (0: none) stops it
-    with a finding. `host_threads` may run clusters of a launch without races, with the results of a single thread.
-    Raise TileproofError for the first contradiction between launch file and PTX.
+    with a finding. `host_threads` threads may run clusters of a launch without races, with the results of a
+    single thread. Raise TileproofError for the first contradiction between launch file and PTX.
     """
     file = _file(launch)
     modules = load(file)

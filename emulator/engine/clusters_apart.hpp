@@ -76,7 +76,7 @@ class KeptReductions {
     bool flushes;
   };
   std::vector<uint8_t> log_;  // a Head and its operands, again and again
-  size_t last_ = 0;           // the last Head, if there is one
+  size_t last_ = 0;           // the last Head, if there is any
 };
 
 // What a thread that runs clusters beside others knows of them.
@@ -84,7 +84,7 @@ struct Apart {
   Footprints& footprints;
   uint32_t cluster = 0;
   KeptReductions reductions;
-  bool asks = false;  // for another cluster beside this one
+  bool asks = false;  // for another cluster beside this cluster
 };
 
 }  // namespace tileproof

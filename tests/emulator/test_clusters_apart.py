@@ -27,7 +27,7 @@ cvt.rn.f32.u32 %f1, %r1; mul.f32 %f1, %f1, 0f3DCCCCCD; fma.rn.f32 %f1, %f1, %f1,
 def launched(
     body: str, threads: int, words: int = 256, **launch: Any
 ) -> tuple[RunResult, np.ndarray, Buffer]:
-    """The run on so many threads, and the buffer of words at %a0, which starts with ones; %a1 is not written."""
+    """The run on so many threads, and the buffer of words at %a0, which starts with 1.0; %a1 is not written."""
     memory = Memory()
     cells = np.ones(words, np.float32)
     lazy = memory.empty((words,), np.uint32, name="lazy")
@@ -38,20 +38,20 @@ def launched(
 
 def both(body: str, apart: bool, **launch: Any) -> RunResult:
     """The result on several threads, which is that of a single thread; `apart`: whether threads could run."""
-    one, cells, lazy = launched(body, 1, **launch)
+    single, cells, lazy = launched(body, 1, **launch)
     many, again, lazy_again = launched(body, THREADS, **launch)
-    assert (one.host_threads, many.host_threads) == (1, THREADS if apart else 1)
+    assert (single.host_threads, many.host_threads) == (1, THREADS if apart else 1)
     assert cells.tobytes() == again.tobytes()
     where = lazy.written()
     assert where.tobytes() == lazy_again.written().tobytes()
     assert (lazy.numpy()[where] == lazy_again.numpy()[where]).all()
-    assert list(map(str, one.findings)) == list(map(str, many.findings))
-    assert one.counters == many.counters
-    assert (one.executed, one.stored, one.printf) == (many.executed, many.stored, many.printf)
-    assert one.mbarriers == many.mbarriers
+    assert list(map(str, single.findings)) == list(map(str, many.findings))
+    assert single.counters == many.counters
+    assert (single.executed, single.stored, single.printf) == (many.executed, many.stored, many.printf)
+    assert single.mbarriers == many.mbarriers
     captures = [
         [(capture.cta, capture.phase, capture.data.tobytes()) for capture in seen.captures]
-        for seen in (one, many)
+        for seen in (single, many)
     ]
     assert captures[0] == captures[1]
     return many
@@ -105,8 +105,8 @@ TOGETHER = {
     "bytes that nobody has written, and that decide nothing": "setp.eq.u32 %p2, %r1, 9; @%p2 ld.global.u32 %r2, [%a1]; xor.b32 %r3, %r2, %r2; mad.wide.u32 %rd2, %r1, 32, %a0; @%p0 st.global.u32 [%rd2], %r1;",
     "an address outside, in the last cluster": "setp.eq.u32 %p2, %r1, 11; and.pred %p2, %p2, %p0; mul.wide.u32 %rd2, %r1, 32; add.u64 %rd2, %rd2, %a0; @%p0 st.global.f32 [%rd2], %f1; @%p2 st.global.f32 [%a0+100000], %f1;",
     "what the last cluster overwrites": "mad.wide.u32 %rd2, %r1, 32, %a0; setp.eq.u32 %p2, %r1, 11; and.pred %p2, %p2, %p0; @%p0 ld.global.f32 %f2, [%a0]; @%p0 st.global.f32 [%rd2+64], %f2; @%p2 st.global.f32 [%a0], %f1;",
-    "a cluster that computes for so long that the next one starts beside it": "mov.u32 %r31, 0; setp.ne.u32 %p2, %r1, 3; @%p2 bra SHORT; L: add.u32 %r31, %r31, 1; setp.lt.u32 %p3, %r31, 10000; @%p3 bra L; SHORT: mov.u32 %r2, %smid; mad.wide.u32 %rd2, %r1, 32, %a0; @%p0 st.global.u32 [%rd2], %r2;",
-    "a hang in one": "setp.eq.u32 %p2, %r1, 5; mad.wide.u32 %rd2, %r1, 32, %a0; @%p0 st.global.f32 [%rd2+64], %f1; @%p2 bar.sync 1, 64;",
+    "a cluster that computes for so long that the next cluster starts beside it": "mov.u32 %r31, 0; setp.ne.u32 %p2, %r1, 3; @%p2 bra SHORT; L: add.u32 %r31, %r31, 1; setp.lt.u32 %p3, %r31, 10000; @%p3 bra L; SHORT: mov.u32 %r2, %smid; mad.wide.u32 %rd2, %r1, 32, %a0; @%p0 st.global.u32 [%rd2], %r2;",
+    "a hang in one cluster": "setp.eq.u32 %p2, %r1, 5; mad.wide.u32 %rd2, %r1, 32, %a0; @%p0 st.global.f32 [%rd2+64], %f1; @%p2 bar.sync 1, 64;",
 }  # fmt: skip
 
 
@@ -195,7 +195,7 @@ def test_drawn_programs(accesses: list[tuple[tuple[str, str, int], int]]) -> Non
         )
         body += only + OPERATIONS[operation].format(at=at)
     body += "and.pred %p0, %p1, %p1; @%p0 st.global.u32 [%rd2+288], %r21;"
-    one, cells, _ = launched(body, 1, words=1024)
+    single, cells, _ = launched(body, 1, words=1024)
     many, again, _ = launched(body, THREADS, words=1024)
     assert cells.tobytes() == again.tobytes()
-    assert one.counters == many.counters and not many.findings
+    assert single.counters == many.counters and not many.findings

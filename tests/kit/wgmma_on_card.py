@@ -2,9 +2,9 @@
 
     python -m tests.kit.wgmma_on_card EVIDENCE.json.xz [--runs N]
 
-The programs are those of `tests/emulator/test_wgmma_rules.py`, and longer programs with a mistake that a card can
-show. For each: the codes of the emulator's findings, the digests of the outputs under each schedule, and how often
-the card gave which output, or an end without output.
+The programs are those of `tests/emulator/test_wgmma_rules.py`, and longer programs with a mistake that a card
+can show. For each: the codes of the emulator's findings, the digests of the outputs under each schedule, and
+how often the card gave which output, or an end without output.
 """
 
 from __future__ import annotations

@@ -27,7 +27,6 @@ struct DkvExport : Context<Plan> {
   __device__ __forceinline__ void run() {
     compute_delta();
     ptx::wait_for_previous_grid();  // which cleared dKV
-
     const int part = (warp - Plan::role::dkv_export::first_warp) / 4;
     float* column = params.dKV + this->first_column() + part * Cfg::kDkvM + 32 * (warp % 4) + lane;
     const uint32_t row = this->tmem(0);

@@ -27,7 +27,6 @@ struct DkvExport : Context<Plan> {
   __device__ __forceinline__ void run() {
     compute_delta();
     ptx::wait_for_previous_grid();  // which cleared dKV
-
     const int t = threadIdx.x % kThreads;
     const uint32_t tmem = this->tmem(0);  // read once, as IssueMmas does
     int next[2] = {};                     // indices of the next k-block, read a k-block ahead

@@ -7,6 +7,7 @@ kernels' roundings. A value just outside is caught.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -50,11 +51,41 @@ def outside(call: OpsCall, made: tuple[Any, ...]) -> list[str]:
     return wrong
 
 
+@dataclass(frozen=True)
+class Choice:
+    """Arguments that change no value but by the rounding of dkv."""
+
+    deterministic: bool
+    with_out: bool
+    dkv_dtype: torch.dtype
+
+
+CHOICES = st.builds(
+    Choice, st.booleans(), st.booleans(), st.sampled_from([torch.float32, torch.bfloat16, torch.float16])
+)
+
+
+def chosen(call: OpsCall, choice: Choice, backend: str, wide: torch.dtype) -> tuple[Any, ...]:
+    """The results with dkv in `wide`; those of the choice are the same, dkv rounded, in tensors of the
+    caller.
+    """
+    given = call.tensors() | {"backend": backend, "deterministic": choice.deterministic}
+    made: tuple[Any, ...] = sparse_mla_backward(**given, dkv_dtype=wide)
+    dq, dkv, d_sink = made
+    dkv = dkv.to(choice.dkv_dtype)
+    if choice.with_out:
+        known = [dq, dkv] if d_sink is None else [dq, dkv, d_sink]
+        out = tuple(torch.full_like(each, 7.0, memory_format=torch.contiguous_format) for each in known)
+        again = sparse_mla_backward(**given, dkv_dtype=choice.dkv_dtype, out=out)
+        for place, (mine, right) in enumerate(zip(out, known, strict=True)):
+            assert again[place] is mine and torch.equal(mine.view(torch.uint8), right.view(torch.uint8))
+    return made
+
+
 @settings(SLOW, max_examples=40)
-@given(calls(kernel=False))
-def test_the_reference_is_within_its_bound_of_autograd(call: OpsCall) -> None:
-    made = sparse_mla_backward(**call.tensors(), dkv_dtype=torch.float64, backend="reference")
-    assert outside(call, made) == []
+@given(calls(kernel=False), CHOICES)
+def test_the_reference_is_within_its_bound_of_autograd(call: OpsCall, choice: Choice) -> None:
+    assert outside(call, chosen(call, choice, "reference", torch.float64)) == []
 
 
 @settings(SLOW, max_examples=10, phases=[Phase.generate])
@@ -102,20 +133,20 @@ def outside_the_chain(call: OpsCall, made: tuple[Any, ...]) -> list[str]:
     return wrong
 
 
-@settings(SLOW, max_examples=8)
-@given(calls(kernel=True))
-def test_the_kernels_and_the_reference_are_within_the_bound_of_the_chain(call: OpsCall) -> None:
+@settings(SLOW, max_examples=6)
+@given(calls(kernel=True), CHOICES)
+def test_the_kernels_and_the_reference_are_within_the_bound_of_the_chain(
+    call: OpsCall, choice: Choice
+) -> None:
     for backend in ("emulator", "reference"):
-        made = sparse_mla_backward(**call.tensors(), dkv_dtype=torch.float32, backend=backend)
-        assert outside_the_chain(call, made) == [], backend
+        assert outside_the_chain(call, chosen(call, choice, backend, torch.float32)) == [], backend
 
 
 @pytest.mark.slow
 @settings(SLOW, max_examples=100)
-@given(calls(kernel=True))
-def test_many_calls_of_the_kernels_are_within_the_bound_of_the_chain(call: OpsCall) -> None:
-    made = sparse_mla_backward(**call.tensors(), dkv_dtype=torch.float32, backend="emulator")
-    assert outside_the_chain(call, made) == []
+@given(calls(kernel=True), CHOICES)
+def test_many_calls_of_the_kernels_are_within_the_bound_of_the_chain(call: OpsCall, choice: Choice) -> None:
+    assert outside_the_chain(call, chosen(call, choice, "emulator", torch.float32)) == []
 
 
 @pytest.mark.parametrize(

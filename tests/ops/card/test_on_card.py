@@ -89,6 +89,33 @@ def test_expand_and_collect(card: cuda.CudaLauncher, with_length: bool) -> None:
     assert torch.equal(sums, again)
 
 
+@pytest.mark.skipif(
+    torch.cuda.is_available() and torch.cuda.mem_get_info()[1] < 40 * 2**30, reason="needs 40 GiB on the card"
+)
+def test_more_than_2_to_31_elements(card: cuda.CudaLauncher) -> None:
+    """Offsets beyond int32: the last elements and rows are those of torch."""
+    count = 2**31 + 1029
+    wide, narrow = torch.ones(count, device="cuda"), card.empty((count,), torch.bfloat16)
+    wide[-4:] = torch.tensor([1.0, 2.0, 3.0, 4.0])
+    start(card, HALF[torch.bfloat16], {"wide": wide, "narrow": narrow}, count=count)
+    assert narrow[-5:].tolist() == [1, 1, 2, 3, 4] and narrow[2**31].item() == 1
+    assert int(narrow.eq(1).count_nonzero()) == count - 3
+    start(card, launches.CLEAR, {"values": wide}, count=count - 1)
+    assert int(wide.count_nonzero()) == 1 and wide[-1].item() == 4
+    del wide, narrow
+    s_q, topk = 2048, 2048
+    kv = torch.randint(-8, 9, (ROWS, D_QK), device="cuda").bfloat16()
+    indices = torch.randint(0, ROWS, (s_q, topk), dtype=torch.int32, device="cuda")
+    slots, rows = around.expand(kv, indices)
+    assert rows.numel() > 2**31 and torch.equal(rows[-topk:], kv[indices[-1].long()])
+    kept = torch.arange(s_q * topk, device="cuda") >= s_q * topk - 3 * topk
+    wide = rows.float().mul_(kept[:, None])
+    del rows
+    known = torch.zeros(ROWS, D_QK, device="cuda")  # sums of integers are exact in any order
+    known.index_add_(0, indices[-3:].flatten().long(), wide[-3 * topk :])
+    assert torch.equal(around.collect(wide, indices, slots, ROWS), known)
+
+
 def test_launches_in_a_graph_and_on_another_stream() -> None:
     torch.manual_seed(1)
     stream = torch.cuda.Stream()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from tileproof.ops import backends, reference
+from tileproof.ops import backends, flash, reference
 from tileproof.ops.checks import (
     Sizes,
     check_choice,
@@ -90,11 +90,13 @@ def sparse_mla_forward(
     lse_base: str,
     backend: str,
 ) -> tuple[Tensor, Tensor]:
-    """o and lse; `backend` is that of the gradient, the forward is the reference's."""
+    """o and lse; `backend` is that of the gradient, the forward is the reference's or FlashMLA's (`flash`)."""
     _check_forward(q, kv, indices, topk_length, sink, d_v)
     check_choice("lse_base", lse_base, LSE_BASES)
     check_choice("backend", backend, tuple(backends.BACKENDS))
     scale = check_scale(sm_scale, q.shape[-1])
+    if flash.runs(backend, q, d_v) and kv.numel() and indices.numel():
+        return flash.forward(q, kv, indices, topk_length, sink, scale, lse_base)
     return reference.forward(q, kv, indices, topk_length, sink, scale, d_v, lse_base)
 
 

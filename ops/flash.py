@@ -1,6 +1,6 @@
 """FlashMLA's sparse forward, where its package is installed: o and lse in place of the reference's.
 
-`flash_mla.flash_mla_sparse_fwd` of deepseek-ai/FlashMLA (flash_mla/flash_mla_interface.py). Its lse does not
+`flash_mla.flash_mla_sparse_fwd` of deepseek-ai/FlashMLA. Its lse does not
 hold the sink, and versions of it have used both bases: the base is found by one call on a small problem.
 """
 

@@ -90,7 +90,7 @@ def sparse_mla_forward(
     lse_base: str,
     backend: str,
 ) -> tuple[Tensor, Tensor]:
-    """o and lse; `backend` is that of the gradient, the forward is the reference's or FlashMLA's (`flash`)."""
+    """o and lse; `backend` is that of the gradient, the forward is the reference's or FlashMLA's."""
     _check_forward(q, kv, indices, topk_length, sink, d_v)
     check_choice("lse_base", lse_base, LSE_BASES)
     check_choice("backend", backend, tuple(backends.BACKENDS))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import tileproof
@@ -35,3 +37,14 @@ def test_its_types_are_announced() -> None:
 
 def test_usage_errors_exit_with_2(tmp_path: Path) -> None:
     assert run("-m", "tileproof", "no-such-command", cwd=tmp_path).returncode == 2
+
+
+def test_extras_that_messages_and_pages_name_exist() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    folders = ("conformance", "emulator", "kernels", "ops", "package", "spec")
+    sources = [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    named = {
+        name for path in [*sources, *pages] for name in re.findall(r"tileproof\[(\w+)\]", path.read_text())
+    }
+    assert {"cuda", "ops", "pictures"} <= named <= set(extras)

@@ -73,11 +73,11 @@ class Place:
     def counts(self) -> str:
         """How many copies have an error, a warning, a note, or no finding."""
         kinds = [str(row["finding"]).partition(" ")[0] or "no finding" for row in self.outcomes]
-        counted = [(kind, kinds.count(kind)) for kind in ("error", "warning", "note", "no finding")]
-        copies = len(kinds)
-        if copies == 1:
-            return f"1 copy: {kinds[0]}"
-        return f"{copies} copies: " + ", ".join(f"{kind} of {count}" for kind, count in counted if count)
+        named = {"error": "an error", "warning": "a warning", "note": "a note", "no finding": "no finding"}
+        if len(kinds) == 1:
+            return f"1 copy: {named[kinds[0]]}"
+        parts = [f"{kinds.count(kind)} with {words}" for kind, words in named.items() if kind in kinds]
+        return f"{len(kinds)} copies: {', '.join(parts)}".replace("with no", "without a")
 
 
 def places(kernel: str) -> list[Place]:

@@ -1,6 +1,7 @@
 """Build the site: ``python -m tileproof.tools.site``; exit 1 for a broken link or anchor, or an orphan page.
 
-With --check also for a stale generated page or figure, and for a code block that prints something else.
+With --check also for a stale generated page or figure, a code block that prints something else, and a shown
+command or import that does not exist.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tileproof.spec.machine.errors import TileproofError
-from tileproof.tools.site import executed, source
+from tileproof.tools.site import executed, shown, source
 from tileproof.tools.site.contents import ROOT
 
 # The generators of pages, figures and the launch file's schema that compare in seconds; tests compare
@@ -27,6 +28,7 @@ GENERATORS = (
     "tileproof.tools.pages.commands",
     "tileproof.tools.pages.critique",
     "tileproof.tools.pages.fences",
+    "tileproof.tools.pages.formats",
     "tileproof.tools.pages.layouts",
     "tileproof.tools.pages.paper",
     "tileproof.tools.pages.removals",
@@ -80,6 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     wrong = build(ROOT, options.out) != 0
     if options.check:
         wrong |= stale()
+        wrong |= shown.main([]) != 0
         wrong = wrong or executed.main(["--check"]) != 0  # minutes; not for a site that is wrong already
     return int(wrong)
 

@@ -44,9 +44,9 @@ def test_an_error_comes_first_and_copies_without_a_finding_are_counted() -> None
     (place,) = (
         one for one in fences.places("head64 d_qk 576") if (one.file, one.line) == ("softmax.cuh", 56)
     )
-    assert place.counts() == "1 copy: error"
+    assert place.counts() == "1 copy: an error"
     quiet = {**place.outcomes[0], "finding": "", "schedules": 6}
     both = fences.Place(place.kernel, place.file, place.line, (quiet, *place.outcomes))
-    assert both.counts() == "2 copies: error of 1, no finding of 1"
+    assert both.counts() == "2 copies: 1 with an error, 1 without a finding"
     assert "1 of the copies without a finding" in fences.toggle(both)
     assert "error race-proxy-fence" in fences.toggle(both)

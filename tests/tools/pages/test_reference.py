@@ -10,12 +10,13 @@ import numpy.typing as npt
 import pytest
 from tileproof.conformance.cli.app import main as command_line
 from tileproof.spec.machine.errors import TileproofError
-from tileproof.tools.pages import api, commands, docstrings
+from tileproof.tools.pages import api, commands, docstrings, formats
 
 
 def test_the_pages_are_current(capsys: pytest.CaptureFixture[str]) -> None:
     assert commands.main(["--check"]) == 0, capsys.readouterr().err
     assert api.main(["--check"]) == 0, capsys.readouterr().err
+    assert formats.main(["--check"]) == 0, capsys.readouterr().err
 
 
 def test_every_command_has_a_section() -> None:

@@ -40,6 +40,15 @@ TASKS = (
     ("tolerance bf16", "docs/bounds", "A rounding"),
     ("what does a clean verdict promise", "docs/verdict", "What a clean verdict does not promise"),
     ("unsupported instruction", "docs/instructions", "mbarrier"),
+    ("what happens without a fence", "docs/fences", "missing: fence.proxy.async"),
+    ("getting started without a GPU", "docs/ten-minutes", "tileproof judge"),
+    ("program never ends", "docs/explain", "tileproof explain"),
+    ("run in continuous integration", "docs/gate", "SARIF"),
+    ("is it proven for all schedules", "docs/certificate", "Theorem"),
+    ("who releases the kv buffer", "docs/kernels", "`kv_lo_free` and `kv_hi_free`"),
+    ("topk indices invalid", "docs/sparse-mla", "empty"),
+    ("format of the launch file", "docs/formats", "Launch file"),
+    ("compare with compute-sanitizer", "docs/related", "racecheck"),
 )
 PAGES = (
     "README", "docs/algorithm", "docs/seven-stages", "docs/bounds", "docs/kernels", "docs/fences",

@@ -52,7 +52,7 @@ class JudgedProgram:
 
 @dataclass(frozen=True)
 class SchedulesRun:
-    """Launches under one policy; `seeds` are the different seeds among them, for policies that take one."""
+    """Launches under one policy; `seeds` are the different seeds among them, for policies with a seed."""
 
     policy: str
     launches: int

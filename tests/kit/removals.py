@@ -99,12 +99,12 @@ def outcomes(
     """
     first = launched(ptx, "early")
     assert first.certified, first.certificate
-    sources = _sources(ptx)
+    places = sources(ptx)
     for removal in removals(ptx):
         if removal.line in known:
             continue
         text = without(ptx, removal)
-        at = sources.get(removal.line, f"line {removal.line}")
+        at = places.get(removal.line, f"line {removal.line}")
         found = Outcome(removal.line, removal.opcode, at, "neither")
         try:
             result = launched(text, "early")
@@ -147,7 +147,7 @@ def _differs(first: RunResult, result: RunResult, unordered: tuple[str, ...]) ->
     return "" if first.certificate.additions == result.certificate.additions else "additions"
 
 
-def _sources(ptx: str) -> dict[int, str]:
+def sources(ptx: str) -> dict[int, str]:
     """The source place of each line of the PTX that has an instruction, with its callers."""
     module = parse_module(ptx)
     bodies = (parse_body(module, entry) for entry in module.entries.values())

@@ -80,16 +80,27 @@ class Place:
         return f"{len(kinds)} copies: {', '.join(parts)}".replace("with no", "without a")
 
 
+def site(kernel: str, at: str) -> tuple[str, int]:
+    """The file of a kernel and the line that a chain of places names first."""
+    own = {path.name for path in (ROOT / "kernels" / "sm100" / FOLDERS[kernel]).glob("*.cuh")}
+    file, line = next(each for each in re.findall(r"([\w.]+):(\d+)", at) if each[0] in own)
+    return file, int(line)
+
+
+def _now(kernel: str, file: str, line: int) -> int:
+    """The line of the source with a fence nearest to a stored line: a change elsewhere may have moved it."""
+    text = (ROOT / "kernels" / "sm100" / FOLDERS[kernel] / file).read_text(encoding="utf-8")
+    fences = [number for number, each in enumerate(text.split("\n"), 1) if re.search(r"::fence_\w+\(", each)]
+    return min(fences, key=lambda number: abs(number - line))
+
+
 def places(kernel: str) -> list[Place]:
     """The fences of a kernel in the order of its source files."""
-    folder = ROOT / "kernels" / "sm100" / FOLDERS[kernel]
-    own = {path.name for path in folder.glob("*.cuh")}
     found: dict[tuple[str, int], list[UncheckedObject]] = {}
     for row in stored():
         if row["kernel"] == kernel:
-            sites = re.findall(r"([\w.]+):(\d+)", row["outcome"]["at"])
-            file, line = next(site for site in sites if site[0] in own)
-            found.setdefault((file, int(line)), []).append(row["outcome"])
+            file, line = site(kernel, row["outcome"]["at"])
+            found.setdefault((file, _now(kernel, file, line)), []).append(row["outcome"])
     return [Place(kernel, file, line, tuple(rows)) for (file, line), rows in sorted(found.items())]
 
 

@@ -6,7 +6,7 @@ import pytest
 from tileproof.kernels.registry import all_compiled
 from tileproof.tools.pages import fences
 
-from tests.kit.removals import removals
+from tests.kit.removals import removals, sources
 
 KERNELS = {
     entry.title(variant): (entry, variant)
@@ -19,11 +19,17 @@ KERNELS = {
 @pytest.mark.parametrize("title", fences.FOLDERS)
 def test_each_fence_of_the_ptx_has_a_stored_removal(title: str) -> None:
     entry, variant = KERNELS[title]
+    ptx = entry.build(variant).ptx
+    at = sources(ptx)
     every = [
-        (each.line, each.opcode) for each in removals(entry.build(variant).ptx) if "fence" in each.opcode
+        (each.opcode, *fences.site(title, at[each.line])) for each in removals(ptx) if "fence" in each.opcode
     ]
-    stored = [row["outcome"] for row in fences.stored() if row["kernel"] == title]
-    assert [(row["line"], row["opcode"]) for row in stored] == every, "run tests.kit.removals anew"
+    shown = [
+        (row["line"], row["opcode"], place.file, place.line)
+        for place in fences.places(title)
+        for row in place.outcomes
+    ]
+    assert [row[1:] for row in sorted(shown)] == every, "run tests.kit.removals anew"
 
 
 @pytest.mark.parametrize("title", fences.FOLDERS)

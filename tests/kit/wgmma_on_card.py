@@ -22,7 +22,7 @@ from tileproof.conformance.drivers.cuda import CudaDriver
 from tileproof.conformance.drivers.emulator import launch_on, outputs_of
 from tileproof.emulator import Schedule
 from tileproof.kernels.launch.arguments import ScalarArgument
-from tileproof.kernels.launch.builder import LaunchBuilder
+from tileproof.kernels.launch.builder import Given, LaunchBuilder
 from tileproof.kernels.launch.model import LaunchFile
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.types import JsonObject
@@ -71,7 +71,7 @@ class Program:
         a = place(image, A_AT, np.full((64, 16), 1), "K", "128B", "bf16")
         b = place(image, B_AT, np.full((8, 16), 1), "K", "128B", "bf16")
         made = LaunchBuilder(self.name, self.text)
-        arguments = [
+        arguments: list[Given] = [
             made.input("image", image),
             made.input("unused", np.zeros(4, np.uint32)),
             made.zeros("out", (16, self.threads), np.uint32),

@@ -1,4 +1,4 @@
-"""Programs of wgmma beside what an H200 gave for them: the right ones alike, and where a mistake showed."""
+"""Programs of wgmma beside what an H200 gave for them: right programs alike, and where a mistake showed."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ class Program:
     threads: int = 128
 
     def launch(self) -> LaunchFile:
-        """The launch, on operands of ones."""
+        """The launch, with operands whose elements are 1."""
         image = np.zeros(BYTES - SHARED, np.uint8)
         a = place(image, A_AT, np.full((64, 16), 1), "K", "128B", "bf16")
         b = place(image, B_AT, np.full((8, 16), 1), "K", "128B", "bf16")

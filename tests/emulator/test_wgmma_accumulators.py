@@ -38,8 +38,8 @@ def test_an_access_between_two_products_changes_no_bit(form: Wgmma, seed: int, m
 
 
 def _drawn_program(rng: random.Random) -> tuple[str, np.ndarray]:
-    """Products of matrices of 1 on accumulators of four registers, some of which overlap, and uses of registers in
-    between; the words of all registers.
+    """Products of matrices of 1 on accumulators of four registers, some of which overlap, and uses of
+    registers in between; the words of all registers.
     """
     values, lines, loose = np.zeros(16, np.float32), [ZERO, FENCE], False
     for _ in range(rng.randrange(4, 24)):

@@ -28,6 +28,8 @@ enum class What {
   kRed,
   kRedV4,
   kBarrier,
+  kBarrierOr,
+  kReverse,
   kMbarrier,
   kReady,
   kBulkLoad,
@@ -84,6 +86,8 @@ __global__ void __launch_bounds__(1024, 1) measure(Args a) {
             "{.reg .pred p; W%=: mbarrier.try_wait.parity.shared.b64 p, [%0], 1; @!p bra W%=;}" ::"r"(
                 shared_address(&full[0]))
             : "memory");
+      if constexpr (what == What::kBarrierOr) x = __syncthreads_or(x & 1) + x;
+      if constexpr (what == What::kReverse) x = __brev(x) + s;
       if constexpr (what == What::kBarrier) asm volatile("bar.sync 0;" ::: "memory");
       if constexpr (what >= What::kFenceProxy)  // a store of its own before each, as kernels have it
         asm volatile("st.shared.u32 [%0], %1;" ::"r"(base + lane * 4), "r"(s) : "memory");
@@ -166,6 +170,8 @@ int main() {
   for (int warps : {4, 8}) row<What::kRed>("red.f32, rate", a, 32 * warps, sms);
   for (int warps : {4, 8}) row<What::kRedV4>("red.v4.f32, 4 rows x 128 B, rate", a, 32 * warps, sms);
   for (int warps : {1, 2, 4, 8, 13}) row<What::kBarrier>("bar.sync", a, 32 * warps);
+  for (int warps : {1, 2, 4, 8, 13}) row<What::kBarrierOr>("bar.red.or, chain (with add)", a, 32 * warps);
+  row<What::kReverse>("brev, chain (with iadd)", a, 32);
   row<What::kConstant>("parameter by index, chain (lop3)", a, 32);
   row<What::kSpecial>("read %smid", a, 32);
   row<What::kReady>("try_wait, phase complete", a, 32);

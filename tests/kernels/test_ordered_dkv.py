@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import tileproof
+from click.testing import CliRunner
+from tileproof.conformance.cli.app import main
 from tileproof.conformance.compare.compare import within_bound
 from tileproof.conformance.drivers import emulator
 from tileproof.kernels.registry import kernel
 from tileproof.kernels.sm90.mla_around import ordered
 from tileproof.kernels.sm90.mla_around.launches import built
+from tileproof.launches import write
 from tileproof.reference.chain import outputs_of
 from tileproof.spec.machine.schedule import Schedule
 from tileproof.spec.machine.types import Array
@@ -147,3 +151,14 @@ def test_every_schedule_gives_the_same_bits_and_the_usual_dkv_does_not() -> None
     known = outputs_of(x, "dKV", problem=SPARSE_MLA_BWD, tiling=Tiling(64, 64))
     rows = len(known.value)  # those that a token selects: the first
     assert within_bound(first[:rows], known.value, known.error).all() and not first[rows:].any()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("entry", ["expand", "collect"])
+def test_the_cost_of_a_launch_is_estimated(entry: str, tmp_path: Path) -> None:
+    x = small(1)
+    wide = np.ones((x.indices.size, COLUMNS), np.float32)
+    made = ordered.expand(x) if entry == "expand" else ordered.collect(wide, x, right(x, wide)[0])
+    write(made, tmp_path / "launch.json")
+    done = CliRunner().invoke(main, ["time", str(tmp_path / "launch.json"), "--json"])
+    assert done.exit_code == 0, done.output

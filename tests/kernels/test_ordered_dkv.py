@@ -157,7 +157,7 @@ def test_every_schedule_gives_the_same_bits_and_the_usual_dkv_does_not() -> None
 @pytest.mark.parametrize("entry", ["expand", "collect"])
 def test_the_cost_of_a_launch_is_estimated(entry: str, tmp_path: Path) -> None:
     x = small(1)
-    wide = np.ones((x.indices.size, COLUMNS), np.float32)
+    wide = np.full((x.indices.size, COLUMNS), 1, np.float32)
     made = ordered.expand(x) if entry == "expand" else ordered.collect(wide, x, right(x, wide)[0])
     write(made, tmp_path / "launch.json")
     done = CliRunner().invoke(main, ["time", str(tmp_path / "launch.json"), "--json"])

@@ -111,7 +111,7 @@ def test_empty_inputs_give_zeros_or_no_keys(case: str) -> None:
     name, shapes = EMPTY[case]
     given = drawn()
     for each, shape in shapes.items():
-        given[each] = given[each].new_ones(shape)
+        given[each] = given[each].new_full(shape, 1)
     made = called(name, given)
     if name == "expand":
         assert bool((made[0] == -1).all()) and not made[1].any()

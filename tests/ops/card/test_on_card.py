@@ -95,7 +95,7 @@ def test_expand_and_collect(card: cuda.CudaLauncher, with_length: bool) -> None:
 def test_more_than_2_to_31_elements(card: cuda.CudaLauncher) -> None:
     """Offsets beyond int32: the last elements and rows are those of torch."""
     count = 2**31 + 1029
-    wide, narrow = torch.ones(count, device="cuda"), card.empty((count,), torch.bfloat16)
+    wide, narrow = torch.full((count,), 1.0, device="cuda"), card.empty((count,), torch.bfloat16)
     wide[-4:] = torch.tensor([1.0, 2.0, 3.0, 4.0])
     start(card, HALF[torch.bfloat16], {"wide": wide, "narrow": narrow}, count=count)
     assert narrow[-5:].tolist() == [1, 1, 2, 3, 4] and narrow[2**31].item() == 1

@@ -37,6 +37,7 @@ source without the line, and what Tileproof prints then: the two accesses, and t
 - **No finding**: another edge orders the same accesses in this launch.
 
 A removal without an error was also run under six other schedules; outputs and additions did not change.
+Lines in a finding are those of the day of the measurement.
 
 The compiler copies a source line into several places of the PTX, for example when it unrolls a loop. Each
 copy was removed alone; a place shows the finding of its first copy that has any.
@@ -53,17 +54,21 @@ def stored() -> list[UncheckedObject]:
 
 @dataclass(frozen=True)
 class Place:
-    """A fence in a kernel's source, and the outcomes of removing each of its copies in the PTX."""
+    """A fence in a kernel's source, its number in the file, and the outcomes of removing each of its copies.
+
+    Pages have the number: lines move with every change of a kernel.
+    """
 
     kernel: str
     file: str
     line: int
+    number: int
     outcomes: tuple[UncheckedObject, ...]
 
     @property
     def id(self) -> str:
         """A name for anchors."""
-        return f"{FOLDERS[self.kernel]}-{self.file.removesuffix('.cuh')}-{self.line}".replace("_", "-")
+        return f"{FOLDERS[self.kernel]}-{self.file.removesuffix('.cuh')}-{self.number}".replace("_", "-")
 
     @property
     def opcode(self) -> str:
@@ -101,7 +106,11 @@ def places(kernel: str) -> list[Place]:
         if row["kernel"] == kernel:
             file, line = site(kernel, row["outcome"]["at"])
             found.setdefault((file, _now(kernel, file, line)), []).append(row["outcome"])
-    return [Place(kernel, file, line, tuple(rows)) for (file, line), rows in sorted(found.items())]
+    made: list[Place] = []
+    for (file, line), rows in sorted(found.items()):
+        number = 1 + sum(place.file == file for place in made)
+        made.append(Place(kernel, file, line, number, tuple(rows)))
+    return made
 
 
 def _source(place: Place, wrong: bool) -> str:
@@ -113,7 +122,7 @@ def _source(place: Place, wrong: bool) -> str:
     indent = min(len(line) - len(line.lstrip()) for line in near if line.strip())
     shown = []
     for number, line in enumerate(near, first + 1):
-        text = escape(f"{number:4} {line[indent:]}".rstrip(), quote=False)
+        text = escape(line[indent:].rstrip(), quote=False) or "<span></span>"  # a blank line ends HTML
         if number == place.line:
             text = f"<del>{text}</del>" if wrong else f"<mark>{text}</mark>"
         shown.append(text)
@@ -169,7 +178,11 @@ def page() -> str:
         copies = sum(len(place.outcomes) for place in own)
         parts += [f"## {kernel}", f"{len(own)} places in the source, {copies} fence instructions in the PTX."]
         for place in own:
-            parts += [f"### {place.file}:{place.line}, `{place.opcode}`", f"{place.counts()}.", toggle(place)]
+            parts += [
+                f"### {place.file}, fence {place.number}: `{place.opcode}`",
+                f"{place.counts()}.",
+                toggle(place),
+            ]
     return "\n\n".join(parts) + "\n"
 
 

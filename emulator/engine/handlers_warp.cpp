@@ -98,6 +98,10 @@ Step match(Exec& x, const Instr& i) {
 // A clock: how many warp instructions the launch has run. It never goes back, and it is no time.
 Step clock(Exec& x, const Instr& i) {
   namespace s = slot::clock;
+  if (x.e.apart()) {  // a single thread counts the clusters before this cluster too
+    x.e.stopped = true;
+    return Step::Stop;
+  }
   const uint64_t now = x.e.counters.warp_instructions;
   if (i.m[s::bytes] == 8) {
     uint64_t* d = x.dst<uint64_t>(i.o[s::dst]);

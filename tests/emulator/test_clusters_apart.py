@@ -106,6 +106,8 @@ TOGETHER = {
     "an address outside, in the last cluster": "setp.eq.u32 %p2, %r1, 11; and.pred %p2, %p2, %p0; mul.wide.u32 %rd2, %r1, 32; add.u64 %rd2, %rd2, %a0; @%p0 st.global.f32 [%rd2], %f1; @%p2 st.global.f32 [%a0+100000], %f1;",
     "what the last cluster overwrites": "mad.wide.u32 %rd2, %r1, 32, %a0; setp.eq.u32 %p2, %r1, 11; and.pred %p2, %p2, %p0; @%p0 ld.global.f32 %f2, [%a0]; @%p0 st.global.f32 [%rd2+64], %f2; @%p2 st.global.f32 [%a0], %f1;",
     "a cluster that computes for so long that the next cluster starts beside it": "mov.u32 %r31, 0; setp.ne.u32 %p2, %r1, 3; @%p2 bra SHORT; L: add.u32 %r31, %r31, 1; setp.lt.u32 %p3, %r31, 10000; @%p3 bra L; SHORT: mov.u32 %r2, %smid; mad.wide.u32 %rd2, %r1, 32, %a0; @%p0 st.global.u32 [%rd2], %r2;",
+    "the clock": "mov.u32 %r2, %clock; mad.wide.u32 %rd2, %r1, 32, %a0; @%p0 st.global.u32 [%rd2], %r2;",
+    "the clock, of a late cluster": "mad.wide.u32 %rd2, %r1, 32, %a0; setp.eq.u32 %p2, %r1, 9; mov.u32 %r2, 0; @%p2 mov.u32 %r2, %clock; @%p0 st.global.u32 [%rd2], %r2;",
     "a hang in one cluster": "setp.eq.u32 %p2, %r1, 5; mad.wide.u32 %rd2, %r1, 32, %a0; @%p0 st.global.f32 [%rd2+64], %f1; @%p2 bar.sync 1, 64;",
 }  # fmt: skip
 

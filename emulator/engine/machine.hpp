@@ -19,6 +19,7 @@
 #include "listener.hpp"
 #include "memory.hpp"
 #include "poison.hpp"
+#include "enumerations/atomics.hpp"
 #include "enumerations/hang.hpp"
 #include "register_record.hpp"
 #include "resident.hpp"
@@ -34,8 +35,6 @@ class Grids;
 struct GridRecord;
 class Races;
 class Scheduler;
-enum class Reduction : int32_t;
-enum class AtomicType : int32_t;
 enum class Use : uint8_t;
 struct Change;
 

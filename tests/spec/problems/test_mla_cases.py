@@ -90,7 +90,7 @@ def test_simplest_problem_is_one_tile_of_one_token_in_order():
 )
 def test_every_feature_is_found_and_shrunk_alone(wanted, expected):
     """The shrinker ends at a local minimum once in some fourteen times: another draw starts elsewhere."""
-    seen = []
+    seen: list[SparseCase] = []
     while len(seen) < 3 and expected not in seen:
         seen.append(shrunk(wanted))
     assert seen[-1] == expected

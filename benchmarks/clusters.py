@@ -12,28 +12,11 @@ import hashlib
 import time
 from pathlib import Path
 
-import ml_dtypes
-import numpy as np
+from engine import inputs  # benchmarks/engine.py
 from tileproof.conformance.drivers import emulator
 from tileproof.kernels.compile import Built
 from tileproof.kernels.registry import kernel
 from tileproof.spec.machine.schedule import Schedule
-from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs, Problem
-
-
-def inputs(tokens: int, topk: int, s_kv: int, d_qk: int) -> Inputs:
-    """Standard normal values, keys drawn for each token."""
-    rng = np.random.default_rng(0)
-
-    def draw(*shape: int) -> np.ndarray:
-        return rng.standard_normal(shape, dtype=np.float32).astype(ml_dtypes.bfloat16)
-
-    problem = Problem(s_q=tokens, s_kv=s_kv, h_q=64, d_qk=d_qk, topk=topk, sm_scale=d_qk**-0.5)
-    indices = rng.integers(0, s_kv, (tokens, topk)).astype(np.int32)
-    return Inputs(
-        problem, draw(tokens, 64, d_qk), draw(s_kv, d_qk), draw(tokens, 64, 512), draw(tokens, 64, 512),
-        np.zeros((tokens, 64), np.float32), indices,
-    )  # fmt: skip
 
 
 def main() -> None:
@@ -55,7 +38,7 @@ def main() -> None:
         if args.ptx
         else entry.build(variant)
     )
-    launch = entry.launch(inputs(args.tokens, args.topk, args.s_kv, 576), built)
+    launch = entry.launch(inputs(576, args.topk, 64, args.tokens, args.s_kv), built)
     plan = entry.plan(variant)
     print(f"head64, d_qk 576, {args.tokens} tokens, topk {args.topk}, {args.s_kv} rows of kv")
     for _ in range(args.runs):

@@ -21,19 +21,18 @@ from tileproof.spec.machine.schedule import Schedule
 from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs, Problem
 
 
-def inputs(d_qk: int, topk: int, h_q: int) -> Inputs:
-    """One token over 4096 keys, standard normal values."""
+def inputs(d_qk: int, topk: int, h_q: int, tokens: int = 1, s_kv: int = 4096) -> Inputs:
+    """Standard normal values, and keys drawn for each token."""
     rng = np.random.default_rng(0)
-    s_kv = 4096
 
     def draw(*shape: int) -> np.ndarray:
         return rng.standard_normal(shape, dtype=np.float32).astype(ml_dtypes.bfloat16)
 
-    problem = Problem(s_q=1, s_kv=s_kv, h_q=h_q, d_qk=d_qk, topk=topk, sm_scale=d_qk**-0.5)
-    indices = rng.integers(0, s_kv, (1, topk)).astype(np.int32)
+    problem = Problem(s_q=tokens, s_kv=s_kv, h_q=h_q, d_qk=d_qk, topk=topk, sm_scale=d_qk**-0.5)
+    indices = rng.integers(0, s_kv, (tokens, topk)).astype(np.int32)
     return Inputs(
-        problem, draw(1, h_q, d_qk), draw(s_kv, d_qk), draw(1, h_q, 512), draw(1, h_q, 512),
-        np.zeros((1, h_q), np.float32), indices,
+        problem, draw(tokens, h_q, d_qk), draw(s_kv, d_qk), draw(tokens, h_q, 512), draw(tokens, h_q, 512),
+        np.zeros((tokens, h_q), np.float32), indices,
     )  # fmt: skip
 
 

@@ -87,13 +87,14 @@ def judge(
     `sample`: explore the schedules of a certified launch too.
     Bad input is the verdict "error", and no TileproofError; Ctrl-C gives the verdict on the runs so far.
     """
+    jobs = processes or os.cpu_count() or 1
     options = judging.JudgeOptions(
         seconds,
         seed,
         schedules,
         tuple(policies),
-        processes or os.cpu_count() or 1,
-        RunOptions(races, strict, tuple(allow), mma, host_threads=processes or os.cpu_count() or 1),
+        jobs,
+        RunOptions(races, strict, tuple(allow), mma, host_threads=jobs),
         sample,
     )
     how = Judging(_command(launch, expect, options), progress)

@@ -280,10 +280,9 @@ bool Engine::async_store_global(uint64_t address, const uint8_t* data, uint32_t 
 void Engine::reduce_global(Reduction op, AtomicType type, bool flushes, uint64_t address, uint8_t* cells,
                            const uint8_t* operands, uint32_t bytes) {
   if (heard()) additions.add(address, operands, bytes);
-  if (apart_)
-    apart_->reductions.add(op, type, flushes, address, operands, bytes);
-  else
-    reduce_row(op, type, flushes, cells, operands, bytes);
+  if (!apart_) return reduce_row(op, type, flushes, cells, operands, bytes);
+  apart_->reductions.add(op, type, flushes, address, operands, bytes);
+  stopped = stopped || apart_->reductions.bytes() > apart_->most;  // a single thread keeps none
 }
 
 bool Engine::shared_range(Cta& cta, uint32_t offset, uint32_t size, const Origin& at, const char* who) {

@@ -2,10 +2,17 @@
 #include "clusters_apart.hpp"
 
 #include <algorithm>
+#include <array>
+#include <bit>
+#include <chrono>
 #include <condition_variable>
+#include <functional>
 #include <map>
+#include <optional>
+#include <system_error>
 #include <thread>
 
+#include "budget.hpp"
 #include "machine.hpp"
 #include "schedule.hpp"
 
@@ -129,13 +136,11 @@ void KeptReductions::apply(GlobalMemory& memory) const {
 }
 
 Counters& Counters::operator+=(const Counters& o) {
-  static_assert(sizeof(Counters) % sizeof(uint64_t) == 0);
-  uint64_t mine[sizeof(Counters) / sizeof(uint64_t)], theirs[sizeof(Counters) / sizeof(uint64_t)];
-  std::memcpy(mine, this, sizeof mine);
-  std::memcpy(theirs, &o, sizeof theirs);
-  for (size_t k = 0; k < std::size(mine); ++k) mine[k] += theirs[k];
-  std::memcpy(this, mine, sizeof mine);
-  return *this;
+  using Words = std::array<uint64_t, sizeof(Counters) / sizeof(uint64_t)>;
+  Words sums = std::bit_cast<Words>(*this);
+  const Words others = std::bit_cast<Words>(o);
+  for (size_t k = 0; k < sums.size(); ++k) sums[k] += others[k];
+  return *this = std::bit_cast<Counters>(sums);
 }
 
 bool Engine::meets_nobody(const GlobalBuffer& b, uint64_t address, uint64_t size, Use use) {
@@ -145,8 +150,8 @@ bool Engine::meets_nobody(const GlobalBuffer& b, uint64_t address, uint64_t size
   return false;
 }
 
-// Whether clusters from here on may run apart: nothing is recorded or checked that is told in the order of
-// events, and the schedule of a cluster does not depend on those before it.
+// Whether clusters from here on may run apart: no record or check follows the order of events, and the
+// schedule of a cluster does not depend on those before it.
 bool Engine::can_run_apart() const {
   const bool in_turn =
       config.policy == Policy::Early || config.policy == Policy::Late || config.policy == Policy::LateNewest;
@@ -235,7 +240,8 @@ void Engine::run_apart() {
     try {
       const auto poll = [&] { return e.interrupted |= own && config.interrupted && config.interrupted(); };
       while (const auto n = turns.next(poll)) {
-        Apart apart{footprints, static_cast<uint32_t>(*n), {}, false};
+        // As many clusters wait for their turn as run, twice over.
+        Apart apart{footprints, static_cast<uint32_t>(*n), kMostHeld / (3 * threads), {}, false};
         e.apart_ = &apart;
         e.scheduler->start_machine();
         e.start_cluster(firsts[*n]);
@@ -259,7 +265,10 @@ void Engine::run_apart() {
   };
   const size_t captured = tap_records.size();
   std::vector<std::thread> others;
-  for (size_t k = 1; k < threads; ++k) others.emplace_back(work, std::ref(*engines[k]), false);
+  try {
+    for (size_t k = 1; k < threads; ++k) others.emplace_back(work, std::ref(*engines[k]), false);
+  } catch (const std::system_error&) {  // the host has no more threads: fewer run
+  }
   work(*engines[0], true);
   for (std::thread& t : others) t.join();
   interrupted = engines[0]->interrupted;
@@ -277,7 +286,7 @@ void Engine::run_apart() {
     return;
   }
   clusters_.clear();
-  threads_used = static_cast<uint32_t>(threads);
+  threads_used = static_cast<uint32_t>(1 + others.size());
   held_ = held;
   for (size_t k = 0; k < threads; ++k) take_over(*engines[k]);
 }

@@ -83,6 +83,7 @@ class KeptReductions {
 struct Apart {
   Footprints& footprints;
   uint32_t cluster = 0;
+  uint64_t most = 0;  // bytes of its reductions
   KeptReductions reductions;
   bool asks = false;  // for another cluster beside this cluster
 };

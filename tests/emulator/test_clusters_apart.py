@@ -87,6 +87,19 @@ def test_additions_are_made_in_the_order_of_the_clusters(body: str) -> None:
         assert sums[0] != sums[1]
 
 
+def test_more_reductions_than_can_be_kept_run_on_a_single_thread() -> None:
+    """80 MB of a late cluster, of which 2 GiB / 33 are kept."""
+    body = """setp.eq.u32 %p2, %r1, 9; and.pred %p2, %p2, %p0; @!%p2 bra END; mov.u32 %r5, 0;
+    MORE: cp.reduce.async.bulk.global.shared::cta.bulk_group.max.u32 [%a0], [2048], 131072; add.u32 %r5, %r5, 1;
+    cp.async.bulk.commit_group; cp.async.bulk.wait_group 0; setp.lt.u32 %p3, %r5, 620; @%p3 bra MORE; END:"""
+    filled = """shl.b32 %r6, %t, 2; add.u32 %r6, %r6, 2048; mov.u32 %r7, 0;
+    FILL: st.shared.u32 [%r6], %r7; add.u32 %r6, %r6, 128; add.u32 %r7, %r7, 1; setp.lt.u32 %p4, %r7, 1024; @%p4 bra FILL;
+    fence.proxy.async; bar.sync 0;"""
+    runs = [launched(filled + body, threads, words=32768, shared_bytes=132096) for threads in (1, 11)]
+    assert [clean(result).host_threads for result, _, _ in runs] == [1, 1]
+    assert runs[0][1].tobytes() == runs[1][1].tobytes()
+
+
 def test_what_only_some_clusters_execute() -> None:
     body = "setp.ne.u32 %p2, %r1, 7; @%p2 bra END; add.u32 %r2, %r2, 1; END: mad.wide.u32 %rd2, %r1, 32, %a0; @%p0 st.global.u32 [%rd2], %r1;"
     clean(both(body, True, words=8 * CLUSTERS))

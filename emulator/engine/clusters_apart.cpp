@@ -241,16 +241,13 @@ void Engine::run_apart() {
       const auto poll = [&] { return e.interrupted |= own && config.interrupted && config.interrupted(); };
       while (const auto n = turns.next(poll)) {
         // As many clusters wait for their turn as run, twice over.
-        Apart apart{footprints, static_cast<uint32_t>(*n), kMostHeld / (3 * threads), {}, false};
+        Apart apart{footprints, static_cast<uint32_t>(*n), kMostHeld / (3 * threads), {}};
         e.apart_ = &apart;
+        e.accompanied_ = *n + 1 < firsts.size() && config.resident > 1;
         e.scheduler->start_machine();
         e.start_cluster(firsts[*n]);
         e.scheduler->run();
-        // A single thread would have started the next cluster beside a cluster that spins, or runs so long.
-        const bool accompanied = *n + 1 < firsts.size() && config.resident > 1 &&
-                                 (apart.asks || e.counters.warp_instructions - e.last_start_ > kPatience);
-        if (e.stopped || accompanied || !e.sink.findings.empty() || !e.poisons.dropped().empty() ||
-            !e.printf_text.empty())
+        if (e.stopped || !e.sink.findings.empty() || !e.poisons.dropped().empty() || !e.printf_text.empty())
           return turns.stop();
         turns.done(*n, [this, reductions = std::move(apart.reductions),
                         captures = std::move(e.tap_records)]() mutable {

@@ -85,7 +85,6 @@ struct Apart {
   uint32_t cluster = 0;
   uint64_t most = 0;  // bytes of its reductions
   KeptReductions reductions;
-  bool asks = false;  // for another cluster beside this cluster
 };
 
 }  // namespace tileproof

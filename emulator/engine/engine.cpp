@@ -4,7 +4,6 @@
 #include <cstring>
 
 #include "budget.hpp"
-#include "clusters_apart.hpp"
 #include "grids.hpp"
 #include "path_trace.hpp"
 #include "race.hpp"
@@ -92,7 +91,7 @@ void Engine::run() {
 }
 
 bool Engine::start_another() {
-  if (apart_) apart_->asks = true;
+  if (accompanied_) stopped = true;
   if (clusters_.empty() || live.size() >= config.resident) return false;
   start_next();
   return true;

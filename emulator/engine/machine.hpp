@@ -295,7 +295,9 @@ class Engine {
   // One more cluster becomes resident, when there is one and it fits.
   bool start_another();
   // Time for it although those that are resident go on: they may wait for it by what counts as progress.
-  bool overdue() const { return !clusters_.empty() && counters.warp_instructions - last_start_ > kPatience; }
+  bool overdue() const {
+    return (!clusters_.empty() || accompanied_) && counters.warp_instructions - last_start_ > kPatience;
+  }
   void retire();  // clusters whose last thread has exited
   void start_warp(Cta& cta, Warp& w, int index);
   void tell_left_over(const Cluster& cluster);
@@ -342,6 +344,7 @@ class Engine {
   uint64_t last_start_ = 0;  // warp instructions then
   bool ended_ = false;       // a cluster's last thread has exited
   Apart* apart_ = nullptr;
+  bool accompanied_ = false;  // apart: a single thread could start another cluster beside this cluster
   std::unique_ptr<Races> races_;
   std::unique_ptr<Grids> grids_;
   std::vector<uint8_t> unseen_bytes_;

@@ -99,19 +99,19 @@ def main() -> None:
                 ran[workers].append(
                     campaign(given.kernel, given.examples, given.schedules, given.shard, workers, out)
                 )
-    best = {workers: min(them, key=lambda one: one.path) for workers, them in ran.items()}
+    best = {workers: min(them, key=lambda campaign: campaign.path) for workers, them in ran.items()}
     row = {
         "kernel": given.kernel,
-        "by the clock": statistics.median(one.wall for one in ran[1])
-        / statistics.median(one.wall for one in ran[2]),
+        "by the clock": statistics.median(campaign.wall for campaign in ran[1])
+        / statistics.median(campaign.wall for campaign in ran[2]),
         "by CPU seconds": best[1].path / best[2].path,
         "CPU seconds": {
-            str(workers): {"parent": one.parent, "workers": one.workers, "clock": one.wall}
-            for workers, one in best.items()
+            str(workers): {"parent": campaign.parent, "workers": campaign.workers, "clock": campaign.wall}
+            for workers, campaign in best.items()
         },
         "share": {
-            str(workers): (one.parent + sum(one.workers)) / one.wall / workers
-            for workers, one in best.items()
+            str(workers): (campaign.parent + sum(campaign.workers)) / campaign.wall / workers
+            for workers, campaign in best.items()
         },
         "load": os.getloadavg()[0],
     }

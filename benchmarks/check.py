@@ -85,7 +85,7 @@ def main() -> None:
         args.write.write_text(json.dumps(rows))
     if args.against:
         before = json.loads(args.against.read_text())
-        unlike = [one["case"] for one, two in zip(rows, before, strict=True) if one != two]
+        unlike = [row["case"] for row, other in zip(rows, before, strict=True) if row != other]
         print(f"verdicts: {len(rows) - len(unlike)} of {len(rows)} the same")
         sys.exit(bool(unlike))
 

@@ -80,9 +80,9 @@ def _with_ptx(under_test: Any, ptx: list[str]) -> Any:
     if not ptx:
         return under_test
     built = []
-    for one, path in zip((under_test.production, under_test.probe()), ptx, strict=True):
+    for build, path in zip((under_test.production, under_test.probe()), ptx, strict=True):
         text = Path(path).read_text()
-        built.append(replace(one, ptx=text, entry=text.split(".entry ")[1].split("(")[0].strip()))
+        built.append(replace(build, ptx=text, entry=text.split(".entry ")[1].split("(")[0].strip()))
     production, probe = built
     return replace(under_test, production=production, probe=lambda: probe)
 

@@ -65,12 +65,12 @@ def accepted(allow: Sequence[Allow | str]) -> list[Allow]:
     """The entries of `launch(allow=...)`; LaunchError if it is not a list of them."""
     if isinstance(allow, str) or not isinstance(allow, Sequence):
         raise LaunchError("allow is not a list", expected='["CODE", "CODE:PLACE"]', found=repr(allow))
-    for one in allow:
-        if not isinstance(one, str | Allow):
+    for entry in allow:
+        if not isinstance(entry, str | Allow):
             raise LaunchError(
-                "an entry of allow is not a finding", expected='"CODE[:PLACE]" or an Allow', found=repr(one)
+                "an entry of allow is not a finding", expected='"CODE[:PLACE]" or an Allow', found=repr(entry)
             )
-    return [Allow.parse(one) if isinstance(one, str) else one for one in allow]
+    return [Allow.parse(entry) if isinstance(entry, str) else entry for entry in allow]
 
 
 def divide(

@@ -149,8 +149,8 @@ def collect(outcomes: Iterable[Outcome]) -> list[Defect]:
     order = {"error": 0, "warning": 1, "note": 2, ALLOWED: 3}
     found = []
     for signature, where in schedules.items():
-        one = first[signature]
-        found.append(Defect(signature, one.severity, one.finding, tuple(where), cause=one.cause))
+        seen = first[signature]
+        found.append(Defect(signature, seen.severity, seen.finding, tuple(where), cause=seen.cause))
     causes: dict[object, list[Defect]] = {}
     for defect in sorted(found, key=lambda d: (order[d.severity], -d.runs, d.signature)):
         causes.setdefault((defect.severity, defect.cause) if defect.cause else defect.signature, []).append(

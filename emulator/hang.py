@@ -81,18 +81,18 @@ class Hang:
                 id=f"warp {rank}.{index}" + (f".{k}" if len(warp["groups"]) > 1 else ""),
                 rank=rank,
                 warp=index,
-                pc=one["pc"],
-                lanes=one["lanes"],
-                wait=WAITS[one["wait"]],
-                offset=one["offset"],
-                parity=one["parity"],
-                token=one["token"],
-                wanted=one["wanted"],
+                pc=group["pc"],
+                lanes=group["lanes"],
+                wait=WAITS[group["wait"]],
+                offset=group["offset"],
+                parity=group["parity"],
+                token=group["token"],
+                wanted=group["wanted"],
                 registers=warp["registers"],
             )
             for rank, cta in enumerate(self.ctas)
             for index, warp in enumerate(cta["warps"])
-            for k, one in enumerate(warp["groups"])
+            for k, group in enumerate(warp["groups"])
         ]
         self.barriers: dict[tuple[int, int], dict[str, Any]] = {
             (rank, b["offset"]): b for rank, cta in enumerate(self.ctas) for b in cta["barriers"]

@@ -93,7 +93,7 @@ class _Builder:
         phase, verdict = b["phase"], self.verdicts[f"mbarrier {g.rank}.{g.offset:#x}"]
         passed = b["passed"][g.warp][1] if g.warp < len(b["passed"]) else -2
         # A phase that no warp saw before the next was complete: PTX ISA 9.7.13.15.4 asks for a wait between.
-        unseen = passed == -2 and phase >= 2 and all(one[1] < 0 for one in b["passed"])
+        unseen = passed == -2 and phase >= 2 and all(pair[1] < 0 for pair in b["passed"])
         if (passed >= -1 and passed + 2 < phase) or unseen:
             meant = g.parity if unseen else passed + 1
             if unseen:

@@ -42,7 +42,7 @@ def check_clusters(
             "the chosen clusters are not a list", where=entry[:80], expected="numbers of clusters",
             found=type(chosen).__name__,
         )  # fmt: skip
-    numbers = sorted({whole(one, "clusters", maximum=count - 1, where=entry) for one in chosen})
+    numbers = sorted({whole(number, "clusters", maximum=count - 1, where=entry) for number in chosen})
     if not numbers or cooperative:
         raise LaunchError(
             "a cooperative grid runs whole" if cooperative else "no cluster of the grid is selected",

@@ -175,23 +175,25 @@ def _at_root(machine: MachinePlace, root: Root) -> MachinePlace:
     return machine
 
 
-def explained(one: Finding, hang: Hang | None, names: Names) -> Finding:
+def explained(finding: Finding, hang: Hang | None, names: Names) -> Finding:
     """A hang or livelock with its graph and its cause in the words of `names`; `hang` is the state in which
     the launch stopped. Any other finding as it is.
     """
-    if hang is None or one.code not in HUNG:
-        return one
+    if hang is None or finding.code not in HUNG:
+        return finding
     graph = hang.explain(names)
     root = graph.roots[0] if graph.roots else None
-    machine = replace(one.machine, graph=graph)
+    machine = replace(finding.machine, graph=graph)
     if root is None:
-        return replace(one, machine=machine)
+        return replace(finding, machine=machine)
     machine = _at_root(machine, root)
     if root.node.kind == "mbarrier" and root.node.offset is not None:
         barrier = names.mbarrier(root.node.rank, root.node.offset)
         machine = replace(machine, barrier=barrier, phase=root.node.phase)
     others = [f"also: {other.message}" for other in graph.roots[1:]]
     followers = (
-        f"{root.followers} of {len(one.machine.waiting)} waiting groups of lanes wait for this, or follow"
+        f"{root.followers} of {len(finding.machine.waiting)} waiting groups of lanes wait for this, or follow"
     )
-    return replace(one, machine=machine, cause=root.message, evidence=(*root.evidence, followers, *others))
+    return replace(
+        finding, machine=machine, cause=root.message, evidence=(*root.evidence, followers, *others)
+    )

@@ -136,7 +136,7 @@ class _Writer:
         """An instant with the finding's message, on its warp's track; of a CTA as a whole on its process."""
         at = finding.machine
         own = [event for event in self._trace if event.cta == at.cta and at.warp in (None, event.warp)]
-        event = max(own, key=lambda one: (one.ptx_line == at.ptx_line, one.time), default=None)
+        event = max(own, key=lambda event: (event.ptx_line == at.ptx_line, event.time), default=None)
         if event is None:
             return
         pid, tid = self._place(event)

@@ -154,6 +154,6 @@ class Ptx:
         entry = self.name(variant, probe)
         where = str(path) if isinstance(given, Path) else owner
         require_entry(text, entry, where, "name one of its entries")
-        if overrides or any(one.place.kind == "source" for one in edits):
+        if overrides or any(edit.place.kind == "source" for edit in edits):
             raise TileproofError("this kernel is PTX: it has no source to change", where=owner)
         return Built(entry, edit.in_ptx(owner, edits, text, {}, ""), path, None, "")

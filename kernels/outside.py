@@ -54,7 +54,7 @@ def at_path(name: str) -> Kernel:
     path = Path(path_text)
     file = path
     if path.is_dir():
-        file = next((path / one for one in NAMES if (path / one).is_file()), path / NAMES[0])
+        file = next((path / name for name in NAMES if (path / name).is_file()), path / NAMES[0])
     if not path_text or not file.is_file():
         raise _no_kernel(name, "no such file")
     if file.suffix != ".py":
@@ -64,7 +64,7 @@ def at_path(name: str) -> Kernel:
         raise TileproofError(
             "there is no such kernel at this path" if wanted else "several kernels are defined at this path",
             where=name,
-            expected=" or ".join(f"{path_text}:{one}" for one in found),
+            expected=" or ".join(f"{path_text}:{name}" for name in found),
             found=wanted or f"{len(found)} kernels",
         )
     return found[wanted] if wanted else next(iter(found.values()))
@@ -129,7 +129,7 @@ def _kernels(given: OutsideKernels, where: str) -> tuple[Kernel, ...]:
         raise
     except Exception as error:
         raise _failed(where, error) from error
-    wrong = next((one for one in found if not isinstance(one, Kernel)), None)
+    wrong = next((entry for entry in found if not isinstance(entry, Kernel)), None)
     if wrong is not None or not found:
         raise TileproofError(
             "a kernel is a tileproof.kernels.kernel.Kernel",

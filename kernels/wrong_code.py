@@ -125,11 +125,11 @@ def _unwrapped(ptx: str, sass: str) -> int:
 
 
 def _merged_ones(ptx: str) -> bool:
-    ones = set(_ALL_ONES.findall(ptx))
+    registers = set(_ALL_ONES.findall(ptx))
     for to, source in _COPIED.findall(ptx):
-        if source in ones:
-            ones.add(to)
-    return any(name.startswith("%f") for name in ones) and "bra" in ptx
+        if source in registers:
+            registers.add(to)
+    return any(name.startswith("%f") for name in registers) and "bra" in ptx
 
 
 def _fields_past_sign(ptx: str) -> int:

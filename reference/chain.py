@@ -49,8 +49,8 @@ def outputs_of(
         value, error = np.zeros(shape), np.zeros(shape)
         for group in problem.groups(inputs, tiling):
             at = problem.place(inputs, tiling, TileCoord(group, None, None), axes)
-            one = chain.whole(stage, group)
-            term = one.value if one.copy is None else one.copy
+            whole = chain.whole(stage, group)
+            term = whole.value if whole.copy is None else whole.copy
             value[at] = term.value.reshape(value[at].shape)
             error[at] = term.errors.reshape(value[at].shape)
         return Known(value, error)

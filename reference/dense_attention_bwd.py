@@ -68,7 +68,7 @@ def tiles(inputs: Inputs, *, queries: int = 64, keys: int = 64) -> Tiles:
     delta = np.zeros((p.b, p.h, p.m))
     dQ, dB = np.zeros((p.b, p.h, p.m, p.d_qk)), np.zeros((p.b, p.h, p.m, p.n))
     dK, dV = np.zeros((p.b, p.h_kv, p.n, p.d_qk)), np.zeros((p.b, p.h_kv, p.n, p.d_v))
-    one, of_qk, of_v = slice(0, 1), slice(0, p.d_qk), slice(0, p.d_v)
+    column, of_qk, of_v = slice(0, 1), slice(0, p.d_qk), slice(0, p.d_v)
 
     # (batch, first query, queries, first key, keys) of each sequence; packed ones lie one after another.
     sequences = [(batch, 0, p.m, 0, p.n) for batch in range(p.b)]
@@ -89,7 +89,7 @@ def tiles(inputs: Inputs, *, queries: int = 64, keys: int = 64) -> Tiles:
             of_head = batch, head, slice(m0, m0 + m)
             delta[of_head] = (o[of_head] * dO[of_head]).sum(axis=1)
             rows = slice(position * m, (position + 1) * m)
-            yield TileValue("delta", whole, rows, one, delta[of_head].copy())
+            yield TileValue("delta", whole, rows, column, delta[of_head].copy())
 
         k_block = 0
         for j in range(0, n, keys):

@@ -63,7 +63,7 @@ def tiles(inputs: Inputs, *, block: int = 64, ctas: int = 2, sink: F64 | None = 
         outputs["d_sink"] = d_sink = np.zeros(p.h_q)
 
     heads_of = [slice(cta * p.h_q // ctas, (cta + 1) * p.h_q // ctas) for cta in range(ctas)]
-    one, all_columns = slice(0, 1), slice(0, p.d_qk)
+    column, all_columns = slice(0, 1), slice(0, p.d_qk)
 
     for token in range(p.s_q):
         # Slots that count: all, or the first topk_length, which may lie outside 0..topk.
@@ -73,12 +73,12 @@ def tiles(inputs: Inputs, *, block: int = 64, ctas: int = 2, sink: F64 | None = 
 
         for cta, heads in enumerate(heads_of):
             delta[token, heads] = (o[token, heads] * dO[token, heads]).sum(axis=1)
-            yield TileValue("delta", TileCoord(token, cta, None), heads, one, delta[token, heads].copy())
+            yield TileValue("delta", TileCoord(token, cta, None), heads, column, delta[token, heads].copy())
 
             if sink is not None:
                 d_sink[heads] -= sink_weight(sink[heads], lse[token, heads]) * delta[token, heads]
                 at = TileCoord(token, cta, None)
-                yield TileValue("d_sink", at, heads, one, d_sink[heads].copy(), partial=True)
+                yield TileValue("d_sink", at, heads, column, d_sink[heads].copy(), partial=True)
 
         for k_block in range(-(-length // block)):
             # A slot is a key if it counts and its index is a row of kv; every other slot gathers zeros.

@@ -82,8 +82,13 @@ def _problems() -> list[str]:
 def _bounds() -> list[str]:
     constants = [(f"`{c.name}`", f"`{c.value}`", c.meaning, c.source) for c in numerics.CONSTANTS]
     operations = [
-        (f"`{one.name}`", one.summary.replace("``", "`"), one.error or "that of the operand", one.source)
-        for one in arithmetic.registered().values()
+        (
+            f"`{operation.name}`",
+            operation.summary.replace("``", "`"),
+            operation.error or "that of the operand",
+            operation.source,
+        )
+        for operation in arithmetic.registered().values()
     ]
     return [
         "## Error bounds",

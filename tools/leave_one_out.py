@@ -76,10 +76,10 @@ def lines(rows: Sequence[Row], timing: Timing) -> list[str]:
         if len({_program(row) for row in behind}) < 2:
             alone.append(f"{choice} ({behind[0].what})")
             continue
-        for one in leave_one_out(behind, choice.split(", "), timing):
-            values = ", ".join(f"{name} {value:.4g}" for name, value in one.values.items())
-            out.append(f"{one.what:64s} {one.off:+7.1%} {one.without:+8.1%}  {values}")
-            errors.append(abs(one.without))
+        for prediction in leave_one_out(behind, choice.split(", "), timing):
+            values = ", ".join(f"{name} {value:.4g}" for name, value in prediction.values.items())
+            out.append(f"{prediction.what:64s} {prediction.off:+7.1%} {prediction.without:+8.1%}  {values}")
+            errors.append(abs(prediction.without))
     if errors:
         mean = sum(errors) / len(errors)
         out.append(f"{len(errors)} rows left out: off by {mean:.1%} on average, {max(errors):.1%} at most")

@@ -59,11 +59,11 @@ def peers_table() -> list[str]:
         "| published | ms | TFLOPS | the model's ms, best to worst | likely | source |",
         "|---|---|---|---|---|---|",
     ]
-    for one in peers():
-        peer, ms = one.peer, one.ms
+    for row in peers():
+        peer, ms = row.peer, row.ms
         lines.append(
-            f"| {peer.name} | {peer.published_ms:.3f} | {one.published_tflops:.0f} | "
-            f"{ms.best:.2f} to {ms.worst:.2f} | {ms.likely:.2f} ({one.off:+.0%}) | {peer.source} |"
+            f"| {peer.name} | {peer.published_ms:.3f} | {row.published_tflops:.0f} | "
+            f"{ms.best:.2f} to {ms.worst:.2f} | {ms.likely:.2f} ({row.off:+.0%}) | {peer.source} |"
         )
     return lines
 

@@ -151,12 +151,12 @@ def pytest_assertrepr_compare(
     from tileproof.emulator import Finding
 
     del config
-    for one, other in ((left, right), (right, left)):
-        if isinstance(one, VerdictRecord):
-            return [f"a verdict {op} {other!r}", *api.text(one).splitlines()]
-        if isinstance(one, tuple) and one and all(isinstance(f, Finding) for f in one):
+    for side, other in ((left, right), (right, left)):
+        if isinstance(side, VerdictRecord):
+            return [f"a verdict {op} {other!r}", *api.text(side).splitlines()]
+        if isinstance(side, tuple) and side and all(isinstance(f, Finding) for f in side):
             return [
-                f"{len(one)} findings {op} {other!r}",
-                *(line for f in one for line in str(f).splitlines()),
+                f"{len(side)} findings {op} {other!r}",
+                *(line for f in side for line in str(f).splitlines()),
             ]
     return None

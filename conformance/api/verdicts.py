@@ -96,12 +96,12 @@ def judge_file(
     if path is None or reference is not None or not saved.is_saved(path):
         return judging.of(LaunchCase(file, reference, options.run), options)
     try:
-        one = saved.load(path, _emulator(options))
+        case = saved.load(path, _emulator(options))
     except saved.NotInstalled as error:
         return saved.without_stages(judging.of(LaunchCase(file, None, options.run), options), error)
     except TileproofError as error:
         return refused(str(path), options.seed, error)
-    return judging.of(StageCase(one.under_test, one.case, one.schedule), options)
+    return judging.of(StageCase(case.under_test, case.case, case.schedule), options)
 
 
 def _emulator(options: JudgeOptions) -> EmulatorDriver:

@@ -59,13 +59,13 @@ def _named(finding: Finding, known: Sequence[Finding], stages: list[str]) -> Fin
     if finding.code not in VALUES or finding.cause not in WEAK or at.stage not in stages:
         return finding
     before = [
-        one
-        for one in known
-        if one.problem.build == at.build and one.problem.stage in stages[: stages.index(at.stage) + 1]
+        finding
+        for finding in known
+        if finding.problem.build == at.build and finding.problem.stage in stages[: stages.index(at.stage) + 1]
     ]
     if not before:
         return finding
-    nearest = max(before, key=lambda one: stages.index(one.problem.stage))
+    nearest = max(before, key=lambda finding: stages.index(finding.problem.stage))
     where = source_or_line(nearest.machine.source, nearest.machine.ptx_line)
     told = f"{nearest.code}{' at ' + where if where else ''}: see the machine's finding"
     return replace(finding, cause="; ".join(filter(None, (finding.cause, told))))

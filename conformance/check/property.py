@@ -84,10 +84,10 @@ def schedules(policy: PolicyChoice) -> st.SearchStrategy[Schedule]:
 def edge_runs(plan: KernelPlan, policy: PolicyChoice, seed: int) -> list[Run]:
     """The edge cases under one policy, or each under its own policies."""
     return [
-        (edge.case, Schedule(one, seed if one in SEEDED else 0))
+        (edge.case, Schedule(name, seed if name in SEEDED else 0))
         for edge in edges(plan).values()
-        for one in POLICIES
-        if (one in edge.policies if policy == "all" else one == policy)
+        for name in POLICIES
+        if (name in edge.policies if policy == "all" else name == policy)
     ]
 
 
@@ -236,7 +236,7 @@ def _shrink_edge(
         shrinking = False
         case, schedule = smallest[-1]
         early = [(case, Schedule("early"))] if schedule.policy != "early" else []
-        for run in [*early, *((one, schedule) for one in smaller(under_test.plan(), case))]:
+        for run in [*early, *((simpler, schedule) for simpler in smaller(under_test.plan(), case))]:
             if deadline.past():
                 return
             progress()

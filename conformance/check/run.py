@@ -215,15 +215,15 @@ def judge_run(
         run.count(result.scores)
         parts = tuple(tile for tile in view.partials if tile.stage in wanted)
         compared = compare(chain, parts, ordered)
-        run.count({partial.SCORE.format(stage=name): one for name, one in compared.scores.items()})
+        run.count({partial.SCORE.format(stage=name): score for name, score in compared.scores.items()})
         sums_wrong = partial.WrongSums(chain, parts, compared, result)
         faults += sums_wrong.findings(result, build, coded=coded, explain=explain)
         faults += _wrong_tiles(chain, result, sums_wrong, build, coded, explain)
         rows_seen = judge_rows(plan, chain, run_result, build, explain=explain)
         sums[build] = [row for row in rows_seen if row.at.stage in wanted]
-        for one in sums[build]:
-            run.count({rows.SCORE.format(stage=one.at.stage): one.score})
-            faults += one.findings
+        for partial_sum in sums[build]:
+            run.count({rows.SCORE.format(stage=partial_sum.at.stage): partial_sum.score})
+            faults += partial_sum.findings
         if build == "production":
             scores, wrong = whole.judge(plan, run_result, build, wanted)
             run.count(scores)
@@ -240,7 +240,7 @@ def judge_run(
             run.remark(f"allowed: {accepted.code} at {place}", accepted.count)
     if not faults and probe is not None:
         faults += _disagreements(plan, views["production"], views["probe"], run)
-        added = [one.at for one in sums["production"]]
+        added = [partial_sum.at for partial_sum in sums["production"]]
         faults += outputs_differ(plan, inputs, added, production, last, sums["production"], "the probe build")
     if not faults and again is not None and not production.certified:
         outputs = [
@@ -262,7 +262,8 @@ def judge_run(
 def _assume_all_written(run_result: RunResult) -> RunResult:
     """The result of a driver that does not report written elements."""
     outputs = {
-        name: Output(one.values, np.ones(one.values.shape, bool)) for name, one in run_result.outputs.items()
+        name: Output(output.values, np.ones(output.values.shape, bool))
+        for name, output in run_result.outputs.items()
     }
     return replace(run_result, outputs=outputs)
 
@@ -295,7 +296,7 @@ def _cause_from_other_tiles(chain: Chain, first: Divergence, others: list[Diverg
     asked = [
         other for other in others if np.isfinite(other.tile.value[other.tile.written & other.wrong]).any()
     ]
-    asked.sort(key=lambda one: int(one.wrong.sum()))
+    asked.sort(key=lambda divergence: int(divergence.wrong.sum()))
     groups = {
         other.tile.coord.group: other for other in asked if other.tile.coord.group != first.tile.coord.group
     }

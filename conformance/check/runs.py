@@ -78,7 +78,7 @@ class Ahead:
             return
         if self._pool is None:
             self._start()
-        number = next(n for n, one in enumerate(self._under_tests) if one is under_test)
+        number = next(n for n, candidate in enumerate(self._under_tests) if candidate is under_test)
         try:
             yield from self._results[number]
         except BrokenProcessPool:

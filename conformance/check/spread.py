@@ -93,7 +93,7 @@ def _along(
     Where its grid grows as the main grid does along a dimension, they are the coordinates of the main
     launch's clusters; it may have several clusters for each. None: it grows otherwise.
     """
-    wide, narrow = (_extents(one)[axis] for one in step)
+    wide, narrow = (_extents(region)[axis] for region in step)
     if wide == narrow:
         return list(range(wide))
     found = []

@@ -139,7 +139,9 @@ def campaign(
     reference_of(expect)
     if expect and not files:
         refuse("a campaign without launch files", {"--expect": expect})
-    subjects = [(kernel, one) for kernel in chosen_kernels for one in chosen(kernel, variant)]
+    subjects = [
+        (kernel, chosen_variant) for kernel in chosen_kernels for chosen_variant in chosen(kernel, variant)
+    ]
     shared = str(Path(database).absolute()) if database else str((out / "examples").absolute())
     plan = campaigns.CampaignPlan(examples, schedules, mutants, shard, seed, shared, drawn, profile)
     programs = _programs(subjects, files)
@@ -175,8 +177,8 @@ def campaign(
             _print(figures, found.values())
         if before is not None and into is not None:
             made = campaigns.merged(before, wanted, found, complete)
-            for kernel, one, part in scores:
-                made = with_score(made, kernel.name, dict(one.sizes), part)
+            for kernel, chosen_variant, part in scores:
+                made = with_score(made, kernel.name, dict(chosen_variant.sizes), part)
             paths = write_all(made, into)
             if not as_json:
                 print_verdict(made, paths)

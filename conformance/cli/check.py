@@ -189,12 +189,12 @@ def check(
     budget: Any = {"examples": examples, "seed": number, "policy": policy, "with_edges": edges}
     under_tests = []
     with planted_reference(planted), stoppable(), driving as driver, text.Progress(examples) as progress:
-        for one in variants:
-            progress.start(f"{found.title(one)}: building")
-            under_tests.append(on_driver(found, one, driver, stages=stages, planted=planted))
+        for sizes in variants:
+            progress.start(f"{found.title(sizes)}: building")
+            under_tests.append(on_driver(found, sizes, driver, stages=stages, planted=planted))
         with engine.checked_together(under_tests, jobs=jobs or os.cpu_count() or 1, **budget) as ahead:
-            for one, under_test in zip(variants, under_tests, strict=True):
-                progress.start(found.title(one))
+            for sizes, under_test in zip(variants, under_tests, strict=True):
+                progress.start(found.title(sizes))
                 if case is not None:
                     when = Schedule(policy, schedule_seed) if chooses and policy != "all" else Schedule()
                     reports.append(engine.replay(under_test, case, when))
@@ -265,7 +265,7 @@ def _replay_options(
     extra += [] if races else ["--no-races"]
     extra += ["--strict"] if strict else []
     extra += [f"--seconds-limit={seconds_limit:g}"] if seconds_limit else []
-    extra += [f"--allow={one}" for one in allow]
+    extra += [f"--allow={entry}" for entry in allow]
     return extra
 
 

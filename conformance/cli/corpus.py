@@ -42,14 +42,14 @@ def _listed(as_json: bool) -> int:
     covered = coverage()
     rows = [
         {
-            "row": one.row.id,
-            "what went wrong": one.row.bug,
-            "links": ", ".join(one.row.links),
-            "status": one.status if as_json else one.row.why_not or one.status,
-            **({"why not": one.row.why_not} if as_json else {}),
-            "tests": list(one.tests) if as_json else "\n".join(t.rpartition("::")[2] for t in one.tests),
+            "row": bug.row.id,
+            "what went wrong": bug.row.bug,
+            "links": ", ".join(bug.row.links),
+            "status": bug.status if as_json else bug.row.why_not or bug.status,
+            **({"why not": bug.row.why_not} if as_json else {}),
+            "tests": list(bug.tests) if as_json else "\n".join(t.rpartition("::")[2] for t in bug.tests),
         }
-        for one in covered
+        for bug in covered
     ]
     text.print_rows("Corpus", rows, as_json)
     return DEFECT if missing(covered) else CLEAN

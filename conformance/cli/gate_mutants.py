@@ -90,26 +90,26 @@ def draw_mutants(
     CannotWrite if the results cannot be saved.
     """
     if not draws.resume:
-        for one in made.kernels:
-            draws.journal(one).unlink(missing_ok=True)
-    for number, one in enumerate(made.kernels):
-        if not draws.has_ptx(one):
+        for record in made.kernels:
+            draws.journal(record).unlink(missing_ok=True)
+    for number, record in enumerate(made.kernels):
+        if not draws.has_ptx(record):
             continue  # not built, or a function, which has no PTX
         try:
-            if MUTATION in one.sections:
-                tell(f"{_title(one)}: {killed(one.sections[MUTATION])}, as before")
+            if MUTATION in record.sections:
+                tell(f"{_title(record)}: {killed(record.sections[MUTATION])}, as before")
                 continue
             with ends_after(None if end is None else end - time.monotonic()):
-                why, fault = _scored(one, draws, tell)
+                why, fault = _scored(record, draws, tell)
             if why:
-                tell(f"{_title(one)}: no score of mutants: {fault or why}")
-                made = _with(made, [_without_score(one, why, fault)])
+                tell(f"{_title(record)}: no score of mutants: {fault or why}")
+                made = _with(made, [_without_score(record, why, fault)])
                 write_all(made, draws.out)
             else:
                 made = evidences.read(draws.out)
-                tell(f"{_title(one)}: {killed(made.kernels[number].sections[MUTATION])}")
+                tell(f"{_title(record)}: {killed(made.kernels[number].sections[MUTATION])}")
         except (KeyboardInterrupt, Stopped):
-            tell(f"{_title(one)}: {ENDED}")
+            tell(f"{_title(record)}: {ENDED}")
             return _ended(made, draws)
     return made
 

@@ -201,7 +201,7 @@ def _print(
             **({"interrupted": True, "left": left, "resume": going_on} if left else {}),
             **identity, "seconds": took, "score": numbers,
             "by operator": by_operator(judged), "by check": by_check(judged),
-            "mutants": [one.as_dict() for one in judged],
+            "mutants": [judgement.as_dict() for judgement in judged],
         }  # fmt: skip
         with closed_pipe_is_fine():
             print(json.dumps(whole, indent=1))

@@ -109,7 +109,7 @@ def time(
     made = [_timed(other, variant, blocks, alone, values, as_json, shape) for other in (found, *others)]
     if sensitivity:
         return _print_sensitivity(made[0], alone, as_json)
-    reports = [one.report for one in made]
+    reports = [launch.report for launch in made]
     drawn = made[0].run.clocks(made[0].timing, "likely", alone) if out or picture else None
     if drawn is not None:
         title = f"{reports[0].kernel}, {blocks[1]} k-blocks, {reports[0].arch}"
@@ -138,7 +138,7 @@ def _draw(timed: Sequence[tuple[str, Timed, TimeNames]], out: str | None, pictur
     if out:
         write(out, json.dumps(joined([(title, chrome(clocks, names)) for title, clocks, names in timed])))
     if picture:
-        title, clocks, names = max(timed, key=lambda one: one[1].clocks)
+        title, clocks, names = max(timed, key=lambda entry: entry[1].clocks)
         draw(clocks, names, Path(picture), title)
 
 
@@ -288,6 +288,6 @@ def _print_figures(ptx: str, as_json: bool) -> int:
     from tileproof.spec.machine.timing import timing_of
 
     timing = timing_of(target_of(ptx))
-    rows = [{"figure": key, **asdict(one)} for key, one in timing.figures().items()]
+    rows = [{"figure": key, **asdict(figure)} for key, figure in timing.figures().items()]
     print_rows(f"Figures of {timing.arch}", rows, as_json)
     return 0

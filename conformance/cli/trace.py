@@ -191,16 +191,20 @@ def joined(traces: Sequence[tuple[str, UncheckedObject]]) -> UncheckedObject:
     first_process, begin = 0, 0.0
     for title, whole in traces:
         own = [
-            {**one, "pid": one["pid"] + first_process, **({"ts": one["ts"] + begin} if "ts" in one else {})}
-            for one in whole["traceEvents"]
+            {
+                **event,
+                "pid": event["pid"] + first_process,
+                **({"ts": event["ts"] + begin} if "ts" in event else {}),
+            }
+            for event in whole["traceEvents"]
         ]
-        for one in own:
-            if one.get("name") == "process_name":
-                one["args"] = {"name": f"{title}: {one['args']['name']}"}
-            if one["ph"] in "sf":  # an arrow's number is its own launch's
-                one["id"] = f"{first_process}.{one['id']}"
-        first_process = max((one["pid"] for one in own), default=first_process) + 1
-        begin = max((one["ts"] + one.get("dur", 0) for one in own if "ts" in one), default=begin)
+        for event in own:
+            if event.get("name") == "process_name":
+                event["args"] = {"name": f"{title}: {event['args']['name']}"}
+            if event["ph"] in "sf":  # an arrow's number is its own launch's
+                event["id"] = f"{first_process}.{event['id']}"
+        first_process = max((event["pid"] for event in own), default=first_process) + 1
+        begin = max((event["ts"] + event.get("dur", 0) for event in own if "ts" in event), default=begin)
         events += own
     return {**traces[0][1], "traceEvents": events}
 

@@ -76,7 +76,7 @@ def explain_additions(
     crowd = {row: own.size for row, own in pool.of_row.items()}
     rows = [int(row) for row in np.flatnonzero(wrong.any(axis=1)) if 0 < crowd.get(int(row), 0) <= CROWD]
     seen = _Seen()
-    for row in sorted(rows, key=lambda one: crowd[one])[:ROWS]:
+    for row in sorted(rows, key=lambda row: crowd[row])[:ROWS]:
         columns = np.flatnonzero(wrong[row] & np.isfinite(residual[row]))
         _look(pool, row, columns, residual[row, columns], bound[row, columns], seen)
     if seen.elements < MIN_ELEMENTS or seen.known < AGREE * seen.elements or not (seen.lost or seen.came):
@@ -144,9 +144,14 @@ def _told(contributions: Sequence[Contribution], pool: _Pool, seen: _Seen, word:
 
 def _went(contributions: Sequence[Contribution], pool: _Pool, seen: _Seen, word: str) -> str:
     tiles = np.cumsum(
-        [n == 0 or one.slot <= contributions[n - 1].slot for n, one in enumerate(contributions)]
+        [
+            n == 0 or contribution.slot <= contributions[n - 1].slot
+            for n, contribution in enumerate(contributions)
+        ]
     )
-    slots = {(int(tiles[n]), one.row): one.slot for n, one in enumerate(contributions)}
+    slots = {
+        (int(tiles[n]), contribution.row): contribution.slot for n, contribution in enumerate(contributions)
+    }
     moved = Counter(there - column for _, column, _, there in seen.came if there != column)
     if 2 * moved.total() > len(seen.came):
         shift, often = moved.most_common(1)[0]

@@ -32,7 +32,7 @@ def barrier_findings(plan: KernelPlan, run_result: RunResult, build: str) -> lis
         if known and announced not in (known[0].tx_bytes, known[0].first_tx_bytes or known[0].tx_bytes):
             what = f"expects {announced} bytes in a phase; the plan has {known[0].tx_bytes}"
             found.append(finding("plan-barrier-bytes", rank, offset, what))
-    if not run_result.mbarriers or any(one.severity == "error" for one in run_result.findings):
+    if not run_result.mbarriers or any(finding.severity == "error" for finding in run_result.findings):
         return found
     made = {(rank, offset) for rank, offset, _ in run_result.mbarriers}
     for barrier in plan.barriers:

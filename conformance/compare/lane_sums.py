@@ -19,7 +19,7 @@ def lane_sums(order: LaneOrder, a: F32, b: F32) -> F32 | None:
     rows, columns = a.shape
     if columns % (order.parts * order.lanes * order.vector):
         return None
-    x, y = (one.reshape(rows, order.parts, -1, order.lanes, order.vector) for one in (a, b))
+    x, y = (operand.reshape(rows, order.parts, -1, order.lanes, order.vector) for operand in (a, b))
     total = np.zeros((rows, order.parts, order.lanes), np.float32)
     for access in range(x.shape[2]):
         for element in range(order.vector):

@@ -56,20 +56,20 @@ def _waits(plan: KernelPlan, inputs: ProblemInputs, waiting: tuple[Waiting, ...]
 
     The lanes of a warp that only wait for its other lanes say nothing more and are left out.
     """
-    blocked = {(one.cta, one.warp) for one in waiting if one.barrier is not None}
+    blocked = {(waiter.cta, waiter.warp) for waiter in waiting if waiter.barrier is not None}
     warps_of: dict[tuple[int, int, str, str], list[int]] = {}
     ranks: dict[tuple[int, int, str, str], int] = {}
-    for one in waiting:
-        if one.barrier is None and (one.cta, one.warp) in blocked:
+    for waiter in waiting:
+        if waiter.barrier is None and (waiter.cta, waiter.warp) in blocked:
             continue
         place = (
-            _group(plan, inputs, one.cta),
-            plan.rank_of(one.cta),
-            one.role,
-            _what(one),
+            _group(plan, inputs, waiter.cta),
+            plan.rank_of(waiter.cta),
+            waiter.role,
+            _what(waiter),
         )
-        warps_of.setdefault(place, []).append(one.warp)
-        ranks[place] = 0 if one.tx else 1 if one.barrier is not None else 2
+        warps_of.setdefault(place, []).append(waiter.warp)
+        ranks[place] = 0 if waiter.tx else 1 if waiter.barrier is not None else 2
     lines = []
     for place in sorted(warps_of, key=lambda p: (ranks[p], p)):
         group, cta, role, what = place
@@ -136,8 +136,8 @@ def _first_unpublished(
         for capture in run_result.captures
         if (place := publication(plan, inputs, at, capture)) is not None
     }
-    for one in groups:
-        blocks: list[int | None] = [*range(problem.k_blocks(inputs, tiling, one)), None]
+    for each in groups:
+        blocks: list[int | None] = [*range(problem.k_blocks(inputs, tiling, each)), None]
         for k_block in blocks:
             for at in watched:
                 barrier = plan.barrier(at.barrier)
@@ -145,11 +145,11 @@ def _first_unpublished(
                     continue
                 for part in range(parts_of(at)):
                     missing = [
-                        rank for rank in range(plan.cluster) if (at, one, rank, k_block, part) not in seen
+                        rank for rank in range(plan.cluster) if (at, each, rank, k_block, part) not in seen
                     ]
                     if missing:
                         note = _never(barrier, k_block, part, parts_of(at), missing)
-                        return at.stage, one, k_block, note
+                        return at.stage, each, k_block, note
     last = watched[-1].stage if watched else ""
     # Nothing is missing, so the protocol of the last observed stage was left half-way.
     return last, group, None, "every tile was published; the wait is after the last k-block"

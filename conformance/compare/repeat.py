@@ -30,12 +30,12 @@ def outputs_differ(
     """
     findings = []
     for at in outputs:
-        one, two = (seen.outputs[at.parameter] for seen in (first, second))
+        before, after = (seen.outputs[at.parameter] for seen in (first, second))
         own = next((rows for rows in sums if rows.at == at), None)
         rows = None  # that may differ, of rows that tiles are added to
         if own is not None:
-            rows = np.unique(np.concatenate([own.sums.rows, one.rows_stored(), two.rows_stored()]))
-        a, b = (out.values if rows is None else out.values[rows] for out in (one, two))
+            rows = np.unique(np.concatenate([own.sums.rows, before.rows_stored(), after.rows_stored()]))
+        a, b = (out.values if rows is None else out.values[rows] for out in (before, after))
         bound = None
         if own is not None and rows is not None:
             bound = np.zeros(a.shape)
@@ -47,11 +47,11 @@ def outputs_differ(
 
 
 def differing(
-    one: npt.NDArray[np.generic], two: npt.NDArray[np.generic], bound: npt.NDArray[np.float64] | None
+    left: npt.NDArray[np.generic], right: npt.NDArray[np.generic], bound: npt.NDArray[np.float64] | None
 ) -> npt.NDArray[np.bool_]:
     """Elements that are not the same value; with `bound` those that are further apart than that."""
     with np.errstate(invalid="ignore"):  # signalling NaNs
-        a, b = one.astype(np.float64), two.astype(np.float64)
+        a, b = left.astype(np.float64), right.astype(np.float64)
     same = (a == b) & (np.signbit(a) == np.signbit(b)) | (np.isnan(a) & np.isnan(b))
     if bound is not None:
         with np.errstate(invalid="ignore"):
@@ -63,8 +63,8 @@ def _finding(
     plan: KernelPlan,
     inputs: ProblemInputs,
     at: OutputObservation,
-    one: npt.NDArray[np.generic],
-    two: npt.NDArray[np.generic],
+    left: npt.NDArray[np.generic],
+    right: npt.NDArray[np.generic],
     differ: npt.NDArray[np.bool_],
     what: str,
     rows: npt.NDArray[np.int64] | None,
@@ -75,8 +75,8 @@ def _finding(
         "disagree",
         f"output {at.parameter} of the production build is not what {what} gives",
         problem=spot(plan, inputs, at, element, "production"),
-        expected=float(one[place]),
-        found=float(two[place]),
+        expected=float(left[place]),
+        found=float(right[place]),
         wrong=int(differ.sum()),
         elements=int(differ.size),
         pattern=f"expected is the first launch's value, found that of {what}",

@@ -94,7 +94,11 @@ def _candidates(contributions: Sequence[Contribution], columns: npt.NDArray[np.i
                 if first != low:
                     value = contribution.value[first : first + width]
                     pool.append(_Candidate(contribution.slot, contribution.row, first - low, value))
-    return [one for one in pool if np.isfinite(one.value).all() and one.value.any()]
+    return [
+        contribution
+        for contribution in pool
+        if np.isfinite(contribution.value).all() and contribution.value.any()
+    ]
 
 
 def _taken(matrix: F64, norms: F64, remaining: F64, limit: float) -> dict[int, int]:
@@ -123,8 +127,8 @@ def _said(pool: Sequence[_Candidate], taken: dict[int, int], row: int, word: str
     more = [pool[n] for n, count in taken.items() if count > 0]
     if any(count < 0 and (pool[n].row != row or pool[n].shift) for n, count in taken.items()):
         return ""
-    shifts = {one.shift for one in more if one.shift}
-    if shifts and all(one.row == row for one in more) and len(shifts) == 1:
+    shifts = {contribution.shift for contribution in more if contribution.shift}
+    if shifts and all(contribution.row == row for contribution in more) and len(shifts) == 1:
         shift = shifts.pop()
         side = "before" if shift < 0 else "behind"
         return f"those columns hold contributions from {abs(shift)} columns {side}"
@@ -132,12 +136,12 @@ def _said(pool: Sequence[_Candidate], taken: dict[int, int], row: int, word: str
         return "those columns hold another part of the tile's columns"
     if not more:
         return f"the contribution of some {word}s is missing"
-    if all(one.row == row for one in more) and not own:
+    if all(contribution.row == row for contribution in more) and not own:
         return f"the contribution of some {word}s was added twice"
     if not own:
         return f"contributions of {word}s went to wrong rows"
-    came = {one.slot for one in more}
-    for step in sorted({one - min(own) for one in came}, key=abs):
+    came = {contribution.slot for contribution in more}
+    for step in sorted({slot - min(own) for slot in came}, key=abs):
         if came == {slot + step for slot in own}:
             sign = "-" if step > 0 else "+"
             return f"{word} j's contribution went to the row of {word} j {sign} {abs(step)}"

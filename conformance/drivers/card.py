@@ -104,8 +104,10 @@ class Card:
         """
         require_launches(launch)
         functions = [
-            self._call("cuModuleGetFunction", self._module(_ptx(launch, one)), one.entry.encode())
-            for one in launch.launches
+            self._call(
+                "cuModuleGetFunction", self._module(_ptx(launch, kernel_launch)), kernel_launch.entry.encode()
+            )
+            for kernel_launch in launch.launches
         ]
         addresses = {buffer.name: self._allocate(buffer.bytes) for buffer in launch.buffers}
         try:
@@ -120,8 +122,8 @@ class Card:
             first = {name: moved(data, launch.buffers, addresses) for name, data in first.items()}
             for buffer in launch.buffers:
                 self._fill(addresses[buffer.name], buffer.bytes, first[buffer.name], fill)
-            for one, function in zip(launch.launches, functions, strict=True):
-                self._launch(launch, one, function, addresses)
+            for kernel_launch, function in zip(launch.launches, functions, strict=True):
+                self._launch(launch, kernel_launch, function, addresses)
             return self._read(launch, first, addresses)
         finally:
             for address in addresses.values():
@@ -211,7 +213,7 @@ class Card:
             launch.programmatic,
         )
         raw = [_aligned(self._bytes(argument, file, addresses)) for argument in launch.arguments]
-        pointers = (ctypes.c_void_p * max(1, len(raw)))(*[one.ctypes.data for one in raw])
+        pointers = (ctypes.c_void_p * max(1, len(raw)))(*[value.ctypes.data for value in raw])
         self._call("cuLaunchKernelEx", config, function, ctypes.addressof(pointers), 0)
         self._call("cuCtxSynchronize")
 
@@ -231,7 +233,7 @@ class Card:
             if isinstance(item, StructArgument)
             else np.frombuffer(item.data, np.uint8)
         )
-        out = placed(blank, item.items, lambda one: self._bytes(one, file, addresses))
+        out = placed(blank, item.items, lambda item: self._bytes(item, file, addresses))
         assert out is not None
         return out.tobytes()
 
@@ -251,9 +253,9 @@ def placed(
     if content is None:
         return None
     out = content.copy()
-    for one in items:
-        data = np.frombuffer(encode(one.item), np.uint8)
-        out[one.offset : one.offset + len(data)] = data
+    for placed_item in items:
+        data = np.frombuffer(encode(placed_item.item), np.uint8)
+        out[placed_item.offset : placed_item.offset + len(data)] = data
     return out
 
 

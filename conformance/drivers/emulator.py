@@ -156,7 +156,7 @@ def launch_on(
         launch, load(launch), lambda number, _: how if number == main else others, how.get("schedule")
     )
     result = done.results.get(main) or next(reversed(done.results.values()))
-    rest = [one for one in done.results.values() if one is not result]
+    rest = [other for other in done.results.values() if other is not result]
     if plan is not None and result is done.results.get(main):
         dynamic, hang = shared_offset(launch), result.hang
         result = replace(
@@ -166,10 +166,10 @@ def launch_on(
         )
     merged = replace(
         result,
-        findings=(*result.findings, *(finding for one in rest for finding in one.findings)),
-        allowed=(*result.allowed, *(finding for one in rest for finding in one.allowed)),
-        limited=(*result.limited, *(left for one in rest for left in one.limited)),
-        certificate=merged_certificate(one.certificate for one in done.results.values()),
+        findings=(*result.findings, *(finding for other in rest for finding in other.findings)),
+        allowed=(*result.allowed, *(finding for other in rest for finding in other.allowed)),
+        limited=(*result.limited, *(left for other in rest for left in other.limited)),
+        certificate=merged_certificate(kernel_result.certificate for kernel_result in done.results.values()),
     )
     return merged, done.placed.buffers
 

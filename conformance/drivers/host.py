@@ -60,7 +60,7 @@ class HostDriver:
         return RunResult({name: Output(x, _alike(x, last[name])) for name, x in first.items()})
 
 
-def _alike(one: Array, two: Array) -> npt.NDArray[np.bool_]:
+def _alike(left: Array, right: Array) -> npt.NDArray[np.bool_]:
     """Where two arrays of one shape hold the same bits."""
-    bits = np.dtype(f"u{one.dtype.itemsize}")
-    return np.asarray(one.view(bits) == two.view(bits))
+    bits = np.dtype(f"u{left.dtype.itemsize}")
+    return np.asarray(left.view(bits) == right.view(bits))

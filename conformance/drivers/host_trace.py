@@ -67,8 +67,9 @@ def writes(launch: LaunchFile) -> list[WriteEvent]:
 def to_text(events: list[WriteEvent]) -> str:
     """A line a write."""
     lines = [
-        f"{number:5}  {one.seconds * 1e3:9.3f} ms  {one.output} [{one.index}], {one.elements} elements\n"
-        for number, one in enumerate(events, 1)
+        f"{number:5}  {event.seconds * 1e3:9.3f} ms  "
+        f"{event.output} [{event.index}], {event.elements} elements\n"
+        for number, event in enumerate(events, 1)
     ]
     return "".join(lines)
 

@@ -23,6 +23,6 @@ class Spoiled(HostDriver):
     def run(self, launch: LaunchFile, plan: KernelPlan, schedule: Schedule, taps: bool) -> RunResult:
         """As the host driver, and then spoiled."""
         result = super().run(launch, plan, schedule, taps)
-        one = result.outputs[self._output]
-        wrong = (one.values.astype(np.float32) * np.float32(FACTOR)).astype(one.values.dtype)
-        return replace(result, outputs={**result.outputs, self._output: Output(wrong, one.written)})
+        output = result.outputs[self._output]
+        wrong = (output.values.astype(np.float32) * np.float32(FACTOR)).astype(output.values.dtype)
+        return replace(result, outputs={**result.outputs, self._output: Output(wrong, output.written)})

@@ -34,14 +34,14 @@ def explained(
     """
     unknown = [(seen, seen.array) for seen in log.causes.values() if seen.array and seen.cause is None]
     each = seconds / 2 / max(len(unknown), 1)
-    for seen, one in unknown:
-        progress(f"the cause of wrong values in {one.name}")
-        done = in_child(lambda one=one: _asked(launch, reference, one, each), each + 5.0)  # type: ignore[misc]
+    for seen, array in unknown:
+        progress(f"the cause of wrong values in {array.name}")
+        done = in_child(lambda array=array: _asked(launch, reference, array, each), each + 5.0)  # type: ignore[misc]
         seen.cause = done.value or ""
-        if not one.stage and each > 0:
+        if not array.stage and each > 0:
             told = in_child(
-                lambda one=one: probed(  # type: ignore[misc]
-                    launch, dict(modules), reference, one.name, each, progress
+                lambda array=array: probed(  # type: ignore[misc]
+                    launch, dict(modules), reference, array.name, each, progress
                 ),
                 each + 5.0,
             )

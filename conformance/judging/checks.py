@@ -47,7 +47,7 @@ def machine(log: RunLog, findings: Sequence[Finding]) -> CheckOutcome:
     details: UncheckedObject = {"remarks": dict(log.remarks)} if log.remarks else {}
     if log.faults:
         fault = log.faults[0]
-        details["faults"] = [one.text for one in log.faults]
+        details["faults"] = [fault.text for fault in log.faults]
         if fault.error is not None:
             details["errors"] = [fault.error.as_dict()]
         reason = f"a run under {fault.schedule} failed"

@@ -31,4 +31,4 @@ def derived(
     kind = problem_type(problem) if isinstance(problem, str) else problem
     whole = EndToEnd(kind, inputs, Tiling(block, ctas, shape))
     known = {output: whole.known(known_stage(kind, stage).name) for output, stage in outputs.items()}
-    return {output: Expected(one.value, one.error) for output, one in known.items()}
+    return {output: Expected(reference.value, reference.error) for output, reference in known.items()}

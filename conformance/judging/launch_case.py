@@ -82,8 +82,8 @@ class LaunchCase(Case):
         used = dict.fromkeys(self.launch.module_of(launch).name for launch in launches)
         loaded = [self.modules[name] for name in used if name in self.modules]
         entries = ", ".join(dict.fromkeys(launch.entry for launch in launches))
-        toolchains = "; ".join(sorted({one.toolchain for one in loaded} - {""}))
-        text = "".join(one.ptx for one in loaded)
+        toolchains = "; ".join(sorted({module.toolchain for module in loaded} - {""}))
+        text = "".join(module.ptx for module in loaded)
         return programs.program(self.launch.name, {}, entries, text, toolchains)
 
     def prepare(self) -> None:
@@ -170,7 +170,9 @@ class LaunchCase(Case):
             return made
         made.scores, wrong = judged_values(run, self.expected)
         made.wrong = tuple(wrong)
-        made.findings += [finding_of(one, "stages" if one.stage else "values") for one in wrong]
+        made.findings += [
+            finding_of(wrong_array, "stages" if wrong_array.stage else "values") for wrong_array in wrong
+        ]
         made.findings += unwritten(self.launch, run)
         if not run.defects:
             made.findings += differing(self.first, run, self.expected, self.base)
@@ -271,8 +273,10 @@ class LaunchCase(Case):
         if not log.runs:
             return shared.not_run("stages", log.stopped)
         captures = log.first.stages if log.first else {}
-        details: UncheckedObject = {"captures": {name: len(one.moments) for name, one in captures.items()}}
-        never = [name for name, one in captures.items() if not one.moments]
+        details: UncheckedObject = {
+            "captures": {name: len(capture.moments) for name, capture in captures.items()}
+        }
+        never = [name for name, capture in captures.items() if not capture.moments]
         unjudged = [name for name in captures if name not in log.scores and name not in never]
         if never:
             told = f"{', '.join(never)} was never captured: its barrier completed no such phase"

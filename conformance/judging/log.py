@@ -141,7 +141,7 @@ class RunLog:
     def add(self, schedule: Schedule, run: JudgedRun) -> None:
         """Counts in a run."""
         self.runs.append(replace(run, schedule=schedule, result=None, executed=(), wrong=()))
-        arrays = {one.name: one for one in reversed(run.wrong)}
+        arrays = {array.name: array for array in reversed(run.wrong)}
         for finding in run.findings:
             seen = self.causes.setdefault(cause_key(finding), SeenCause(finding))
             if seen.anew:  # it needs no other inputs
@@ -161,7 +161,7 @@ class RunLog:
         base = self.base
         found = [seen.told(len(self.runs), base, command) for seen in self.causes.values()]
         places = {name: place for place, name in enumerate(checks)}
-        return sorted(found, key=lambda one: places.get(one.check, len(places)))
+        return sorted(found, key=lambda finding: places.get(finding.check, len(places)))
 
     @property
     def base(self) -> Schedule:

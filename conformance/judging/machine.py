@@ -15,7 +15,7 @@ MAX_PLACES = 6
 def machine_findings(run: RunResult) -> tuple[list[Finding], dict[str, int]]:
     """(errors, a finding for each cause; "severity code: message" of all other causes)."""
     errors: list[Finding] = []
-    remarks = {f"left out: {one}": 1 for one in run.limited}
+    remarks = {f"left out: {limit}": 1 for limit in run.limited}
     for allowed, findings in ((False, run.findings), (True, run.allowed)):
         for cause in by_cause(finding for finding in findings if finding.code not in LIMITS):
             if cause.severity == "error" and not allowed:
@@ -28,16 +28,16 @@ def machine_findings(run: RunResult) -> tuple[list[Finding], dict[str, int]]:
 
 def finding_of(cause: Cause) -> Finding:
     """The first finding of a cause, for the check "races" or "machine", with the places of the others."""
-    one = cause.sample
+    sample = cause.sample
     more = cause.places[1:]
     shown = ", ".join(more[:MAX_PLACES]) + (", ..." if len(more) > MAX_PLACES else "")
     return replace(
-        one,
-        check=check_of(one),
+        sample,
+        check=check_of(sample),
         count=cause.count,
         evidence=(
-            *one.evidence,
-            *(() if one.machine.root else map(str, one.machine.waiting)),
+            *sample.evidence,
+            *(() if sample.machine.root else map(str, sample.machine.waiting)),
             *((f"also at {shown}",) if more else ()),
         ),
     )

@@ -106,10 +106,10 @@ def replace_buffers(launch: LaunchFile, buffers: Sequence[LaunchBuffer]) -> Laun
 def _renamed(launch: LaunchFile, names: Mapping[str, str]) -> LaunchFile:
     def of(value: Json) -> Json:
         if isinstance(value, tuple):
-            return tuple(of(one) for one in value)
+            return tuple(of(item) for item in value)
         if not is_dataclass(value) or isinstance(value, type):
             return value
-        changed = {one.name: of(getattr(value, one.name)) for one in fields(value)}
+        changed = {field.name: of(getattr(value, field.name)) for field in fields(value)}
         for key in ("buffer", "source", "target"):
             if isinstance(changed.get(key), str):
                 changed[key] = names.get(changed[key], changed[key])

@@ -48,7 +48,7 @@ def run_once(
     TileproofError of a launch.
     """
     began = time.monotonic()
-    allow = [Allow.parse(one) for one in options.allow]
+    allow = [Allow.parse(entry) for entry in options.allow]
 
     def how(number: int, step: KernelLaunch) -> RunKeywords:
         decoded = modules[launch.module_of(step).name].module.decode(step.entry)
@@ -81,7 +81,7 @@ def run_once(
         launches=tuple(results),
         stages=captured(launch, modules, list(done.results.items())),
         stopped=done.stopped,
-        limited=tuple(dict.fromkeys(one for result in results for one in result.limited)),
+        limited=tuple(dict.fromkeys(limit for result in results for limit in result.limited)),
         schedule=schedule,
         seconds=time.monotonic() - began,
     )

@@ -53,7 +53,7 @@ def smaller(
         alive = [name for name in case.first if name not in placed.freed]
         return result, {name: placed.buffers[name].numpy() for name in alive}
 
-    first = {name: one.values for name, one in case.first.items() if name not in case.expected}
+    first = {name: output.values for name, output in case.first.items() if name not in case.expected}
     found = shrink(Judge(run, first), signature, list(schedules), seconds=seconds)
     return SmallSchedule(found.schedule, tuple(found.lines()), found.minimal) if found.finding else None
 

@@ -29,7 +29,7 @@ def captured(
     """The captures of each launch's result, given with its number, by name; an empty stage where a capture
     never came.
     """
-    records = [(number, one, record) for number, one in results for record in one.captures]
+    records = [(number, result, record) for number, result in results for record in result.captures]
     found = {}
     for capture in launch.captures:
         own = [
@@ -37,7 +37,7 @@ def captured(
             for number, result, record in records
             if record.name == capture.name and (not capture.phases or record.phase in capture.phases)
         ]
-        own.sort(key=lambda one: (one[0].launch, one[0].cta[::-1], one[0].phase))
+        own.sort(key=lambda record: (record[0].launch, record[0].cta[::-1], record[0].phase))
         tiles = []
         for _, result, record in own:
             decoded = modules[result.module].module.decode(result.entry)

@@ -103,8 +103,8 @@ def judged_values(
             wrong += bad
     for name, output in run.outputs.items():
         if name in expected:
-            scores[name], one = compared(name, output.values, output.written, expected[name])
-            wrong += [one] if one else []
+            scores[name], wrong_array = compared(name, output.values, output.written, expected[name])
+            wrong += [wrong_array] if wrong_array else []
     return scores, wrong
 
 
@@ -133,8 +133,8 @@ def differing(
     for name, output in first.items():
         if name in bounded:
             continue
-        one, other = output.values, run.outputs[name].values
-        differ = differing_bits(name, one, other)
+        values, other = output.values, run.outputs[name].values
+        differ = differing_bits(name, values, other)
         if differ.any():
             at = tuple(int(i) for i in np.argwhere(differ)[0])
             yield Finding(
@@ -142,7 +142,7 @@ def differing(
                 f"{name} depends on the schedule: it differs between {run.schedule} and {than}",
                 check="schedules",
                 problem=ProblemPlace(array=name, index=at),
-                expected=float(one[at]),
+                expected=float(values[at]),
                 found=float(other[at]),
                 wrong=int(differ.sum()),
                 elements=int(differ.size),
@@ -164,11 +164,11 @@ def _stage(stage: CapturedStage, expected: ExpectedOutput) -> tuple[StageScore, 
         own = expected
         if expected.value.ndim == 3:
             own = ExpectedOutput(expected.value[number], expected.bound[number], expected.stated)
-        score, one = compared(
+        score, wrong_array = compared(
             stage.name, stage.value[number], stage.written[number], own, stage=True, where=str(moment)
         )
         whole.add(score)
-        wrong += [replace(one, number=number)] if one else []
+        wrong += [replace(wrong_array, number=number)] if wrong_array else []
     return whole, wrong
 
 

@@ -363,7 +363,10 @@ def _captured(
         try:
             offset_of(barrier.place, decoded, f"{where}, barrier {barrier.name}")
         except TileproofError as error:
-            if any(one.barrier == barrier.name and one.entry in ("", step.entry) for one in launch.captures):
+            if any(
+                capture.barrier == barrier.name and capture.entry in ("", step.entry)
+                for capture in launch.captures
+            ):
                 yield error
     for capture in launch.captures:
         if capture.entry not in ("", step.entry):

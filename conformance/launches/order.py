@@ -79,7 +79,7 @@ class StepOrder:
         found, ran = [], 0
         for number in sequence:
             remaining = ran & ~self.before[number]
-            found.append([one for one in range(remaining.bit_length()) if remaining >> one & 1])
+            found.append([step for step in range(remaining.bit_length()) if remaining >> step & 1])
             ran |= 1 << number
         return found
 
@@ -103,11 +103,11 @@ class StepOrder:
         draw = random.Random(schedule.seed)
         remaining, done, order = list(self.operations), 0, []
         while remaining:
-            ready = [one for one in remaining if self.before[one] & ~done == 0]
-            one = ready[-1] if policy in _LATEST_FIRST else draw.choice(ready)
-            remaining.remove(one)
-            done |= 1 << one
-            order.append(one)
+            ready = [step for step in remaining if self.before[step] & ~done == 0]
+            chosen = ready[-1] if policy in _LATEST_FIRST else draw.choice(ready)
+            remaining.remove(chosen)
+            done |= 1 << chosen
+            order.append(chosen)
         return order
 
 

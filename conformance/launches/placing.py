@@ -102,8 +102,8 @@ class PlacedLaunch:
         self.found: list[Finding] = []  # about copies of the host
         self._streams: dict[int, Stream] = {}
         self._apart = False  # steps may run at the same time
-        for one in sorted(launch.buffers, key=lambda buffer: (buffer.address is None, buffer.address or 0)):
-            self.buffers[one.name] = self._placed(one, (instead or {}).get(one.name))
+        for buffer in sorted(launch.buffers, key=lambda b: (b.address is None, b.address or 0)):
+            self.buffers[buffer.name] = self._placed(buffer, (instead or {}).get(buffer.name))
         for buffer in launch.buffers:
             for item in buffer.items:
                 self.buffers[buffer.name].write(_bytes(self.item(item.item)), item.offset)
@@ -177,10 +177,10 @@ class PlacedLaunch:
         records: dict[int, GridRecord] = {}
         sequence = order.under(schedule or Schedule())
         beside = order.beside(sequence)
-        last = {one: place for place, few in enumerate(beside) for one in few}
+        last = {number: place for place, few in enumerate(beside) for number in few}
         for place, at in enumerate(sequence):
             step = self.launch.steps[at]
-            earlier = [records[one] for one in beside[place] if one in records]
+            earlier = [records[number] for number in beside[place] if number in records]
             if isinstance(step, KernelLaunch):
                 number = numbers[at]
                 result, record = self._launched(step, number, earlier, how(number, step))
@@ -189,9 +189,9 @@ class PlacedLaunch:
                 record = self._host(step, at, earlier)
             if at in last and record is not None:
                 records[at] = record
-            for one in beside[place]:  # records are large
-                if last[one] == place:
-                    records.pop(one, None)
+            for other in beside[place]:  # records are large
+                if last[other] == place:
+                    records.pop(other, None)
 
     def _launched(
         self, step: KernelLaunch, number: int, earlier: Sequence[GridRecord], how: RunKeywords

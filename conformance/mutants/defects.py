@@ -84,7 +84,7 @@ def build_planted(
 @contextmanager
 def planted_reference(planted: PlantedDefect | None) -> Iterator[None]:
     """Context in which the Python modules that the defect edits run with its edits."""
-    edits = [] if planted is None else [one for one in planted.edits if one.place.kind == "module"]
+    edits = [] if planted is None else [edit for edit in planted.edits if edit.place.kind == "module"]
     before = []
     try:
         for edit in edits:

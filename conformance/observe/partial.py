@@ -67,9 +67,9 @@ def partial_tiles(plan: KernelPlan, inputs: ProblemInputs, captures: Iterable[Ca
     for partial_sum in seen:
         of_tile.setdefault(partial_sum.tile, []).append(partial_sum)
     for capture in captures:
-        for one in of_tile.get(capture.tile, ()):
-            place = publication(plan, inputs, one, capture)
-            tile = place and tiles.get((one.stage, replace(place.coord, k_block=place.k_block)))
+        for accumulator in of_tile.get(capture.tile, ()):
+            place = publication(plan, inputs, accumulator, capture)
+            tile = place and tiles.get((accumulator.stage, replace(place.coord, k_block=place.k_block)))
             if place and tile:
-                fill(plan, one, capture, place, tile)
+                fill(plan, accumulator, capture, place, tile)
     return list(tiles.values())

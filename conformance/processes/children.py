@@ -93,9 +93,9 @@ class Children(Generic[T]):
         """
         self._raise_again()
         ready = set(wait([*(_child.pipe for _child in self._running), *also], seconds))
-        for one in [child for child in self._running if child.pipe in ready]:
-            self._running.remove(one)
-            yield one.number, _received(one, self._form)
+        for child in [child for child in self._running if child.pipe in ready]:
+            self._running.remove(child)
+            yield child.number, _received(child, self._form)
         self._raise_again()
 
     def end_older(self, seconds: float) -> list[int]:
@@ -117,10 +117,10 @@ class Children(Generic[T]):
             used = _used(child.process.pid)
             if used != child.used:
                 child.used, child.since = used, now
-        for one in [child for child in self._running if now - child.since >= longer_than]:
-            _end(one)
-            self._running.remove(one)
-            stopped.append((one.number, time.monotonic() - one.began))
+        for child in [child for child in self._running if now - child.since >= longer_than]:
+            _end(child)
+            self._running.remove(child)
+            stopped.append((child.number, time.monotonic() - child.began))
         return stopped
 
 
@@ -143,14 +143,14 @@ def in_children(
             yield from children.ended(until(deadline))
 
 
-def _used(pid: int | None) -> int:
+def _used(root: int | None) -> int:
     """Ticks of processor time of a process and of those below it; 0 if unknown."""
-    total, pending = 0, [pid]
+    total, pending = 0, [root]
     while pending:
-        one = pending.pop()
+        pid = pending.pop()
         try:
-            fields = Path(f"/proc/{one}/stat").read_text().rpartition(")")[2].split()
-            pending += map(int, Path(f"/proc/{one}/task/{one}/children").read_text().split())
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            pending += map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
         except (OSError, ValueError):
             continue
         total += sum(map(int, fields[11:15]))  # utime, stime, cutime, cstime
@@ -158,7 +158,7 @@ def _used(pid: int | None) -> int:
 
 
 def until(deadline: float | None) -> float:
-    """Seconds to wait before one looks again."""
+    """Seconds to wait until the next look."""
     return LOOK_S if deadline is None else min(LOOK_S, max(deadline - time.monotonic(), 0.0))
 
 
@@ -263,17 +263,17 @@ def _sent(form: ModuleType, value: object) -> bytes:
     return pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL)
 
 
-def _received(one: _Child, form: ModuleType) -> ChildResult[Any]:
-    seconds = time.monotonic() - one.began
+def _received(child: _Child, form: ModuleType) -> ChildResult[Any]:
+    seconds = time.monotonic() - child.began
     try:
-        kind, value = form.loads(one.pipe.recv_bytes())
+        kind, value = form.loads(child.pipe.recv_bytes())
     except (EOFError, OSError, json.JSONDecodeError):
-        one.process.join()
-        code = one.process.exitcode or 0
+        child.process.join()
+        code = child.process.exitcode or 0
         return ChildResult(fault=ended(code), code=code, seconds=seconds)
     finally:
-        one.pipe.close()
-    one.process.join()
+        child.pipe.close()
+    child.process.join()
     if kind == "value":
         return ChildResult(value=value, seconds=seconds)
     return ChildResult(error=TileproofError(value.pop("what"), **value), seconds=seconds)
@@ -287,10 +287,10 @@ def ended(code: int) -> str:
     return f"its process ended with code {code} and no result"
 
 
-def _end(one: _Child) -> None:
-    one.process.terminate()
-    one.process.join(5)
-    if one.process.is_alive():
-        one.process.kill()
-        one.process.join()
-    one.pipe.close()
+def _end(child: _Child) -> None:
+    child.process.terminate()
+    child.process.join(5)
+    if child.process.is_alive():
+        child.process.kill()
+        child.process.join()
+    child.pipe.close()

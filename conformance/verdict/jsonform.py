@@ -119,11 +119,11 @@ def _parse(kind: TypeForm, data: Json, where: str) -> Json:
     if origin is tuple:
         if not isinstance(data, list):
             raise _wrong(where, "a list", data)
-        return tuple(_parse(arguments[0], one, f"{where}[{n}]") for n, one in enumerate(data))
+        return tuple(_parse(arguments[0], item, f"{where}[{n}]") for n, item in enumerate(data))
     if origin is not None and issubclass(origin, Mapping):
         if not isinstance(data, dict):
             raise _wrong(where, "an object", data)
-        return {key: _parse(arguments[1], one, f"{where}.{key}") for key, one in data.items()}
+        return {key: _parse(arguments[1], item, f"{where}.{key}") for key, item in data.items()}
     if kind is float and data in ("nan", "inf", "-inf"):
         return float(data)
     fits = isinstance(data, int | float if kind is float else kind) and (
@@ -142,7 +142,7 @@ def _dataclass(kind: TypeForm, data: Json, where: str) -> Json:
         raise _wrong(f"{where}.{unknown[0]}", f"one of {', '.join(fields)}", unknown[0])
     if missing := [name for name in fields if name not in data]:
         raise _wrong(f"{where}.{missing[0]}", "a value", "nothing")
-    return kind(**{name: _parse(hints[name], one, f"{where}.{name}") for name, one in data.items()})
+    return kind(**{name: _parse(hints[name], part, f"{where}.{name}") for name, part in data.items()})
 
 
 def _wrong(where: str, expected: str, found: object) -> TileproofError:

@@ -143,7 +143,7 @@ def covered(decoded: Decoded, executed: Iterable[bytes]) -> ProgramCoverage | No
         instructions_covered=sum(instruction.ran for instruction in seen),
         branch_ways=ways,
         branch_ways_covered=taken,
-        not_covered=tuple(sorted(missing, key=lambda one: (one.ptx_line, one.way))),
+        not_covered=tuple(sorted(missing, key=lambda branch: (branch.ptx_line, branch.way))),
     )
 
 

@@ -24,11 +24,11 @@ _SAME = (
 _MACHINE = ("isa_section", "instruction", "ptx_line", "source")
 
 
-def _finding(one: UncheckedObject) -> UncheckedObject:
+def _finding(finding: UncheckedObject) -> UncheckedObject:
     """A finding of version 1. Its rendered place is kept in words; the earlier access and the missing edge of
     a race, which had no other fields, become evidence.
     """
-    old = dict(one)
+    old = dict(finding)
     where, coordinates = old.pop("where"), old.pop("coordinates")
     facts = [old.pop("source_before"), old.pop("missing")]
     labelled = zip(("before it: ", "missing: "), facts, strict=True)
@@ -44,7 +44,7 @@ def _finding(one: UncheckedObject) -> UncheckedObject:
 
 def verdict_from_1(data: UncheckedObject) -> UncheckedObject:
     """A verdict of version 1 as version 2."""
-    findings = [_finding(one) for one in data["findings"]]
+    findings = [_finding(finding) for finding in data["findings"]]
     return data | {"schema_version": 2, "findings": findings, "checks": _untimed(data["checks"])}
 
 
@@ -71,12 +71,12 @@ def _untimed(checks: list[UncheckedObject]) -> list[UncheckedObject]:
 
 def _times(data: UncheckedObject) -> dict[str, float]:
     """The seconds of all checks of an evidence of version 1, as version 2 names them."""
-    times = {named_check("", one["name"]): one["seconds"] for one in data["checks"]}
+    times = {named_check("", check["name"]): check["seconds"] for check in data["checks"]}
     for kernel in data["kernels"]:
         program = kernel["program"]
         sizes = ",".join(f"{name}={value}" for name, value in sorted(program["variant"].items()))
         label = f"{program['kernel']} {sizes}".strip()
-        times |= {named_check(label, one["name"]): one["seconds"] for one in kernel["checks"]}
+        times |= {named_check(label, check["name"]): check["seconds"] for check in kernel["checks"]}
     return times
 
 
@@ -85,7 +85,7 @@ def evidence_from_1(data: UncheckedObject) -> UncheckedObject:
     times = _times(data)
     return data | {
         "schema_version": 2,
-        "kernels": [verdict_from_1(one) for one in data["kernels"]],
+        "kernels": [verdict_from_1(kernel) for kernel in data["kernels"]],
         "checks": _untimed(data["checks"]),
         "run": {"began": "", "seconds": sum(times.values()), "machine": "", "checks": times},
     }
@@ -93,7 +93,7 @@ def evidence_from_1(data: UncheckedObject) -> UncheckedObject:
 
 def evidence_from_2(data: UncheckedObject) -> UncheckedObject:
     """The gate's evidence of version 2 as version 3."""
-    return data | {"schema_version": 3, "kernels": [verdict_from_2(one) for one in data["kernels"]]}
+    return data | {"schema_version": 3, "kernels": [verdict_from_2(kernel) for kernel in data["kernels"]]}
 
 
 VERDICT: Upgrades = {1: verdict_from_1, 2: verdict_from_2}

@@ -173,5 +173,7 @@ def _item(field: Field) -> Item:
     return ScalarArgument("u64", 0) if field is None else field
 
 
-def _argument(one: Given) -> LaunchArgument:
-    return PointerArgument(one.name) if isinstance(one, LaunchBuffer) else one or ScalarArgument("u64", 0)
+def _argument(given: Given) -> LaunchArgument:
+    return (
+        PointerArgument(given.name) if isinstance(given, LaunchBuffer) else given or ScalarArgument("u64", 0)
+    )

@@ -138,10 +138,10 @@ def dump(value: object) -> Json:
         )  # fmt: skip
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         out = {"kind": value.kind} if hasattr(value, "kind") else {}
-        for one in _written(type(value)):
-            item: object = getattr(value, one.name)
-            if not _is_default(one, item):
-                out[one.name] = dump(item)
+        for field in _written(type(value)):
+            item: object = getattr(value, field.name)
+            if not _is_default(field, item):
+                out[field.name] = dump(item)
         return out
     if isinstance(value, tuple | list):
         return [dump(item) for item in value]
@@ -168,14 +168,14 @@ def _written(kind: TypeForm) -> list[dataclasses.Field[object]]:
     return [field for field in dataclasses.fields(kind) if field.type != "Path"]
 
 
-def _default(one: dataclasses.Field[object]) -> object:
-    if one.default_factory is not dataclasses.MISSING:
-        return one.default_factory()
-    return one.default
+def _default(field: dataclasses.Field[object]) -> object:
+    if field.default_factory is not dataclasses.MISSING:
+        return field.default_factory()
+    return field.default
 
 
-def _is_default(one: dataclasses.Field[object], item: object) -> bool:
-    default = _default(one)
+def _is_default(field: dataclasses.Field[object], item: object) -> bool:
+    default = _default(field)
     return type(item) is type(default) and bool(item == default) and math.copysign(1, _sign(item)) > 0
 
 
@@ -198,11 +198,12 @@ def _load(kind: TypeForm, data: Json, where: str) -> Json:
         if not isinstance(data, list):
             raise _wrong(where, "a list", data)
         if arguments[-1] is Ellipsis:
-            return tuple(_load(arguments[0], one, f"{where}[{n}]") for n, one in enumerate(data))
+            return tuple(_load(arguments[0], element, f"{where}[{n}]") for n, element in enumerate(data))
         if len(data) != len(arguments):
             raise _wrong(where, f"{len(arguments)} entries", data)
         return tuple(
-            _load(a, one, f"{where}[{n}]") for n, (a, one) in enumerate(zip(arguments, data, strict=True))
+            _load(a, element, f"{where}[{n}]")
+            for n, (a, element) in enumerate(zip(arguments, data, strict=True))
         )
     if kind is bytes:
         try:
@@ -242,7 +243,7 @@ def _union(arguments: tuple[TypeForm, ...], data: Json, where: str) -> Json:
 def _object(kind: TypeForm, data: Json, where: str) -> Json:
     if not isinstance(data, dict):
         raise _wrong(where, "an object", data)
-    hints, fields = typing.get_type_hints(kind), {one.name: one for one in _written(kind)}
+    hints, fields = typing.get_type_hints(kind), {field.name: field for field in _written(kind)}
     known = [*fields, *(["kind"] if hasattr(kind, "kind") else [])]
     for name in data:
         if name not in known:
@@ -252,7 +253,7 @@ def _object(kind: TypeForm, data: Json, where: str) -> Json:
     for name, field in fields.items():
         if name not in data and _default(field) is dataclasses.MISSING:
             raise _wrong(f"{where}.{name}", "a value", "nothing")
-    parts = {n: _load(hints[n], one, f"{where}.{n}") for n, one in data.items() if n != "kind"}
+    parts = {n: _load(hints[n], part, f"{where}.{n}") for n, part in data.items() if n != "kind"}
     try:
         return kind(**parts)
     except TileproofError as error:

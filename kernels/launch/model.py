@@ -341,9 +341,9 @@ class LaunchFile:
 
     def __post_init__(self) -> None:
         self._names("module", [module.name for module in self.modules])
-        self._names("buffer", [one.name for one in self.buffers])
+        self._names("buffer", [buffer.name for buffer in self.buffers])
         self._names("barrier", [barrier.name for barrier in self.barriers])
-        self._names("capture", [one.name for one in self.captures])
+        self._names("capture", [capture.name for capture in self.captures])
         if not self.launches and self.call is None:
             raise TileproofError("nothing is launched", where=f"launch file {self.name}")
         for number, launch in enumerate(self.launches):
@@ -420,9 +420,9 @@ class LaunchFile:
 
     def buffer(self, name: str, where: str = "") -> LaunchBuffer:
         """A buffer by its name; TileproofError when there is none."""
-        for one in self.buffers:
-            if one.name == name:
-                return one
+        for buffer in self.buffers:
+            if buffer.name == name:
+                return buffer
         raise self._unknown("buffer", name, [buffer.name for buffer in self.buffers], where)
 
     def module_of(self, launch: KernelLaunch | VariableWrite) -> LaunchModule:

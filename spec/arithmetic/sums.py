@@ -66,19 +66,19 @@ class RowSums:
         if not self._waiting:
             return
         waiting, self._waiting = self._waiting, []
-        rows = np.concatenate([one[0] for one in waiting])
+        rows = np.concatenate([part[0] for part in waiting])
         order = np.argsort(rows, kind="stable")
         first = np.flatnonzero(np.diff(rows[order], prepend=-1))
         at = np.searchsorted(self.rows, rows[order][first])
         with np.errstate(invalid="ignore"):
-            raw = np.concatenate([one[1] for one in waiting])[order]
+            raw = np.concatenate([part[1] for part in waiting])[order]
             values = raw.astype(np.float64)
             units: F64 | None = None
             any_exact = True
             known = [errors for *_, errors in waiting if errors is not None]
             if known:
                 errors = np.concatenate(
-                    [np.zeros(one[1].shape) if one[2] is None else one[2] for one in waiting]
+                    [np.zeros(part[1].shape) if part[2] is None else part[2] for part in waiting]
                 )
                 errors = errors[order]
                 self._error[at] += np.add.reduceat(errors, first, axis=0)

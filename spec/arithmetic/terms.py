@@ -246,7 +246,7 @@ class Sum(Bounded):
     @cached_property
     def partial(self) -> Partial | None:
         """The size of its partial sums; None if its terms are unknown."""
-        return over(Partial.joined, [one() for one in self.sources]) if self.sources else None
+        return over(Partial.joined, [source() for source in self.sources]) if self.sources else None
 
     def joined(self, more: Sum) -> Sum:
         """The sum of the products of both, added up in one accumulator in any order."""

@@ -56,7 +56,7 @@ _ALL = (
         "mxf4nvf4.4X", "mxf4nvf4", 64, {"e2m1": 1}, ("f32",), (), scales=4, scale_types=("ue4m3", "ue8m0")
     ),
 )
-FORMATS = {one.name: one for one in _ALL}
+FORMATS = {form.name: form for form in _ALL}
 
 
 def format_of(name: str) -> Format:

@@ -182,9 +182,9 @@ def instruction(
     if scale_a is not None and scale_b is not None and a.shape[1] == GROUPED_K:
         return scaled_e2m1(a, b, c, scale_a, scale_b, scale_emin)
     a64, b64, c64 = (np.asarray(x, dtype=np.float64) for x in (a, b, c))
-    ones = np.ones((1, 1))
-    sa64 = np.asarray(ones if scale_a is None else scale_a, dtype=np.float64)
-    sb64 = np.asarray(ones if scale_b is None else scale_b, dtype=np.float64)
+    unscaled = np.ones((1, 1))
+    sa64 = np.asarray(unscaled if scale_a is None else scale_a, dtype=np.float64)
+    sb64 = np.asarray(unscaled if scale_b is None else scale_b, dtype=np.float64)
     k = a64.shape[1]
     sa64 = np.broadcast_to(np.repeat(sa64, k // sa64.shape[1], axis=1), a64.shape)
     sb64 = np.broadcast_to(np.repeat(sb64, k // sb64.shape[1], axis=1), b64.shape)

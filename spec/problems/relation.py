@@ -30,12 +30,12 @@ class Relation:
 
 def same(wanted: Mapping[str, Array], found: Mapping[str, Array]) -> str:
     """The first output whose bits are not those wanted; every NaN is alike."""
-    for name, one in wanted.items():
-        two = found[name]
+    for name, expected in wanted.items():
+        actual = found[name]
         with np.errstate(invalid="ignore"):  # signalling NaNs
-            a, b = one.astype(np.float64), two.astype(np.float64)
+            a, b = expected.astype(np.float64), actual.astype(np.float64)
         equal = (a == b) & (np.signbit(a) == np.signbit(b)) | (np.isnan(a) & np.isnan(b))
-        if one.shape != two.shape or not equal.all():
+        if expected.shape != actual.shape or not equal.all():
             return name
     return ""
 

@@ -53,9 +53,12 @@ def first_opinion(launch: LaunchFile, plan: KernelPlan | None, random: int) -> O
     return Opinion(
         TOOL,
         "error" if errors else "fine",
-        tuple(dict.fromkeys(one.code for one, _ in errors)),
-        tuple(_line(one, under, len(tried)) for one, under in errors),
-        (f"{len(tried)} schedules", *(f"{one.severity}: {_line(one, u, len(tried))}" for one, u in others)),
+        tuple(dict.fromkeys(defect.code for defect, _ in errors)),
+        tuple(_line(defect, under, len(tried)) for defect, under in errors),
+        (
+            f"{len(tried)} schedules",
+            *(f"{defect.severity}: {_line(defect, u, len(tried))}" for defect, u in others),
+        ),
         time.monotonic() - started,
     )
 

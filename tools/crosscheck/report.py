@@ -29,23 +29,23 @@ def outcome_of(report: Mapping[str, Json]) -> OpinionOutcome:
 
 def kinds_of(report: Mapping[str, Json]) -> tuple[str, ...]:
     """The result and the codes of the diagnostics, each once."""
-    codes = (str(one.get("code", "")) for one in report["diagnostics"])
+    codes = (str(diagnostic.get("code", "")) for diagnostic in report["diagnostics"])
     return tuple(dict.fromkeys([str(report["result"]), *codes]))
 
 
 def lines_of(report: Mapping[str, Json], ptx: str) -> tuple[str, ...]:
     """The diagnostics in words, one line per kind and instruction, then the evidence with its PTX lines."""
     source = ptx.splitlines()
-    diagnostics = [dict(one) for one in report["diagnostics"]]
+    diagnostics = [dict(diagnostic) for diagnostic in report["diagnostics"]]
     return (*_grouped(diagnostics, source), *_races(report, source), *_rejection(report, source))
 
 
 def remarks_of(report: Mapping[str, Json]) -> tuple[str, ...]:
     """The assumptions that the analysis used, and its warnings."""
     used = [
-        str(one.get("label", one.get("key", "")))
-        for one in report.get("assumptions") or []
-        if isinstance(one, Mapping) and one.get("triggered")
+        str(assumption.get("label", assumption.get("key", "")))
+        for assumption in report.get("assumptions") or []
+        if isinstance(assumption, Mapping) and assumption.get("triggered")
     ]
     warnings = report.get("warning_count") or 0
     said = (f"it assumes: {', '.join(used)}",) if used else ()
@@ -120,7 +120,7 @@ def _rejection(report: Mapping[str, Json], source: list[str]) -> Iterator[str]:
     rejection = report.get("rejection")
     if not isinstance(rejection, Mapping):
         return
-    places = {one.get("event"): one.get("line") for one in report.get("source_events") or []}
+    places = {event.get("event"): event.get("line") for event in report.get("source_events") or []}
     for key in ("event", "issue", "initialization", "effect"):
         line = places.get(rejection.get(key))
         if line:

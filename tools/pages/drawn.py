@@ -57,7 +57,7 @@ def page() -> str:
         (name, value, f"{100 * number / total:.1f}%")
         for name, values in histograms(some).items()
         for total in [sum(values.values())]
-        for value, number in sorted(values.items(), key=lambda one: (-one[1], one[0]))
+        for value, number in sorted(values.items(), key=lambda count: (-count[1], count[0]))
     ]
     sizes = [
         (

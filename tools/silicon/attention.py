@@ -113,14 +113,14 @@ class SideBySide:
 
     def _collect(self) -> None:
         kept = []
-        for task, then, one in self._tasks:
+        for task, then, progress in self._tasks:
             if not task.ready():
-                kept.append((task, then, one))
+                kept.append((task, then, progress))
                 continue
             try:
                 then(task.get())
             except Exception as error:
-                one.ended = f"{type(error).__name__}: {error}"[:400]
+                progress.ended = f"{type(error).__name__}: {error}"[:400]
         self._tasks = kept
 
     def _start(
@@ -137,33 +137,41 @@ class SideBySide:
     def _give(self, pool: Pool, waiting: deque[KernelProgress]) -> bool:
         """Starts the next task, if there is one: surveys first, then problems, then what is made smaller."""
         if waiting:
-            one = waiting.popleft()
+            progress = waiting.popleft()
             given = self._given
-            return self._start(pool, one, self._surveyed(one), surveyed, given.examples, given.seed)
-        for one in self.progress:
-            if one.survey is None or one.ended or one.given >= len(one.cases):
+            return self._start(pool, progress, self._surveyed(progress), surveyed, given.examples, given.seed)
+        for progress in self.progress:
+            if progress.survey is None or progress.ended or progress.given >= len(progress.cases):
                 continue
             if time.time() > self._judge_until:
-                one.ended = "the limit of the whole run"
-            elif one.tally.seconds > self._given.kernel_seconds:
-                one.ended = f"its limit of {self._given.kernel_seconds:g} s of processes"
-            elif one.tally.starts > MAX_STARTS:
-                one.ended = f"its worker was started more than {MAX_STARTS} times"
+                progress.ended = "the limit of the whole run"
+            elif progress.tally.seconds > self._given.kernel_seconds:
+                progress.ended = f"its limit of {self._given.kernel_seconds:g} s of processes"
+            elif progress.tally.starts > MAX_STARTS:
+                progress.ended = f"its worker was started more than {MAX_STARTS} times"
             else:
-                cases = one.cases[one.given : one.given + AT_ONCE]
-                one.given += len(cases)
-                one.running += 1
-                found = one.survey["found"]
-                return self._start(pool, one, self._tallied(one), _tally, found, cases, self._judge_until)
-        for one in self.progress:
-            if one.survey is None or one.running or not (one.ended or one.given >= len(one.cases)):
+                cases = progress.cases[progress.given : progress.given + AT_ONCE]
+                progress.given += len(cases)
+                progress.running += 1
+                found = progress.survey["found"]
+                return self._start(
+                    pool, progress, self._tallied(progress), _tally, found, cases, self._judge_until
+                )
+        for progress in self.progress:
+            if (
+                progress.survey is None
+                or progress.running
+                or not (progress.ended or progress.given >= len(progress.cases))
+            ):
                 continue
-            for what, cases in one.tally.failing.items():
-                if what not in one.shrinking:
-                    one.shrinking.add(what)
+            for what, cases in progress.tally.failing.items():
+                if what not in progress.shrinking:
+                    progress.shrinking.add(what)
                     seconds = min(self._given.shrink_seconds, max(1.0, self._ends - time.time() - 10))
-                    found = one.survey["found"]
-                    return self._start(pool, one, self._smaller(one, what), _smallest, found, cases, seconds)
+                    found = progress.survey["found"]
+                    return self._start(
+                        pool, progress, self._smaller(progress, what), _smallest, found, cases, seconds
+                    )
         return False
 
     def _surveyed(self, kernel: KernelProgress) -> Callable[[Json], None]:
@@ -212,9 +220,9 @@ def main() -> None:
         if part.exists() and part.read_text().endswith("}\n"):
             head.update(json.loads(part.read_text()))
         kernels = {}
-        for one in run.progress:
-            row = one.as_dict()
-            kernels[one.name] = {word: value for word, value in row.items() if word != "found"}
+        for kernel in run.progress:
+            row = kernel.as_dict()
+            kernels[kernel.name] = {word: value for word, value in row.items() if word != "found"}
         whole = head | {"wall seconds": round(time.time() - began, 1), "kernels": kernels}
         evidence.write_json(given.output, whole)
 
@@ -229,12 +237,12 @@ def main() -> None:
             hand.kill()
         write(run)
         part.unlink(missing_ok=True)
-    for one in run.progress:
-        row = one.as_dict()
+    for kernel in run.progress:
+        row = kernel.as_dict()
         failing = {what: rows["examples"] for what, rows in row.get("failing", {}).items()}
         raised = {said: rows["examples"] for said, rows in row.get("raised", {}).items()}
         state = "complete" if row.get("complete") else row.get("ended", "")
-        print(one.name, row.get("examples", ""), state, failing or row.get("refused", ""), raised or "")
+        print(kernel.name, row.get("examples", ""), state, failing or row.get("refused", ""), raised or "")
         print("  refuses", row.get("refuses"))
 
 

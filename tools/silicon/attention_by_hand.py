@@ -205,8 +205,8 @@ def three_products(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """
     large_a, large_b = tf32(a, 0), tf32(b, 0)
     small_a, small_b = tf32(a - large_a, 0x1000), tf32(b - large_b, 0x1000)
-    one, two, three, four = (x.astype(np.float64) for x in (large_a, large_b, small_a, small_b))
-    return one @ four + three @ two + one @ two  # type: ignore[no-any-return]
+    la, lb, sa, sb = (x.astype(np.float64) for x in (large_a, large_b, small_a, small_b))
+    return la @ sb + sa @ lb + la @ lb  # type: ignore[no-any-return]
 
 
 def split_products() -> JsonObject:

@@ -154,7 +154,7 @@ def _controls(name: str) -> dict[str, bool]:
 def smallest(name: str, cases: list[OwnCase], seconds: float = SHRINK_SECONDS) -> UncheckedObject:
     """How many fail so, the smallest of them made smaller, and what is wrong with it."""
     under_test, ends = opened(name), time.monotonic() + seconds
-    case = min(cases, key=lambda one: one.problem.m * one.problem.n * one.problem.h * one.problem.d_qk)
+    case = min(cases, key=lambda case: case.problem.m * case.problem.n * case.problem.h * case.problem.d_qk)
     kind = run_case(under_test, case, WHEN, explain=False).findings
     looking = bool(kind)
     while looking and time.monotonic() < ends:

@@ -73,7 +73,7 @@ def main() -> None:
     given = parser.parse_args()
     os.environ["CUDA_LAUNCH_BLOCKING"] = "1"
     with ThreadPoolExecutor(given.jobs) as pool:
-        found = list(pool.map(lambda one: probed(one[0], one[1], given.seconds), PROBES))
+        found = list(pool.map(lambda probe: probed(probe[0], probe[1], given.seconds), PROBES))
     result: UncheckedObject = facts()
     result["probes"] = [
         {"operator": operator, "case": case.as_json(), "calls": what}

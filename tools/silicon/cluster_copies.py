@@ -94,7 +94,7 @@ def launch(copy: str, base: str) -> LaunchFile:
     made = LaunchBuilder("cluster copies", ptx)
     out = made.zeros("out", (2 * WORDS,), np.uint32)
     data = made.input("data", np.arange(5000, 5000 + WORDS, dtype=np.uint32))
-    maps = [tensor_map(one, one.shape, (WORDS,), "none", (), dtype="float32") for one in (data, out)]
+    maps = [tensor_map(array, array.shape, (WORDS,), "none", (), dtype="float32") for array in (data, out)]
     arguments: list[Given] = [out, data, *maps]
     made.launch("k", grid=(2, 1, 1), block=(WORDS, 1, 1), arguments=arguments, cluster=(2, 1, 1))
     return made.file()

@@ -111,10 +111,10 @@ def wanted(a: dict[str, Any], q: Any, k: Any, v: Any, dO: Any, bias: Any) -> dic
     """O, LSE and the gradients by float64 autograd; rows without a key give 0."""
     import torch
 
-    one, two, three = (x.double().detach().requires_grad_() for x in (q, k, v))
-    wide = (x.repeat_interleave(a["h"] // a["h_kv"], dim=1) for x in (two, three))
+    q64, k64, v64 = (x.double().detach().requires_grad_() for x in (q, k, v))
+    wide = (x.repeat_interleave(a["h"] // a["h_kv"], dim=1) for x in (k64, v64))
     keys, values = wide
-    logits = one @ keys.mT * a["d"] ** -0.5
+    logits = q64 @ keys.mT * a["d"] ** -0.5
     if bias is not None:
         logits = logits + bias.double()
     if a["causal"]:
@@ -124,7 +124,7 @@ def wanted(a: dict[str, Any], q: Any, k: Any, v: Any, dO: Any, bias: Any) -> dic
     S = torch.softmax(torch.where(rows, logits, torch.zeros_like(logits)), -1) * rows
     o = S @ values
     torch.autograd.backward([o], [dO.double()])
-    return {"O": o, "LSE": torch.logsumexp(logits, -1), "dQ": one.grad, "dK": two.grad, "dV": three.grad}
+    return {"O": o, "LSE": torch.logsumexp(logits, -1), "dQ": q64.grad, "dK": k64.grad, "dV": v64.grad}
 
 
 def found(a: dict[str, Any], q: Any, k: Any, v: Any, dO: Any, bias: Any) -> dict[str, Any]:
@@ -185,7 +185,7 @@ def found(a: dict[str, Any], q: Any, k: Any, v: Any, dO: Any, bias: Any) -> dict
     return forward | dict(zip(("dQ", "dK", "dV"), gradients, strict=True))
 
 
-def one(name: str) -> None:
+def run_kernel(name: str) -> None:
     """Makes one call, and prints how far it is off."""
     import faulthandler
 
@@ -310,7 +310,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     if given.name:
-        one(given.name)
+        run_kernel(given.name)
         return
     names = [name for name in TRIES if given.only in name]
     with ThreadPoolExecutor(AT_ONCE) as pool:

@@ -57,10 +57,10 @@ def same_bits(kernel: Kernel, driver: Driver, examples: int) -> dict[str, int]:
     equal: dict[str, int] = {"launches": 0}
     for case, _ in engine.drawn(plan, "early", SEED, examples):
         launch = kernel.launch(case.inputs(), built, kernel.probe)
-        one, two = (by.run(launch, plan, Schedule(), False).outputs for by in (driver, exact))
+        on_card, emulated = (by.run(launch, plan, Schedule(), False).outputs for by in (driver, exact))
         equal["launches"] += 1
-        for name in two:
-            mine, theirs = (each[name].values.view(np.uint8) for each in (one, two))
+        for name in emulated:
+            mine, theirs = (each[name].values.view(np.uint8) for each in (on_card, emulated))
             equal[name] = equal.get(name, 0) + int(np.array_equal(mine, theirs))
     return equal
 
@@ -84,8 +84,8 @@ def main(kernel: str, output: Path, examples: int, name: str) -> None:
     for words in report["not_judged"]:
         click.echo(f"  not judged: {words}")
     mutants: UncheckedObject = result["mutants"]
-    for one, row in mutants.items():
-        click.echo(f"  {one}: {row['verdict']} {row.get('finding', [''])[0]}")
+    for mutant, row in mutants.items():
+        click.echo(f"  {mutant}: {row['verdict']} {row.get('finding', [''])[0]}")
     click.echo(f"  the exact emulator's bits: {bits}")
 
 

@@ -78,7 +78,9 @@ def launch_of(case: UncheckedObject, before: list[np.ndarray]) -> LaunchFile:
         cluster=tuple(case["cluster"]),
         block=tuple(case["block"]),
         shared_bytes=case["shared"],
-        arguments=[_argument(*one, buffers) for one in zip(case["args"], case["sizes"], strict=True)],
+        arguments=[
+            _argument(*argument, buffers) for argument in zip(case["args"], case["sizes"], strict=True)
+        ],
     )
     return made.file()
 

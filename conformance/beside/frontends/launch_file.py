@@ -59,7 +59,9 @@ def as_file(
             where=launch.kernel, expected=", ".join(names), found=", ".join(sorted(unknown)),
         )  # fmt: skip
     judged = {
-        n for n, one in zip(names, launch.buffers, strict=True) if one.stored and one.before is not None
+        n
+        for n, buffer in zip(names, launch.buffers, strict=True)
+        if buffer.stored and buffer.before is not None
     }
     judged = judged if outputs is None else set(outputs)
     code: ModuleCode = PtxText(launch.ptx) if folder is None else PtxFile("kernel.ptx")
@@ -69,15 +71,15 @@ def as_file(
         launch.kernel,
         (LaunchModule("kernel", code),),
         tuple(
-            _buffer(one, name, name in judged, folder is not None)
-            for one, name in zip(launch.buffers, names, strict=True)
+            _buffer(buffer, name, name in judged, folder is not None)
+            for buffer, name in zip(launch.buffers, names, strict=True)
         ),
         (
             KernelLaunch(
                 launch.entry, launch.grid, launch.block,
                 tuple(
-                    _argument(one, size, names, name)
-                    for one, size, name in zip(launch.arguments, sizes, called, strict=True)
+                    _argument(argument, size, names, name)
+                    for argument, size, name in zip(launch.arguments, sizes, called, strict=True)
                 ),
                 cluster=launch.cluster or (), shared_bytes=launch.shared_bytes,
                 cooperative=launch.resident is not None,
@@ -98,9 +100,9 @@ def saved(launch: HostLaunch, folder: Path) -> Path:
         (folder / "kernel.ptx").write_text(launch.ptx)
         for name, source in launch.sources.items():
             (folder / name).write_text(source)
-        for one, buffer in zip(launch.buffers, file.buffers, strict=True):
-            if one.before is not None and isinstance(buffer.content, FileBytes):
-                (folder / buffer.content.path).write_bytes(one.before.tobytes())
+        for recorded, buffer in zip(launch.buffers, file.buffers, strict=True):
+            if recorded.before is not None and isinstance(buffer.content, FileBytes):
+                (folder / buffer.content.path).write_bytes(recorded.before.tobytes())
         jsonform.write(file, folder / "launch.json")
     except OSError as error:
         raise LaunchError("a launch cannot be saved", where=str(folder), found=str(error)) from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import sys
 import threading
@@ -75,14 +76,14 @@ class EmulatedLaunch:
         LaunchError if the contents of the tensors were not kept.
         """
         given = {"races": self.how["races"], "strict": self.how["strict"], "mma": self.how["mma"]}
-        given["allow"] = [str(one) for one in self.how["allow"]]
+        given["allow"] = [str(allowed) for allowed in self.how["allow"]]
         return api.judge(self.file(outputs), expect, seconds=seconds, **{**given, **how})
 
     def __str__(self) -> str:
         """The launch in one line."""
-        one = self.launch
-        cluster = f", clusters of {one.cluster}" if one.cluster not in ((1, 1, 1), None) else ""
-        return f"{one.kernel}{list(one.grid)}, {one.block[0] * one.block[1] * one.block[2]} threads{cluster}"
+        launch = self.launch
+        cluster = f", clusters of {launch.cluster}" if launch.cluster not in ((1, 1, 1), None) else ""
+        return f"{launch.kernel}{list(launch.grid)}, {math.prod(launch.block)} threads{cluster}"
 
 
 @dataclass

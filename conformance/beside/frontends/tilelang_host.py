@@ -81,8 +81,8 @@ def _active(run: EmulatedRun, version: str) -> Iterator[None]:
         try:
             yield
         finally:
-            for one, state in caches.values():
-                one.__dict__.update(state)
+            for function, state in caches.values():
+                function.__dict__.update(state)
 
 
 class EmulatedKernel:
@@ -192,7 +192,10 @@ class EmulatedKernel:
                 if isinstance(stated, tvm.tirx.Var):
                     known.setdefault(stated.name, stride)
             wanted = [evaluated(stated, known, where) for stated in buffer.strides]
-        if any(n > 1 and one != two for n, one, two in zip(shape, wanted, strides, strict=True)):
+        if any(
+            n > 1 and stride != wanted_stride
+            for n, stride, wanted_stride in zip(shape, wanted, strides, strict=True)
+        ):
             raise LaunchError(
                 "the strides of a tensor do not match", where=where, expected=str(wanted),
                 found=str(list(strides)), do="pass tensor.contiguous()",
@@ -225,7 +228,7 @@ class EmulatedKernel:
         known = {**names, **maps}
         if call.name not in self.lowered.kernels:
             target, *rest = call.arguments
-            maps[target.name] = _Map(target.name, tuple(evaluated(one, known, name) for one in rest))
+            maps[target.name] = _Map(target.name, tuple(evaluated(word, known, name) for word in rest))
             return
         stated = StatedLaunch.of(
             self.lowered.kernels[call.name],

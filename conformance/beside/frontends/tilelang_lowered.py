@@ -156,7 +156,7 @@ def _calls(host: Any, name: str, kernels: Mapping[str, StatedKernel]) -> list[St
     def visit(node: Any) -> None:
         if isinstance(node, tvm.tirx.IfThenElse | tvm.tirx.For | tvm.tirx.While):
             inside: list[str] = []
-            tvm.tirx.stmt_functor.post_order_visit(node, lambda one: inside.append(called(one)))
+            tvm.tirx.stmt_functor.post_order_visit(node, lambda inner: inside.append(called(inner)))
             if launched := set(inside) & {*kernels, _MAP}:
                 what = "a launch that depends on a condition or a loop of the host function is not followed"
                 errors.append((what, ", ".join(sorted(launched))))

@@ -32,15 +32,15 @@ class TritonArguments:
         """Add an argument, and its name for each of its scalar parameters."""
         before = len(self.out)
         self._add(name, kind, value)
-        one = len(self.out) == before + 1
-        self.names += [name if one else ""] * (len(self.out) - len(self.names))
+        single = len(self.out) == before + 1
+        self.names += [name if single else ""] * (len(self.out) - len(self.names))
 
     def _add(self, name: str, kind: Any, value: Any) -> None:
         """Add the parameters of an argument of the Triton type `kind` ("*fp16", "i32", "constexpr")."""
         if isinstance(kind, tuple):
             names = getattr(value, "_fields", range(len(kind)))
-            for field, inner, one in zip(names, kind, value, strict=True):
-                self.add(f"{name}.{field}", inner, one)
+            for field, inner, element in zip(names, kind, value, strict=True):
+                self.add(f"{name}.{field}", inner, element)
         elif kind == "constexpr":
             return
         elif kind.startswith("tensordesc"):

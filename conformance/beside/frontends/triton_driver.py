@@ -151,32 +151,34 @@ class Launcher:
     ) -> HostLaunch:
         """The launch with these arguments."""
         module, ptx, entry = function
-        one = self.metadata
-        if getattr(one, "instrumentation_mode", ""):
+        metadata = self.metadata
+        if getattr(metadata, "instrumentation_mode", ""):
             raise LaunchError(
                 "Triton's instrumentation needs a GPU",
                 where=self.kernel,
-                found=f"instrumentation_mode={one.instrumentation_mode!r}",
+                found=f"instrumentation_mode={metadata.instrumentation_mode!r}",
                 do="omit it: the emulator checks for races itself",
             )
-        arguments = TritonArguments(memory, self.kernel, list(getattr(one, "tensordesc_meta", None) or ()))
+        arguments = TritonArguments(
+            memory, self.kernel, list(getattr(metadata, "tensordesc_meta", None) or ())
+        )
         for name, kind, value in zip(self.names, self.signature, args, strict=True):
             arguments.add(str(name), kind, value)
-        ctas, (x, y, z) = one.num_ctas, grid
+        ctas, (x, y, z) = metadata.num_ctas, grid
         for what in ("global", "profile"):
-            size = getattr(one, f"{what}_scratch_size", 0) * x * y * z * ctas
+            size = getattr(metadata, f"{what}_scratch_size", 0) * x * y * z * ctas
             arguments.out.append(memory.scratch(size, f"{what} scratch"))
             arguments.names.append("")
         # With warp specialisation .reqntid has more warps than the metadata.
         stated = module.decode(entry).entry.directives.get("reqntid")
-        threads = stated[0] if stated else 32 * one.num_warps
-        cooperative = bool(getattr(one, "launch_cooperative_grid", False))
+        threads = stated[0] if stated else 32 * metadata.num_warps
+        cooperative = bool(getattr(metadata, "launch_cooperative_grid", False))
         if cooperative:
             self._check_resident(x * y * z * ctas, threads)
         return HostLaunch(
             self.kernel, f"Triton {triton.__version__}", module, ptx, entry,
-            (x * ctas, y, z), (threads, 1, 1), (ctas, 1, 1), one.shared, tuple(arguments.out),
-            programmatic=bool(getattr(one, "launch_pdl", False)),
+            (x * ctas, y, z), (threads, 1, 1), (ctas, 1, 1), metadata.shared, tuple(arguments.out),
+            programmatic=bool(getattr(metadata, "launch_pdl", False)),
             resident=x * y * z if cooperative else None, names=tuple(arguments.names),
         )  # fmt: skip
 

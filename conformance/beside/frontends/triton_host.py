@@ -96,7 +96,7 @@ def _with_arrays(files: list[str], hopper: bool, launch: Any) -> Any:
     def run(self: Any, *args: Any, **named: Any) -> Any:
         files.append(self.fn.__code__.co_filename)
         try:
-            named = {name: _as_tensor(one) for name, one in named.items()}
+            named = {name: _as_tensor(array) for name, array in named.items()}
             return launch(self, *map(_as_tensor, args), **named)
         except RuntimeError as error:  # Triton has printed the operations
             if not hopper or not str(error).startswith("error encountered during parsing"):
@@ -178,8 +178,8 @@ def _autotuned(autotuner: Any, run: EmulatedRun) -> Iterator[None]:
         try:
             yield
         finally:
-            for one, cache in before.values():
-                one.cache = cache
+            for tuner, cache in before.values():
+                tuner.cache = cache
 
 
 @contextlib.contextmanager

@@ -75,10 +75,10 @@ def _checks(
 def _program(launches: Sequence[EmulatedLaunch]) -> JudgedProgram:
     """The hash of the concatenated texts of all kernels."""
     known = list({(launch.launch.ptx, launch.launch.entry): launch for launch in launches}.values())
-    names = ", ".join(dict.fromkeys(one.kernel for one in known))
-    entries = ", ".join(dict.fromkeys(one.launch.entry for one in known))
-    by = "; ".join(dict.fromkeys(one.launch.compiler for one in known))
-    return programs.program(names, {}, entries, "".join(one.ptx for one in known), by)
+    names = ", ".join(dict.fromkeys(run.kernel for run in known))
+    entries = ", ".join(dict.fromkeys(run.launch.entry for run in known))
+    by = "; ".join(dict.fromkeys(run.launch.compiler for run in known))
+    return programs.program(names, {}, entries, "".join(run.ptx for run in known), by)
 
 
 def _covered(launches: Sequence[EmulatedLaunch]) -> tuple[ProgramCoverage | None, tuple[OrderOnly, ...]]:
@@ -87,7 +87,7 @@ def _covered(launches: Sequence[EmulatedLaunch]) -> tuple[ProgramCoverage | None
     for launch in launches:
         executed.setdefault((launch.launch.ptx, launch.launch.entry), []).append(launch)
     return programs.covered_together(
-        (few[0].launch.module.decode(few[0].launch.entry), [one.result.executed for one in few])
+        (few[0].launch.module.decode(few[0].launch.entry), [run.result.executed for run in few])
         for few in executed.values()
     )
 

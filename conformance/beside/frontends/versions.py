@@ -23,7 +23,7 @@ def require(package: str) -> str:
             expected=" or ".join(tested),
             do=extra,
         ) from None
-    if not f"{version}.".startswith(tuple(f"{one}." for one in tested)):
+    if not f"{version}.".startswith(tuple(f"{prefix}." for prefix in tested)):
         raise LaunchError(
             f"this version of {package} was not tested with Tileproof",
             where=f"tileproof.{package}",

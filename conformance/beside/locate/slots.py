@@ -62,22 +62,22 @@ def results(runs: Sequence[Mapping[int, RecordedResults]]) -> Iterator[Result]:
     """The results that every run has, with executions in the order of CTAs and warps."""
     for number, first in runs[0].items():
         each, by_warp = [run[number] for run in runs], []
-        for one in each:
-            by_warp.append(np.lexsort((one.warp, one.cta)))
+        for recorded in each:
+            by_warp.append(np.lexsort((recorded.warp, recorded.cta)))
         warps = np.stack([first.cta, first.warp], axis=1)[by_warp[0]].astype(np.int64)
         same = all(
-            len(one.cta) == len(first.cta)
-            and (one.cta[order] == warps[:, 0]).all()
-            and (one.warp[order] == warps[:, 1]).all()
-            for one, order in zip(each, by_warp, strict=True)
+            len(recorded.cta) == len(first.cta)
+            and (recorded.cta[order] == warps[:, 0]).all()
+            and (recorded.warp[order] == warps[:, 1]).all()
+            for recorded, order in zip(each, by_warp, strict=True)
         )
         if not same or not len(first.cta):
             continue  # its executions depend on values
         for register in range(first.values.shape[1]):
             values = np.stack(
                 [
-                    np.where(one.lanes[order], one.values[order, register].view(np.float32), np.nan)
-                    for one, order in zip(each, by_warp, strict=True)
+                    np.where(recorded.lanes[order], recorded.values[order, register].view(np.float32), np.nan)
+                    for recorded, order in zip(each, by_warp, strict=True)
                 ]
             )
             yield Result(first.instruction, number, register, first.source, warps, values)

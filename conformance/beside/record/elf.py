@@ -66,7 +66,9 @@ def check(path: Path) -> None:
         return
     if not program.dynamic:
         raise LaunchError("the program is linked statically", where=str(path), do="link it without -static")
-    runtimes = [int(m[1]) for one in program.needed if (m := re.fullmatch(r"libcudart\.so\.(\d+).*", one))]
+    runtimes = [
+        int(m[1]) for library in program.needed if (m := re.fullmatch(r"libcudart\.so\.(\d+).*", library))
+    ]
     if runtimes and runtimes != [SHARED_RUNTIME]:
         raise LaunchError(
             "the program is linked with another CUDA runtime",
@@ -75,7 +77,7 @@ def check(path: Path) -> None:
             found=", ".join(program.needed),
             do=f"build it with CUDA {SHARED_RUNTIME}",
         )
-    driver = any(one.startswith("libcuda.so") for one in program.needed)
+    driver = any(library.startswith("libcuda.so") for library in program.needed)
     if program.device_code and not runtimes and not driver:
         raise LaunchError(
             "the program is linked with the static CUDA runtime",

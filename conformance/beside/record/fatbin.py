@@ -55,7 +55,7 @@ def ptx_of(image: bytes, hopper: bool = False) -> str:
     texts = [text for kind, text in entries if kind == _PTX]
     ranked = [(rank, text) for text in texts if (rank := fitness(text, hopper)) is not None]
     if ranked:
-        return max(ranked, key=lambda one: one[0])[1]
+        return max(ranked, key=lambda image: image[0])[1]
     if texts:
         raise _other(texts, hopper)
     if any(kind == _SASS for kind, _ in entries):

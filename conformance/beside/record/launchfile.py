@@ -136,7 +136,7 @@ class _Writer:
             raise LaunchError("nothing was launched", where=self.name)
         if self.wanted is None:
             return 0, len(launches) - 1
-        found = [i for i, one in enumerate(launches) if self.wanted in one.entry]
+        found = [i for i, launch in enumerate(launches) if self.wanted in launch.entry]
         if not found:
             known = ", ".join(sorted({launch.entry[:80] for launch in launches}))
             raise LaunchError(
@@ -154,26 +154,26 @@ class _Writer:
             at = len(self.allocations)
             self.allocations.append(_Allocation(event["address"], event["bytes"], f"allocation {at}"))
         elif kind == "free":
-            one = self._holding(event["address"])
+            buffer = self._holding(event["address"])
             if begun:
-                self.steps.append(BufferFree(one.name, event.get("stream") if self.streams else None))
-            one.alive = begun
+                self.steps.append(BufferFree(buffer.name, event.get("stream") if self.streams else None))
+            buffer.alive = begun
             if not begun:
-                one.bytes, one.content, one.known = 0, None, None
+                buffer.bytes, buffer.content, buffer.known = 0, None, None
         elif kind in ("write", "fill", "copy") and is_variable(event["address"]):
             self._add(self._variable(event), event)
         elif kind in ("write", "fill", "copy"):
-            one = self._holding(event["address"])
-            offset = event["address"] - one.address
+            buffer = self._holding(event["address"])
+            offset = event["address"] - buffer.address
             if begun:
-                self._add(self._step(event, one, offset), event)
+                self._add(self._step(event, buffer, offset), event)
             else:
-                self._put(one, offset, *self._data(event))
+                self._put(buffer, offset, *self._data(event))
         elif (
             kind == "read" and begun and self._stream(event) is not None and not is_variable(event["address"])
         ):
-            one = self._holding(event["address"])
-            self._add(BufferRead(one.name, event["bytes"], event["address"] - one.address), event)
+            buffer = self._holding(event["address"])
+            self._add(BufferRead(buffer.name, event["bytes"], event["address"] - buffer.address), event)
 
     def _stream(self, event: UncheckedObject) -> int | None:
         """The stream of an event's work; None if the program has a single order, or the host waits for
@@ -367,9 +367,9 @@ class _Writer:
         return None
 
     def _map(self, found: TensorMap) -> TensorMapArgument:
-        one = self._holding(found.address)
+        buffer = self._holding(found.address)
         return TensorMapArgument(
-            one.name,
+            buffer.name,
             found.shape,
             found.strides,
             found.box,
@@ -377,7 +377,7 @@ class _Writer:
             found.element_strides,
             found.swizzle,
             found.oob_fill,
-            found.address - one.address,
+            found.address - buffer.address,
             found.lower,
             found.upper,
         )

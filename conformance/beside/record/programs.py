@@ -62,7 +62,7 @@ def build(
     folders = [tools.cutlass_include, root / "tools/util/include", source.parent, *includes]
     arguments = [*flags, *(f"-D{define}" for define in defines), *(f"-I{folder}" for folder in folders)]
     stated = " ".join((tools.version, *flags, *defines)).encode()
-    headers = (one.read_bytes() for one in sorted(source.parent.glob("*.h*")))
+    headers = (header.read_bytes() for header in sorted(source.parent.glob("*.h*")))
     key = hashlib.sha256(b"".join((source.read_bytes(), stated, *headers))).hexdigest()[:24]
     target = cache_root() / "record" / f"{source.stem}-{key}"
     compiled, ptx = target / "program.o", target / "kernels.ptx"

@@ -31,8 +31,8 @@ def compare(a: TimeReport, b: TimeReport) -> list[str]:
     before, after = _by_role(a), _by_role(b)
     rows: list[tuple[str, float, float]] = []
     for role in [*before, *(name for name in after if name not in before)]:
-        one, other = before.get(role, {}), after.get(role, {})
-        rows += [(f"{role}  {what}", one.get(what, 0.0), other.get(what, 0.0)) for what in {**one, **other}]
+        old, new = before.get(role, {}), after.get(role, {})
+        rows += [(f"{role}  {what}", old.get(what, 0.0), new.get(what, 0.0)) for what in {**old, **new}]
     out += _rows(rows)
     out += ["", f"{'unit':44s} {'A':>9s} {'B':>9s} {'B - A':>9s}"]
     out += _rows(_pairs(a.units, b.units))
@@ -42,7 +42,7 @@ def compare(a: TimeReport, b: TimeReport) -> list[str]:
 
 
 def _apart(a: TimeReport, b: TimeReport) -> bool:
-    (low, high), (least, most) = (sorted((one.clocks.best, one.clocks.worst)) for one in (a, b))
+    (low, high), (least, most) = (sorted((share.clocks.best, share.clocks.worst)) for share in (a, b))
     return high < least or most < low
 
 
@@ -58,14 +58,14 @@ def _of(role: RoleTime) -> dict[str, float]:
 
 
 def _pairs(a: Iterable[Share], b: Iterable[Share]) -> list[tuple[str, float, float]]:
-    one, other = ({share.name: share.clocks for share in shares} for shares in (a, b))
-    return [(name, one.get(name, 0.0), other.get(name, 0.0)) for name in {**one, **other}]
+    old, new = ({share.name: share.clocks for share in shares} for shares in (a, b))
+    return [(name, old.get(name, 0.0), new.get(name, 0.0)) for name in {**old, **new}]
 
 
 def _rows(rows: list[tuple[str, float, float]]) -> list[str]:
     changed = [row for row in rows if abs(row[2] - row[1]) >= 1]
     changed.sort(key=lambda row: (-abs(row[2] - row[1]), row[0]))
-    lines = [f"{name:44s} {_three(one, other)}" for name, one, other in changed[:_MOST]]
+    lines = [f"{name:44s} {_three(old, new)}" for name, old, new in changed[:_MOST]]
     return lines or ["nothing changed by a clock"]
 
 

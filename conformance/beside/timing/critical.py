@@ -29,7 +29,7 @@ def critical_path(timed: Timed) -> list[Piece]:
     warp = max(timed.ends, key=lambda end: (timed.ends[end], end))
     time = timed.ends[warp]
     waits = {
-        one: [span for span in spans if isinstance(span.cause, tuple)] for one, spans in timed.waits.items()
+        warp: [span for span in spans if isinstance(span.cause, tuple)] for warp, spans in timed.waits.items()
     }
     pieces: list[Piece] = []
     while time > 0:

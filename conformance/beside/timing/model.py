@@ -104,8 +104,16 @@ def require_figures(sass: list[Sass]) -> None:
     """TileproofError names instructions of variable latency without a figure in `spec/machine/timing.py`, and
     MMAs of warps (mma.sync, wgmma): how long they keep the tensor core is not in the model."""
     unknown = sorted(
-        {one.root for one in sass if one.writes < 6 and one.root not in Model.KNOWN}
-        | {one.root for one in sass if one.root.endswith("MMA") and not one.root.startswith("UTC")}
+        {
+            instruction.root
+            for instruction in sass
+            if instruction.writes < 6 and instruction.root not in Model.KNOWN
+        }
+        | {
+            instruction.root
+            for instruction in sass
+            if instruction.root.endswith("MMA") and not instruction.root.startswith("UTC")
+        }
     )
     if unknown:
         raise TileproofError(

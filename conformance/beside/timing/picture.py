@@ -36,12 +36,12 @@ def draw(timed: Timed, names: TimeNames, path: Path, title: str) -> None:
         axes.broken_barh(
             [(wait.begin, wait.end - wait.begin) for wait in waits], (row - 0.35, 0.7), color=_STALLS
         )
-        for one in waits:
-            if one.end - one.begin > _LONG * timed.clocks:
+        for wait in waits:
+            if wait.end - wait.begin > _LONG * timed.clocks:
                 axes.text(
-                    (one.begin + one.end) / 2,
+                    (wait.begin + wait.end) / 2,
                     row,
-                    names.cause(one.cause),
+                    names.cause(wait.cause),
                     ha="center",
                     va="center",
                     fontsize=6,

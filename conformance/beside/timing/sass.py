@@ -120,8 +120,10 @@ def parse(text: str, entry: str) -> list[Sass]:
             )  # fmt: skip
             pending = None
     return [
-        replace(one, targets=tuple(labels[label] for label in names if label in labels)) if names else one
-        for one, names in found
+        replace(instruction, targets=tuple(labels[label] for label in names if label in labels))
+        if names
+        else instruction
+        for instruction, names in found
     ]
 
 

@@ -172,8 +172,11 @@ class Model:
         stepped = {line for lines in work.steps.values() for line in lines}
         acting = _ACTING | set(_ONE_LANE)
         return [
-            one.writes >= 6 and one.reads >= 6 and one.line not in stepped and one.root not in acting
-            for one in self.code.sass
+            instruction.writes >= 6
+            and instruction.reads >= 6
+            and instruction.line not in stepped
+            and instruction.root not in acting
+            for instruction in self.code.sass
         ]
 
     def _push(self, time: float, what: _Item) -> None:
@@ -197,32 +200,32 @@ class Model:
         """The warp's next clock; None if another event determines it, or it has ended."""
         entry = walk.stream[walk.entry]
         first, end = self.code.blocks[entry.block]
-        one = self.code.sass[first + walk.at]
+        instruction = self.code.sass[first + walk.at]
         need, cause = time, ""
-        if one.waits:
+        if instruction.waits:
             for board in range(6):
-                if one.waits >> board & 1 and walk.boards[board] > need:
+                if instruction.waits >> board & 1 and walk.boards[board] > need:
                     need, cause = walk.boards[board], walk.holder[board]
         if need > time:
-            self.out.waits[walk.warp].append(Span(time, need, cause, one.line))
+            self.out.waits[walk.warp].append(Span(time, need, cause, instruction.line))
             return need
         if walk.slot[0] > time:
             return walk.slot[0]
         walk.slot[0] = time + 1
-        walk.log.append((time, one.line))
-        after = time + max(1, one.stall)
+        walk.log.append((time, instruction.line))
+        after = time + max(1, instruction.stall)
         plain = self.plain[first + walk.at]
         if not plain:
-            done, read = self._execute(walk, one, time, entry.lanes)
-            if one.writes < 6 and done > walk.boards[one.writes]:
-                walk.boards[one.writes], walk.holder[one.writes] = done, one.opcode
-            if one.reads < 6 and read > walk.boards[one.reads]:
-                walk.boards[one.reads], walk.holder[one.reads] = read, one.opcode
-            does = not one.guard or self._due(walk.warp, one, entry) is not None
-            if one.root == "MEMBAR" and does:  # the warp itself waits, at no scoreboard
-                after = max(after, self._fenced(walk, ".CTA" in one.opcode, time))
+            done, read = self._execute(walk, instruction, time, entry.lanes)
+            if instruction.writes < 6 and done > walk.boards[instruction.writes]:
+                walk.boards[instruction.writes], walk.holder[instruction.writes] = done, instruction.opcode
+            if instruction.reads < 6 and read > walk.boards[instruction.reads]:
+                walk.boards[instruction.reads], walk.holder[instruction.reads] = read, instruction.opcode
+            does = not instruction.guard or self._due(walk.warp, instruction, entry) is not None
+            if instruction.root == "MEMBAR" and does:  # the warp itself waits, at no scoreboard
+                after = max(after, self._fenced(walk, ".CTA" in instruction.opcode, time))
         walk.at += 1
-        if first + walk.at == end and len(walk.lanes_left) and _loops_over_lanes(one, first):
+        if first + walk.at == end and len(walk.lanes_left) and _loops_over_lanes(instruction, first):
             walk.at = 0
             after = max(after, time + self.f["branch"])
         elif first + walk.at == end:
@@ -232,7 +235,7 @@ class Model:
                 return None
             if self.code.blocks[walk.stream[walk.entry].block][0] != end:
                 after = max(after, time + self.f["branch"])
-        return after if plain else self._do(walk, one, entry, time, after)
+        return after if plain else self._do(walk, instruction, entry, time, after)
 
     def _fenced(self, walk: _Walk, cta: bool, time: float) -> float:
         """When a fence is over: its scope is the CTA, or more."""

@@ -96,8 +96,8 @@ def match(sass: list[Sass], starts: list[int], line_of: Sequence[int], targets: 
     looks = resolved(sass)
     cold = {at for first, end in looks.repeated for at in range(first, end)}
     live = {index for index in _reachable(sass, blocks) if blocks[index][0] not in cold}
-    branches = {one.line for first, end in (blocks[index] for index in live) for one in looks.sass[first:end]
-                if one.root in ("BRA", "BRX")}  # fmt: skip
+    bodies = (looks.sass[first:end] for first, end in (blocks[index] for index in live))
+    branches = {code.line for body in bodies for code in body if code.root in ("BRA", "BRX")}
     gone = {pc for pc, line in enumerate(line_of) if line not in branches}
     anchored: dict[int, list[int]] = defaultdict(list)
     last = 0
@@ -106,9 +106,9 @@ def match(sass: list[Sass], starts: list[int], line_of: Sequence[int], targets: 
             continue
         votes: dict[int, float] = defaultdict(float)
         for at in range(first, end):
-            one = looks.sass[at]
-            if one.line in block_at and one.root != "NOP":
-                votes[block_at[one.line]] += _weight(one, at in looks.changed)
+            instruction = looks.sass[at]
+            if instruction.line in block_at and instruction.root != "NOP":
+                votes[block_at[instruction.line]] += _weight(instruction, at in looks.changed)
         if votes:
             last = _head(votes, starts, targets, gone)
         anchored[last].append(index)
@@ -175,9 +175,9 @@ def stream(code: MachineCode, runs: list[Run], starts: list[int], line_of: Seque
 
 def _blocks(sass: list[Sass]) -> list[tuple[int, int]]:
     leaders = {0}
-    for at, one in enumerate(sass):
-        leaders.update(one.targets)
-        if one.root in _ENDS:
+    for at, instruction in enumerate(sass):
+        leaders.update(instruction.targets)
+        if instruction.root in _ENDS:
             leaders.add(at + 1)
     ordered = sorted(leader for leader in leaders if leader < len(sass))
     return list(zip(ordered, [*ordered[1:], len(sass)], strict=True))
@@ -189,7 +189,12 @@ def _reachable(sass: list[Sass], blocks: list[tuple[int, int]]) -> set[int]:
     seen, queue = {0}, [0]
     while queue:
         first, end = blocks[queue.pop()]
-        after = [at for one in sass[first:end] if ".DIV" not in one.opcode for at in one.targets]
+        after = [
+            at
+            for instruction in sass[first:end]
+            if ".DIV" not in instruction.opcode
+            for at in instruction.targets
+        ]
         if sass[end - 1].falls_through:
             after.append(end)
         for at in after:
@@ -207,9 +212,9 @@ def _copies(sass: list[Sass], blocks: list[tuple[int, int]], found: list[int]) -
     for index in found:
         first, end = blocks[index]
         effects = {
-            (one.line, one.root)
-            for one in sass[first:end]
-            if one.root.startswith(_FIXED) and one.root != "BRA"
+            (instruction.line, instruction.root)
+            for instruction in sass[first:end]
+            if instruction.root.startswith(_FIXED) and instruction.root != "BRA"
         }
         if effects & seen:
             groups.append([])

@@ -34,8 +34,8 @@ def resolved(sass: Sequence[Sass]) -> WaitTests:
     out = list(sass)
     changed: set[int] = set()
     repeated: list[tuple[int, int]] = []
-    for at, one in enumerate(sass):
-        if not is_wait_test(one):
+    for at, instruction in enumerate(sass):
+        if not is_wait_test(instruction):
             continue
         branch = _failing(sass, at)
         if branch is None:
@@ -44,11 +44,11 @@ def resolved(sass: Sequence[Sass]) -> WaitTests:
         again = _look_from(sass, target)
         if again is None or again == at or target <= at < branch:
             continue
-        if _offset(one) != _offset(sass[again]):
+        if _offset(instruction) != _offset(sass[again]):
             raise TileproofError(
                 "a failing test of a barrier leads to a test of another barrier",
-                where=f"SASS {one.address:#x} and {sass[again].address:#x}", expected=str(one),
-                found=str(sass[again]), do="report it with the kernel's PTX",
+                where=f"SASS {instruction.address:#x} and {sass[again].address:#x}",
+                expected=str(instruction), found=str(sass[again]), do="report it with the kernel's PTX",
             )  # fmt: skip
         for index in (at, branch):
             out[index] = replace(sass[index], line=sass[again].line)
@@ -66,10 +66,17 @@ def _failing(sass: Sequence[Sass], at: int) -> int | None:
     """The branch that a look takes when the phase is not complete."""
     predicate = sass[at].operands.split(",")[0]
     for index in range(at + 1, min(at + 1 + _FAR, len(sass))):
-        one = sass[index]
-        if one.root == "BRA" and one.guard == f"!{predicate}" and len(one.targets) == 1:
+        instruction = sass[index]
+        if (
+            instruction.root == "BRA"
+            and instruction.guard == f"!{predicate}"
+            and len(instruction.targets) == 1
+        ):
             return index
-        if one.root in ("BRA", "BRX", "EXIT", "RET") or one.operands.split(",")[0] == predicate:
+        if (
+            instruction.root in ("BRA", "BRX", "EXIT", "RET")
+            or instruction.operands.split(",")[0] == predicate
+        ):
             return None
     return None
 
@@ -79,15 +86,15 @@ def _look_from(sass: Sequence[Sass], at: int) -> int | None:
     for _ in range(_FAR):
         if at >= len(sass):
             return None
-        one = sass[at]
-        if is_wait_test(one):
+        instruction = sass[at]
+        if is_wait_test(instruction):
             return at
-        if one.root in ("SYNCS", "BAR", "EXIT", "RET", "BRX"):
+        if instruction.root in ("SYNCS", "BAR", "EXIT", "RET", "BRX"):
             return None
-        if one.targets:
-            if one.guard or one.falls_through:
+        if instruction.targets:
+            if instruction.guard or instruction.falls_through:
                 return None
-            at = one.targets[0]
+            at = instruction.targets[0]
         else:
             at += 1
     return None

@@ -166,7 +166,7 @@ class _Reader:
         raw = self.trace.raw
         for x, y, z, rank in np.unique(np.column_stack([raw["cta"], raw["rank"]]), axis=0).tolist():
             at: Cta = (x, y, z)
-            cluster = tuple(one // extent for one, extent in zip(at, self.trace.cluster, strict=True))
+            cluster = tuple(rank // extent for rank, extent in zip(at, self.trace.cluster, strict=True))
             self.places[(cluster, rank)] = at
 
     def _kept(self, event: Event) -> bool:
@@ -199,8 +199,8 @@ class _Reader:
             )
             return True
         if kind.endswith("-complete"):
-            mine = [one for one in self.loose if _same(one[0], event)]
-            self.loose = [one for one in self.loose if not _same(one[0], event)]
+            mine = [pair for pair in self.loose if _same(pair[0], event)]
+            self.loose = [pair for pair in self.loose if not _same(pair[0], event)]
             if event.op in self.work.operations:
                 for _, phase in mine:
                     self._feed(self.work.operations[event.op].feeds, phase)
@@ -260,16 +260,16 @@ class _Reader:
         for issue in issues:
             by_phase[tuple(self.work.operations[issue].feeds)].append(issue)
         kept = []
-        for phases, ones in by_phase.items():
-            first = self.work.operations[ones[0]]
-            segments = {self.landed.get(one, 0) // SEGMENT for one in ones}
-            first.amount = sum(self.work.operations[one].amount for one in ones)
+        for phases, numbers in by_phase.items():
+            first = self.work.operations[numbers[0]]
+            segments = {self.landed.get(number, 0) // SEGMENT for number in numbers}
+            first.amount = sum(self.work.operations[number].amount for number in numbers)
             first.scattered = min(1.0, max(0.0, len(segments) * SEGMENT / first.amount - 1))
-            for one in ones[1:]:
-                del self.work.operations[one]
+            for number in numbers[1:]:
+                del self.work.operations[number]
             for phase in phases:
-                self.work.needs[phase] -= len(ones) - 1
-            kept.append(ones[0])
+                self.work.needs[phase] -= len(numbers) - 1
+            kept.append(numbers[0])
         return kept
 
     def _find_places(self) -> None:

@@ -283,7 +283,7 @@ def run(
             policies.append(schedule.policy)
         if judged and to_first:
             break
-    said = [differs(row.id, expected, one, planted.sources) for one in judged]
+    said = [differs(row.id, expected, fault, planted.sources) for fault in judged]
     wrong = ("nothing is found" if not said else "") if "" in said or not said else said[-1]
     best = judged[said.index("") if "" in said else -1] if judged else None
     if not wrong and best and best.schedule.policy != row.policy:

@@ -25,10 +25,10 @@ def backward(inputs: Inputs, rows: int, cols: int, outputs: Mapping[str, np.ndar
     `rows`, key blocks of `cols`.
     """
     p = inputs.problem
-    for one, seen in zip(p.sequences, inputs.masks, strict=True):
-        pairs = blocks(p.mask, one.m, one.n, rows, cols)
+    for sequence, seen in zip(p.sequences, inputs.masks, strict=True):
+        pairs = blocks(p.mask, sequence.m, sequence.n, rows, cols)
         for kv_head in range(p.h_kv):
-            _kv_head(inputs, one, kv_head, torch.tensor(seen), pairs, (rows, cols), outputs)
+            _kv_head(inputs, sequence, kv_head, torch.tensor(seen), pairs, (rows, cols), outputs)
 
 
 def _kv_head(

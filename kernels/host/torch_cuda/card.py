@@ -125,4 +125,4 @@ def _kernel(operator: str, form: Form) -> Kernel:
 def kernels() -> Mapping[str, Kernel]:
     """Every such kernel by name; a card is asked for when its plan is."""
     every = [_kernel(operator, form) for operator in ROUNDING for form in (BF16, F16, F32)]
-    return {one.name: one for one in every}
+    return {kernel.name: kernel for kernel in every}

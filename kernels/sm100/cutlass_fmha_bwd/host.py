@@ -143,7 +143,7 @@ def _params(
     event: UncheckedObject, events: list[UncheckedObject], buffers: dict[int, LaunchBuffer]
 ) -> StructArgument:
     """The by-value struct of a launch as the host code made it."""
-    maps = {one["number"]: one for one in events if one["event"] == "map"}
+    maps = {event["number"]: event for event in events if event["event"] == "map"}
 
     def item(field: UncheckedObject) -> Field:
         name, value = field["name"], field["value"]

@@ -69,15 +69,15 @@ def files(plan: KernelPlan, names: Sequence[str] = OWN) -> dict[str, str]:
     }
 
 
-def in_mla(one: Edit) -> Edit:
+def in_mla(edit: Edit) -> Edit:
     """The same edit of the kernel whose values have a head dimension of their own."""
-    place = one.place
+    place = edit.place
     if not isinstance(place, Place) or place.file != MAIN_SOURCE:
-        return one
+        return edit
     text = " ".join(place.text.split())
     for here, there in MLA_WORDS:
         text = text.replace(here, there)
-    return replace(one, place=replace(place, text=text, file=MLA_SOURCE))
+    return replace(edit, place=replace(place, text=text, file=MLA_SOURCE))
 
 
 def _fenced(text: str, opcode: str, side: str) -> Edit:

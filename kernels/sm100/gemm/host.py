@@ -32,7 +32,7 @@ def describe(inputs: ProblemInputs, plan: KernelPlan, built: Built, probe: bool)
     fields = (
         (0, tensor_map(a, (k, m), (plan.block, rows["M"]), "128B")),
         (128, tensor_map(b, (k, n), (plan.block, rows["N"]), "128B")),
-        *((256 + 8 * i, one) for i, one in enumerate((bias, D, product))),
+        *((256 + 8 * i, buffer) for i, buffer in enumerate((bias, D, product))),
         (280, ScalarArgument("f32", inputs.alpha, "alpha")),
         (284, ScalarArgument("s32", m, "rows")),
         (288, ScalarArgument("s32", n, "columns")),

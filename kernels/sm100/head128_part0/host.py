@@ -40,7 +40,7 @@ def describe(inputs: Inputs, plan: KernelPlan, built: Built, probe: bool) -> Lau
         (0, bf16_rows(q, rows, plan.size("d_qk"), own)),
         (128, bf16_rows(dO, rows, plan.size("d_v"), own)),
         (256, bf16_rows(kv, problem.s_kv, plan.size("d_qk"), 1)),
-        *((384 + 8 * i, one) for i, one in enumerate((o, indices, length, delta, P))),
+        *((384 + 8 * i, buffer) for i, buffer in enumerate((o, indices, length, delta, P))),
         (424, ScalarArgument("s32", problem.s_kv, "s_kv")),
         (428, ScalarArgument("s32", problem.topk, "topk")),
     )

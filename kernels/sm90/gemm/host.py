@@ -36,7 +36,7 @@ def describe(inputs: ProblemInputs, plan: KernelPlan, built: Built, probe: bool)
     fields = (
         (0, tensor_map(a, (k, m), (tile, tile), "128B")),
         (128, tensor_map(b, (k, n), (tile, tile), "128B")),
-        *((256 + 8 * i, one) for i, one in enumerate((c, D, product))),
+        *((256 + 8 * i, buffer) for i, buffer in enumerate((c, D, product))),
         (280, ScalarArgument("f32", inputs.alpha, "alpha")),
         (284, ScalarArgument("f32", inputs.beta, "beta")),
         (288, ScalarArgument("s32", m, "rows")),

@@ -65,7 +65,9 @@ class Mul(Operation):
             partial = most
             for number in range(1, count):
                 for some in combinations(factors, number):
-                    partial = np.maximum(partial, over(np.multiply, [one.magnitude_bound for one in some]))
+                    partial = np.maximum(
+                        partial, over(np.multiply, [factor.magnitude_bound for factor in some])
+                    )
             error = np.where(most == 0, 0.0, error)
             error = finish(error, partial * (1 + gamma(count, U_F32)))
         may_be_nan = either(*(None if factor.may_be_nan is None else factor.may_be_nan for factor in factors))
@@ -120,7 +122,7 @@ class Add(Operation):
             error = finish(carried + rounded, size * (1 + U_F32))
             may_be_nan = either(a.may_be_nan, b.may_be_nan)
             if np.isinf(error).any():
-                both = [np.isinf(one.value) | np.isinf(one.errors) for one in (a, b)]
+                both = [np.isinf(operand.value) | np.isinf(operand.errors) for operand in (a, b)]
                 may_be_nan = either(may_be_nan, both[0] & both[1])
             return Bounded(value, error, may_be_nan)
 
@@ -187,7 +189,7 @@ class Div(Operation):
             error = finish(np.where(reaches_zero, np.inf, error), most * (1 + DIV_RELATIVE))
             # 0 / 0 and inf / inf
             zero = reaches_zero & (np.abs(a.value) <= a.error)
-            wide = [np.isinf(one.value) | np.isinf(one.errors) for one in (a, b)]
+            wide = [np.isinf(operand.value) | np.isinf(operand.errors) for operand in (a, b)]
             may_be_nan = either(a.may_be_nan, b.may_be_nan, zero | (wide[0] & wide[1]))
             # Where an operand may be NaN no finite bound holds.
             error = error if may_be_nan is None else np.where(may_be_nan, np.inf, error)

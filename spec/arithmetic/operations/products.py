@@ -160,9 +160,9 @@ class Accumulate(Operation):
         more: Sum = m.matmul(a, b)
         width = more.value.shape[1]
 
-        def joined(one: F64, two: F64, how: np.ufunc) -> F64:
-            result = one.copy()
-            how(result[..., :width], two, out=result[..., :width])
+        def joined(left: F64, right: F64, how: np.ufunc) -> F64:
+            result = left.copy()
+            how(result[..., :width], right, out=result[..., :width])
             return result
 
         carried: F64 | float = total.carried
@@ -380,7 +380,7 @@ class AddToFirstColumns(Composed):
         width = b.shape[1]
         if width == a.shape[1]:
             return m.add(a, b)
-        some, rest = (m.part(a, (slice(None), one)) for one in (slice(width), slice(width, None)))
+        some, rest = (m.part(a, (slice(None), columns)) for columns in (slice(width), slice(width, None)))
         return m.side_by_side(m.add(some, b), rest)
 
     def text(self, m: Arithmetic, a: Formula, b: Formula) -> Formula:

@@ -50,9 +50,9 @@ class LogSumExp2(Operation):
             off = np.where(mask, a.errors + (U_F32 + U_F64) * (np.abs(below) + a.errors), 0.0)
             weight = np.exp2(below)
             spread = np.expm1((off + F32_MIN_NORMAL) * math.log(2.0))
-            one = EX2_RELATIVE + online.exp_relative + 2 * U_F32
+            per_block = EX2_RELATIVE + online.exp_relative + 2 * U_F32
             # Rescaled at each block by a power of a difference of largest elements, which add up to `below`.
-            power = (online.blocks(a.value.shape[1]) + 1) * one + U_F32 * np.abs(below)
+            power = (online.blocks(a.value.shape[1]) + 1) * per_block + U_F32 * np.abs(below)
             each = np.where(mask, weight * (spread * (1 + power) + power) + F32_MIN_NORMAL, 0.0)
             total = weight.sum(axis=1)
             count = max(a.value.shape[1], 1)

@@ -124,7 +124,7 @@ class DenseCase:
             raw = json.loads(text)
             for name, inner in (("packed", tuple), ("stream", int)):
                 if raw.get(name) is not None:
-                    raw[name] = tuple(inner(one) for one in raw[name])
+                    raw[name] = tuple(inner(item) for item in raw[name])
             if raw.get("larger") is not None:
                 raw["larger"] = Larger(**{**raw["larger"], "at": tuple(raw["larger"]["at"])})
             case = DenseCase(**raw)

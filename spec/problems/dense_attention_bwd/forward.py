@@ -16,26 +16,31 @@ def forward(inputs: Inputs) -> tuple[F64, F64]:
     """``o [b, m, h, d_v]`` and natural ``lse [b, h, m]``; a query that sees no key: o = 0, lse = +inf."""
     p = inputs.problem
     o, lse = np.zeros((p.b, p.m, p.h, p.d_v)), np.full((p.b, p.h, p.m), np.inf)
-    for one, seen in zip(p.sequences, inputs.masks, strict=True):
+    for sequence, seen in zip(p.sequences, inputs.masks, strict=True):
         rows = seen.any(axis=1)
         if not rows.any():
             continue
         for head in range(p.h):
-            at = one.batch, one.queries, head
-            k, v = (x[one.batch, one.keys, head // p.heads].astype(np.float64) for x in (inputs.k, inputs.v))
+            at = sequence.batch, sequence.queries, head
+            k, v = (
+                x[sequence.batch, sequence.keys, head // p.heads].astype(np.float64)
+                for x in (inputs.k, inputs.v)
+            )
             logits = inputs.q[at].astype(np.float64) @ k.T * p.sm_scale
             if inputs.bias is not None:
-                logits = logits + inputs.bias[one.batch, head, one.queries, one.keys].astype(np.float64)
+                logits = logits + inputs.bias[sequence.batch, head, sequence.queries, sequence.keys].astype(
+                    np.float64
+                )
             logits = np.where(seen, logits, -np.inf)[rows]
             top = logits.max(axis=1, keepdims=True)
             weights = np.exp(logits - top)
             total = weights.sum(axis=1, keepdims=True)
-            kept = inputs.kept[one.batch, head, one.queries, one.keys][rows]
+            kept = inputs.kept[sequence.batch, head, sequence.queries, sequence.keys][rows]
             weights = np.where(kept, weights / total * p.dropout.rescale, 0.0)
-            mine = np.zeros((one.m, p.d_v))
+            mine = np.zeros((sequence.m, p.d_v))
             mine[rows] = weights @ v
             o[at] = mine
-            lse[one.batch, head, one.queries][rows] = (top + np.log(total))[:, 0]
+            lse[sequence.batch, head, sequence.queries][rows] = (top + np.log(total))[:, 0]
     return o, lse
 
 

@@ -86,7 +86,7 @@ class DenseCases:
             return
         default = DenseCase(case.form)
         if case.packed is not None and len(case.packed) > 1:
-            yield from (replace(case, packed=(one,)) for one in case.packed)
+            yield from (replace(case, packed=(lengths,)) for lengths in case.packed)
         plain = ("bias", "dropout", "stream", "by_block", "left", "right", "scale", "splits")
         for name in ("b", "h_kv", "heads", *plain):
             if getattr(case, name) != getattr(default, name):

@@ -38,7 +38,7 @@ DTYPES: dict[str, DType] = {
     F16.name: np.dtype(np.float16),
     F32.name: np.dtype(np.float32),
 }
-FORMS: dict[str, Form] = {one.name: one for one in (BF16, F16, F32)}
+FORMS: dict[str, Form] = {form.name: form for form in (BF16, F16, F32)}
 LARGEST_HEAD = 512
 MAX_SPLITS = 4
 
@@ -200,8 +200,8 @@ def validate(inputs: Inputs) -> None:
         if not np.isfinite(array.astype(np.float64)).all():
             raise TileproofError(f"{name} has a non-finite value", where=name)
     require_logits(inputs.q, inputs.k, p.sm_scale, _logits(inputs))
-    for one, seen in zip(p.sequences, inputs.masks, strict=True):
-        lse = inputs.lse[one.batch, :, one.queries]
+    for sequence, seen in zip(p.sequences, inputs.masks, strict=True):
+        lse = inputs.lse[sequence.batch, :, sequence.queries]
         if not (np.isfinite(lse) | ~seen.any(axis=1)).all():
             raise TileproofError(
                 "lse has a non-finite value", where="lse",
@@ -241,7 +241,7 @@ def validate_problem(p: DenseProblem) -> None:
     require(p.splits in range(1, MAX_SPLITS + 1), "no number of splits", "splits",
         f"1 to {MAX_SPLITS}", p.splits)  # fmt: skip
     if p.packed is not None:
-        sums = tuple(sum(one[at] for one in p.packed) for at in (0, 1))
-        fits = sums == (p.m, p.n) and p.b == 1 and min(min(one) for one in p.packed) >= 0
+        sums = tuple(sum(lengths[at] for lengths in p.packed) for at in (0, 1))
+        fits = sums == (p.m, p.n) and p.b == 1 and min(min(lengths) for lengths in p.packed) >= 0
         require(fits, "the sequences do not fit", "packed", f"sums {(p.m, p.n)}, b = 1", p.packed)
         require(p.dropout.p == 0, "dropout has no place of packed elements", "dropout", "p = 0", p.dropout.p)

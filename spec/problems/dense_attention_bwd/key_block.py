@@ -36,7 +36,7 @@ def causal_of(mask: Mask) -> int:
     raise TileproofError(
         "kernels that walk a key block's queries do not have this mask",
         where="problem.mask",
-        expected=", ".join(one.words for one in MASKS),
+        expected=", ".join(mask.words for mask in MASKS),
         found=mask.words,
     )
 
@@ -137,7 +137,7 @@ class KeyBlockCases:
             if getattr(case, name) > 1:
                 yield with_size(name, 1)
         if case.packed is not None and len(case.packed) > 1:
-            yield from (replace(case, packed=(one,)) for one in case.packed if min(one) > 0)
+            yield from (replace(case, packed=(lengths,)) for lengths in case.packed if min(lengths) > 0)
         for name in ("m", "n") if case.packed is None else ():
             value = getattr(case, name)
             yield from (with_size(name, less) for less in sorted({1, value // 2, value - 1} - {0, value}))

@@ -36,7 +36,7 @@ class Larger:
     def check(self, p: DenseProblem) -> None:
         """ValueError unless the problem is that of a part of the larger problem."""
         if self.axis not in ("b", "n") or any(
-            type(one) is not int for one in (self.of, self.heads, *self.at)
+            type(number) is not int for number in (self.of, self.heads, *self.at)
         ):
             raise ValueError("the axis is b or n, the others are integers")
         if not self.at or sorted(set(self.at)) != list(self.at) or self.at[0] < 0 or self.at[-1] >= self.of:

@@ -13,8 +13,8 @@ TITLE = "Dense attention"
 def sections() -> list[str]:
     """The problem, and the stages of each walk; those of other operand types have the same."""
     parts = [prose(inputs), prose(stages)]
-    for one in PROBLEMS:
-        if one.operand == BF16:
-            table, steps = stage_tables(one.stages)
-            parts += [f"### Problem `{one.name}`", table, steps]
+    for problem in PROBLEMS:
+        if problem.operand == BF16:
+            table, steps = stage_tables(problem.stages)
+            parts += [f"### Problem `{problem.name}`", table, steps]
     return parts

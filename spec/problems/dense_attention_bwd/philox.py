@@ -23,12 +23,12 @@ def philox4x32(counter: U32, key: tuple[int, int], rounds: int = ROUNDS) -> U32:
     x = [counter[..., word].astype(np.uint64) for word in range(4)]
     k0, k1 = key
     for _ in range(rounds):
-        one, two = _MULTIPLIERS[0] * x[0], _MULTIPLIERS[1] * x[2]
+        first, second = _MULTIPLIERS[0] * x[0], _MULTIPLIERS[1] * x[2]
         x = [
-            (two >> _HALF) ^ x[1] ^ np.uint64(k0),
-            two & _LOW,
-            (one >> _HALF) ^ x[3] ^ np.uint64(k1),
-            one & _LOW,
+            (second >> _HALF) ^ x[1] ^ np.uint64(k0),
+            second & _LOW,
+            (first >> _HALF) ^ x[3] ^ np.uint64(k1),
+            first & _LOW,
         ]
         k0, k1 = (k0 + _WEYL[0]) & 0xFFFFFFFF, (k1 + _WEYL[1]) & 0xFFFFFFFF
     return np.stack(x, axis=-1).astype(np.uint32)

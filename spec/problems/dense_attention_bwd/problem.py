@@ -153,8 +153,8 @@ class DenseAttentionBwd(ProblemType):
 
     def _pairs(self, inputs: Inputs, cut: Tiling, group: int) -> list[tuple[int, int, int]]:
         """(head of the group, query block, key block) of each k-block."""
-        one, _, block = self._of(inputs, cut, group)
-        pairs = masks.blocks(inputs.problem.mask, one.m, one.n, cut.block, self._keys(inputs, cut))
+        sequence, _, block = self._of(inputs, cut, group)
+        pairs = masks.blocks(inputs.problem.mask, sequence.m, sequence.n, cut.block, self._keys(inputs, cut))
         found = [
             (key_block, head, queries)
             for head in range(inputs.problem.heads)
@@ -170,24 +170,24 @@ class DenseAttentionBwd(ProblemType):
         return self.k_blocks(inputs, cut, group)
 
     def extent(self, inputs: Inputs, cut: Tiling, group: int, axis: str) -> slice:
-        one, _, block = self._of(inputs, cut, group)
+        sequence, _, block = self._of(inputs, cut, group)
         if axis == "m":
-            return slice(0, one.m * inputs.problem.heads)
+            return slice(0, sequence.m * inputs.problem.heads)
         if axis == "n" and self.by_key_block:
             size = self._keys(inputs, cut)
-            return slice(min(block * size, one.n), min((block + 1) * size, one.n))
-        return slice(0, one.n if axis == "n" else self.size(inputs, axis))
+            return slice(min(block * size, sequence.n), min((block + 1) * size, sequence.n))
+        return slice(0, sequence.n if axis == "n" else self.size(inputs, axis))
 
     def region(self, inputs: Inputs, cut: Tiling, coord: TileCoord, axis: str) -> slice:
         if coord.k_block is None or axis not in ("m", "n"):
             return self.extent(inputs, cut, coord.group, axis)
-        one, _, _ = self._of(inputs, cut, coord.group)
+        sequence, _, _ = self._of(inputs, cut, coord.group)
         head, queries, key_block = self._pairs(inputs, cut, coord.group)[coord.k_block]
         if axis == "m":
             first = queries * cut.block
-            return slice(head * one.m + first, head * one.m + min(first + cut.block, one.m))
+            return slice(head * sequence.m + first, head * sequence.m + min(first + cut.block, sequence.m))
         size = self._keys(inputs, cut)
-        return slice(key_block * size, min((key_block + 1) * size, one.n))
+        return slice(key_block * size, min((key_block + 1) * size, sequence.n))
 
     def size(self, inputs: Inputs, axis: str) -> int:
         p = inputs.problem
@@ -202,39 +202,43 @@ class DenseAttentionBwd(ProblemType):
 
     def ground(self, inputs: Inputs, cut: Tiling, group: int, name: str) -> GroundDatum:
         p = inputs.problem
-        one, head, _ = self._of(inputs, cut, group)
+        sequence, head, _ = self._of(inputs, cut, group)
         heads = slice(head * p.heads, (head + 1) * p.heads)
         span = self.extent(inputs, cut, group, "n")
-        keys = slice(one.keys.start + span.start, one.keys.start + span.stop)
+        keys = slice(sequence.keys.start + span.start, sequence.keys.start + span.stop)
         if name in ("q", "o", "dO"):
-            own = getattr(inputs, name)[one.batch, one.queries, heads]
-            return np.ascontiguousarray(own.swapaxes(0, 1)).reshape(one.m * p.heads, own.shape[-1])
+            own = getattr(inputs, name)[sequence.batch, sequence.queries, heads]
+            return np.ascontiguousarray(own.swapaxes(0, 1)).reshape(sequence.m * p.heads, own.shape[-1])
         if name in ("k", "v"):
-            return np.ascontiguousarray(getattr(inputs, name)[one.batch, keys, head])
+            return np.ascontiguousarray(getattr(inputs, name)[sequence.batch, keys, head])
         if name == "lse":
-            return np.ascontiguousarray(inputs.lse[one.batch, heads, one.queries]).reshape(-1)
+            return np.ascontiguousarray(inputs.lse[sequence.batch, heads, sequence.queries]).reshape(-1)
         if name == "mask":
-            seen = inputs.masks[p.sequences.index(one)][:, span]
+            seen = inputs.masks[p.sequences.index(sequence)][:, span]
             return np.tile(seen, (p.heads, 1))
-        shape = (one.m * p.heads, span.stop - span.start)
+        shape = (sequence.m * p.heads, span.stop - span.start)
         if name == "bias":
             if inputs.bias is None:
                 return np.zeros(shape)
-            return np.ascontiguousarray(inputs.bias[one.batch, heads, one.queries, keys]).reshape(shape)
+            return np.ascontiguousarray(inputs.bias[sequence.batch, heads, sequence.queries, keys]).reshape(
+                shape
+            )
         if name == "kept":
-            return np.ascontiguousarray(inputs.kept[one.batch, heads, one.queries, keys]).reshape(shape)
+            return np.ascontiguousarray(inputs.kept[sequence.batch, heads, sequence.queries, keys]).reshape(
+                shape
+            )
         if name in ("row_block", "key_block"):
-            rows, cols = (one.m, one.n)
+            rows, cols = (sequence.m, sequence.n)
             if self.rounding.blocks is not None:
-                rows, cols = (max(size, 1) for size in self.rounding.blocks(one.m, one.n))
+                rows, cols = (max(size, 1) for size in self.rounding.blocks(sequence.m, sequence.n))
             if name == "key_block":
-                return np.arange(one.n) // max(cols, 1)
-            own = np.arange(one.m) // max(rows, 1)
-            return np.concatenate([own + head * one.m for head in range(p.heads)])
+                return np.arange(sequence.n) // max(cols, 1)
+            own = np.arange(sequence.m) // max(rows, 1)
+            return np.concatenate([own + head * sequence.m for head in range(p.heads)])
         if name == "split":
             size = self._keys(inputs, cut)
-            run = -(-max(-(-one.n // size), 1) // p.splits)  # key blocks
-            return np.arange(one.n) // size // run + 1
+            run = -(-max(-(-sequence.n // size), 1) // p.splits)  # key blocks
+            return np.arange(sequence.n) // size // run + 1
         if name == "share":
             return 1.0 - p.dropout.p
         if name == "rescale":
@@ -253,23 +257,23 @@ class DenseAttentionBwd(ProblemType):
         self, inputs: Inputs, cut: Tiling, coord: TileCoord, axes: tuple[str, ...]
     ) -> tuple[int | slice, ...]:
         p = inputs.problem
-        one, kv_head, _ = self._of(inputs, cut, coord.group)
+        sequence, kv_head, _ = self._of(inputs, cut, coord.group)
         head: int | slice = slice(kv_head * p.heads, (kv_head + 1) * p.heads)
-        queries = one.queries
+        queries = sequence.queries
         if coord.k_block is not None:
             inside, block, _ = self._pairs(inputs, cut, coord.group)[coord.k_block]
             head = kv_head * p.heads + inside
-            first = one.queries.start + block * cut.block
-            queries = slice(first, min(first + cut.block, one.queries.stop))
+            first = sequence.queries.start + block * cut.block
+            queries = slice(first, min(first + cut.block, sequence.queries.stop))
         span = self.region(inputs, cut, coord, "n")
         places: dict[str, int | slice] = {
-            "b": one.batch,
-            "sequence": p.sequences.index(one),
-            "query": slice(queries.start - one.queries.start, queries.stop - one.queries.start),
+            "b": sequence.batch,
+            "sequence": p.sequences.index(sequence),
+            "query": slice(queries.start - sequence.queries.start, queries.stop - sequence.queries.start),
             "h": head,
             "h_kv": kv_head,
             "m": queries,
-            "n": slice(one.keys.start + span.start, one.keys.start + span.stop),
+            "n": slice(sequence.keys.start + span.start, sequence.keys.start + span.stop),
         }
         return tuple(
             places[axis] if axis in places else self.extent(inputs, cut, coord.group, axis) for axis in axes
@@ -277,10 +281,10 @@ class DenseAttentionBwd(ProblemType):
 
     def rows(self, inputs: Inputs, cut: Tiling, group: int, stage: str) -> TileRows:
         p = inputs.problem
-        one, kv_head, _ = self._of(inputs, cut, group)
+        sequence, kv_head, _ = self._of(inputs, cut, group)
         heads = np.arange(kv_head * p.heads, (kv_head + 1) * p.heads)
-        firsts = (p.sequences.index(one) * p.h + heads) * self._rows_of_head(inputs)
-        rows = firsts[:, None] + np.arange(one.m)
+        firsts = (p.sequences.index(sequence) * p.h + heads) * self._rows_of_head(inputs)
+        rows = firsts[:, None] + np.arange(sequence.m)
         live = np.zeros(rows.size, bool)
         for k_block in range(self.k_blocks(inputs, cut, group)):
             live[self.region(inputs, cut, TileCoord(group, None, k_block), "m")] = True

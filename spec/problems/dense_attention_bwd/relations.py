@@ -41,10 +41,10 @@ def _permuted(inputs: Inputs, seed: int) -> Inputs:
     return replace(inputs, **kept)
 
 
-def _heads_moved(inputs: Inputs, seed: int, one: Outputs, two: Outputs) -> str:
+def _heads_moved(inputs: Inputs, seed: int, base: Outputs, changed: Outputs) -> str:
     keys, queries = _order(inputs, seed)
-    wanted = {n: one[n][:, queries] for n in (*OF_QUERIES, "dB") if n in one}
-    return same(wanted | {n: one[n][:, keys] for n in OF_KEYS if n in one}, two)
+    wanted = {n: base[n][:, queries] for n in (*OF_QUERIES, "dB") if n in base}
+    return same(wanted | {n: base[n][:, keys] for n in OF_KEYS if n in base}, changed)
 
 
 def _scale(seed: int) -> float:
@@ -57,14 +57,14 @@ def _scaled(inputs: Inputs, seed: int) -> Inputs:
     return replace(inputs, dO=scaled.astype(inputs.dO.dtype))
 
 
-def _all_scaled(inputs: Inputs, seed: int, one: Outputs, two: Outputs) -> str:
+def _all_scaled(inputs: Inputs, seed: int, base: Outputs, changed: Outputs) -> str:
     """Where what is scaled is neither subnormal in the outputs' form nor past its largest number; in f16
     what gradients are made of may be.
     """
     narrow = inputs.problem.form == "f16"
     for name in ("delta",) if narrow else ("delta", "dB", "dQ", "dK", "dV"):
-        if name in one:
-            first, second = (x[name].astype(np.float64) for x in (one, two))
+        if name in base:
+            first, second = (x[name].astype(np.float64) for x in (base, changed))
             plain = (np.abs(first) > 2.0**-12) & (np.abs(first) < 2.0**12)
             if (first * _scale(seed) != second)[plain].any():
                 return name
@@ -76,18 +76,18 @@ def _zero(inputs: Inputs, seed: int) -> Inputs:
     return replace(inputs, dO=np.zeros_like(inputs.dO))
 
 
-def _all_zero(inputs: Inputs, seed: int, one: Outputs, two: Outputs) -> str:
-    del inputs, seed, one
+def _all_zero(inputs: Inputs, seed: int, base: Outputs, changed: Outputs) -> str:
+    del inputs, seed, base
     names = ("delta", "dB", "dQ", "dK", "dV")
-    return next((n for n in names if n in two and two[n].astype(np.float32).any()), "")
+    return next((n for n in names if n in changed and changed[n].astype(np.float32).any()), "")
 
 
 def _unseen(inputs: Inputs) -> Array:
     """``bool [b, n]``: keys that no query sees."""
     p = inputs.problem
     unseen = np.ones((p.b, p.n), bool)
-    for one, seen in zip(p.sequences, inputs.masks, strict=True):
-        unseen[one.batch, one.keys] = ~seen.any(axis=0)
+    for sequence, seen in zip(p.sequences, inputs.masks, strict=True):
+        unseen[sequence.batch, sequence.keys] = ~seen.any(axis=0)
     return unseen
 
 
@@ -101,20 +101,20 @@ def _others_unseen(inputs: Inputs, seed: int) -> Inputs:
     return replace(inputs, **changed)
 
 
-def _nothing_changed(inputs: Inputs, seed: int, one: Outputs, two: Outputs) -> str:
+def _nothing_changed(inputs: Inputs, seed: int, base: Outputs, changed: Outputs) -> str:
     """And what no query sees, or sees no key, has no gradient at all."""
     del seed
     for name in OF_KEYS:
-        unseen = np.broadcast_to(_unseen(inputs)[:, None], one[name].shape[:3]) if name in one else None
-        if unseen is not None and one[name].astype(np.float32)[unseen].any():
+        unseen = np.broadcast_to(_unseen(inputs)[:, None], base[name].shape[:3]) if name in base else None
+        if unseen is not None and base[name].astype(np.float32)[unseen].any():
             return name
     blind = np.ones((inputs.problem.b, inputs.problem.m), bool)
     for at, seen in zip(inputs.problem.sequences, inputs.masks, strict=True):
         blind[at.batch, at.queries] = ~seen.any(axis=1)
     for name in ("O", "dQ"):
-        if name in one and one[name].swapaxes(1, 2)[blind].astype(np.float32).any():
+        if name in base and base[name].swapaxes(1, 2)[blind].astype(np.float32).any():
             return name
-    return same({n: one[n] for n in ("O", *OF_KEYS, "dQ", "delta") if n in one}, two)
+    return same({n: base[n] for n in ("O", *OF_KEYS, "dQ", "delta") if n in base}, changed)
 
 
 def _alone(inputs: Inputs, seed: int) -> Inputs:
@@ -133,13 +133,13 @@ def _alone(inputs: Inputs, seed: int) -> Inputs:
     return replace(inputs, problem=problem, **kept)
 
 
-def _as_among_others(inputs: Inputs, seed: int, one: Outputs, two: Outputs) -> str:
+def _as_among_others(inputs: Inputs, seed: int, base: Outputs, changed: Outputs) -> str:
     del seed
     first = next((at for at in inputs.problem.sequences if at.m and at.n), None)
     if first is None:
-        return same(dict(one), two)
-    wanted = {n: one[n][:1, :, first.queries] for n in OF_QUERIES if n in one}
-    return same(wanted | {n: one[n][:1, :, first.keys] for n in OF_KEYS if n in one}, two)
+        return same(dict(base), changed)
+    wanted = {n: base[n][:1, :, first.queries] for n in OF_QUERIES if n in base}
+    return same(wanted | {n: base[n][:1, :, first.keys] for n in OF_KEYS if n in base}, changed)
 
 
 def _wide_window(inputs: Inputs, seed: int) -> Inputs:
@@ -150,9 +150,9 @@ def _wide_window(inputs: Inputs, seed: int) -> Inputs:
     return replace(inputs, problem=replace(p, mask=mask, dropout=dropout))
 
 
-def _the_same(inputs: Inputs, seed: int, one: Outputs, two: Outputs) -> str:
+def _the_same(inputs: Inputs, seed: int, base: Outputs, changed: Outputs) -> str:
     del inputs, seed
-    return same(dict(one), two)
+    return same(dict(base), changed)
 
 
 RELATIONS = (

@@ -66,11 +66,11 @@ def _products(launched: LaunchView, tile: WrongTile) -> Iterator[tuple[str, Oper
     given = tile.operands["product"]
     product = np.asarray(given.value if isinstance(given, Bounded) else given, np.float64)
     yield "the product is missing", {"product": np.zeros_like(product)}
-    A, B = (one.astype(np.float64) for one in (launched.inputs.A, launched.inputs.B))
+    A, B = (operand.astype(np.float64) for operand in (launched.inputs.A, launched.inputs.B))
     cols = np.arange(B.shape[0])[tile.cols]
     first = _first_row(product, A @ B[cols].T)
     rows = np.arange(first, first + product.shape[0])
-    for step in (*ROWS, *(-one for one in ROWS)):
+    for step in (*ROWS, *(-step for step in ROWS)):
         where = f"{abs(step)} row{'s' if abs(step) > 1 else ''} {'after' if step > 0 else 'before'}"
         yield f"the rows of A are those {where}", {"product": _at(A, rows + step) @ B[cols].T}
         yield f"the rows of B are those {where}", {"product": A[rows] @ _at(B, cols + step).T}
@@ -128,4 +128,4 @@ def _first_row(product: F64, whole: F64) -> int:
     """At which of its multiples of rows a tile stands in the product of all rows."""
     height = product.shape[0]
     starts = range(0, whole.shape[0] - height + 1, height)
-    return min(starts, key=lambda one: float(np.abs(whole[one : one + height] - product).sum()))
+    return min(starts, key=lambda start: float(np.abs(whole[start : start + height] - product).sum()))

@@ -136,11 +136,17 @@ class GemmCase:
 def _check(case: GemmCase) -> None:
     """TypeError or ValueError says what is no case."""
     whole = (case.step_m, case.step_n, case.m, case.n, case.k_tiles)
-    if any(type(one) is not int or one < 1 for one in whole) or type(case.seed) is not int or case.seed < 0:
+    if (
+        any(type(number) is not int or number < 1 for number in whole)
+        or type(case.seed) is not int
+        or case.seed < 0
+    ):
         raise TypeError("sizes are integers from 1, a seed is an integer from 0")
     if case.values not in VALUES or type(case.bias) is not bool:
         raise ValueError(f"values are one of {', '.join(VALUES)}, bias is true or false")
-    if not all(isinstance(one, int | float) and abs(one) <= F32_MAX for one in (case.alpha, case.beta)):
+    if not all(
+        isinstance(scalar, int | float) and abs(scalar) <= F32_MAX for scalar in (case.alpha, case.beta)
+    ):
         raise ValueError("alpha and beta are numbers that f32 holds")
     m, n, k = case.m * case.step_m, case.n * case.step_n, case.k_tiles * K_TILE
     if max(m * k, n * k, m * n) > MAX_ELEMENTS:
@@ -184,18 +190,18 @@ def edges(plan: KernelPlan) -> dict[str, EdgeCase]:
     """
     whole, biased = steps(plan), plan.problem.name == "gemm_bias"
     few = _few(whole)
-    one = GemmCase(*whole, values="normal", bias=biased)
-    across = replace(one, m=2 if few else 1, n=3 if few else 1, values="coordinates")
+    plain = GemmCase(*whole, values="normal", bias=biased)
+    across = replace(plain, m=2 if few else 1, n=3 if few else 1, values="coordinates")
     found: dict[str, AnyCase] = {f"{blocks} k-blocks": small(plan, blocks) for blocks in (1, plan.depth + 2)}
     found |= {
-        "scalars": replace(one, alpha=-1.3, beta=0.7, values="integers", seed=1),
-        "tiny": replace(one, values="tiny", beta=1.0, seed=2),
+        "scalars": replace(plain, alpha=-1.3, beta=0.7, values="integers", seed=1),
+        "tiny": replace(plain, values="tiny", beta=1.0, seed=2),
         "tiles": across,
         f"{LONG if few else 2 * plan.depth + 3} k-blocks": small(plan, LONG if few else 2 * plan.depth + 3),
-        "wide integers": replace(one, k_tiles=4, values="wide", seed=3),
+        "wide integers": replace(plain, k_tiles=4, values="wide", seed=3),
         "K of production size": replace(small(plan, PRODUCTION), seed=4),
-        "far rows": _far(one, "M"),
-        "far columns": _far(one, "N"),
+        "far rows": _far(plain, "M"),
+        "far columns": _far(plain, "N"),
     }
     return {name: EdgeCase(case) for name, case in found.items()}
 
@@ -235,7 +241,7 @@ def smaller(case: GemmCase) -> Iterator[GemmCase]:
         replace(case, seed=0),
         replace(case, values="zeros"),
     )
-    yield from (one for one in plainer if one != case)
+    yield from (simpler for simpler in plainer if simpler != case)
 
 
 def _few(step: tuple[int, int]) -> bool:

@@ -12,7 +12,7 @@ TITLE = "Matrix product"
 def sections() -> list[str]:
     """The problem, and the stages of both its types."""
     parts = [prose(inputs)]
-    for one in PROBLEMS:
-        table, steps = stage_tables(one.stages)
-        parts += [f"### Problem `{one.name}`", table, formulas(one.stages), steps]
+    for problem in PROBLEMS:
+        table, steps = stage_tables(problem.stages)
+        parts += [f"### Problem `{problem.name}`", table, formulas(problem.stages), steps]
     return parts

@@ -23,8 +23,8 @@ def _permuted(inputs: Inputs, seed: int) -> Inputs:
     return replace(inputs, A=np.ascontiguousarray(inputs.A[order]), C=C)
 
 
-def _moved(inputs: Inputs, seed: int, one: Outputs, two: Outputs) -> str:
-    return same({name: value[_order(inputs, seed)] for name, value in one.items()}, two)
+def _moved(inputs: Inputs, seed: int, base: Outputs, changed: Outputs) -> str:
+    return same({name: value[_order(inputs, seed)] for name, value in base.items()}, changed)
 
 
 def _scaled(inputs: Inputs, seed: int) -> Inputs:
@@ -33,9 +33,9 @@ def _scaled(inputs: Inputs, seed: int) -> Inputs:
     return replace(inputs, alpha=inputs.alpha * 2, beta=inputs.beta * 2, bias=bias)
 
 
-def _doubled(inputs: Inputs, seed: int, one: Outputs, two: Outputs) -> str:
+def _doubled(inputs: Inputs, seed: int, base: Outputs, changed: Outputs) -> str:
     del inputs, seed
-    return same({name: value * 2 for name, value in one.items()}, two)
+    return same({name: value * 2 for name, value in base.items()}, changed)
 
 
 RELATIONS = (

@@ -29,9 +29,9 @@ def _permuted_heads(inputs: Inputs, seed: int) -> Inputs:
     return replace(inputs, **moved)
 
 
-def _heads_moved(inputs: Inputs, seed: int, one: Outputs, two: Outputs) -> str:
+def _heads_moved(inputs: Inputs, seed: int, base: Outputs, changed: Outputs) -> str:
     order = _of_heads(np.random.default_rng(seed), inputs)
-    return same({n: one[n][:, order] for n in ("delta", "dQ") if n in one}, two)
+    return same({n: base[n][:, order] for n in ("delta", "dQ") if n in base}, changed)
 
 
 def _scale(inputs: Inputs, seed: int) -> float:
@@ -47,10 +47,10 @@ def _scaled(inputs: Inputs, seed: int) -> Inputs:
     return replace(inputs, dO=scaled.astype(inputs.dO.dtype))
 
 
-def _all_scaled(inputs: Inputs, seed: int, one: Outputs, two: Outputs) -> str:
+def _all_scaled(inputs: Inputs, seed: int, base: Outputs, changed: Outputs) -> str:
     scale = _scale(inputs, seed)
     for name in ("delta", "dQ", "dKV"):
-        if name in one and (one[name].astype(np.float64) * scale != two[name].astype(np.float64)).any():
+        if name in base and (base[name].astype(np.float64) * scale != changed[name].astype(np.float64)).any():
             return name
     return ""
 
@@ -60,10 +60,10 @@ def _zero(inputs: Inputs, seed: int) -> Inputs:
     return replace(inputs, dO=np.zeros_like(inputs.dO))
 
 
-def _all_zero(inputs: Inputs, seed: int, one: Outputs, two: Outputs) -> str:
-    del inputs, seed, one
+def _all_zero(inputs: Inputs, seed: int, base: Outputs, changed: Outputs) -> str:
+    del inputs, seed, base
     names = ("delta", "dQ", "dKV")
-    return next((n for n in names if n in two and two[n].astype(np.float32).any()), "")
+    return next((n for n in names if n in changed and changed[n].astype(np.float32).any()), "")
 
 
 def _with_holes(inputs: Inputs, seed: int) -> Inputs:
@@ -79,9 +79,9 @@ def _with_holes(inputs: Inputs, seed: int) -> Inputs:
     return replace(inputs, problem=replace(p, topk=p.topk + 64), indices=longer, topk_length=None)
 
 
-def _nothing_changed(inputs: Inputs, seed: int, one: Outputs, two: Outputs) -> str:
+def _nothing_changed(inputs: Inputs, seed: int, base: Outputs, changed: Outputs) -> str:
     del inputs, seed
-    return same({n: one[n] for n in ("delta", "dQ") if n in one}, two)
+    return same({n: base[n] for n in ("delta", "dQ") if n in base}, changed)
 
 
 def _first_token(inputs: Inputs, seed: int) -> Inputs:
@@ -92,9 +92,9 @@ def _first_token(inputs: Inputs, seed: int) -> Inputs:
     return replace(inputs, problem=replace(inputs.problem, s_q=1), **alone)
 
 
-def _as_among_others(inputs: Inputs, seed: int, one: Outputs, two: Outputs) -> str:
+def _as_among_others(inputs: Inputs, seed: int, base: Outputs, changed: Outputs) -> str:
     del inputs, seed
-    return same({n: one[n][:1] for n in ("delta", "dQ") if n in one}, two)
+    return same({n: base[n][:1] for n in ("delta", "dQ") if n in base}, changed)
 
 
 def _places(seed: int, s_kv: int) -> Array:
@@ -111,13 +111,13 @@ def _moved_rows(inputs: Inputs, seed: int) -> Inputs:
     return replace(inputs, kv=kv, indices=np.where(known, moved, inputs.indices))
 
 
-def _rows_moved(inputs: Inputs, seed: int, one: Outputs, two: Outputs) -> str:
+def _rows_moved(inputs: Inputs, seed: int, base: Outputs, changed: Outputs) -> str:
     place = _places(seed, inputs.problem.s_kv)
-    wanted: dict[str, Array] = {n: one[n] for n in ("delta", "dQ") if n in one}
-    if "dKV" in one:
-        wanted["dKV"] = np.empty_like(one["dKV"])
-        wanted["dKV"][place] = one["dKV"]
-    return same(wanted, two)
+    wanted: dict[str, Array] = {n: base[n] for n in ("delta", "dQ") if n in base}
+    if "dKV" in base:
+        wanted["dKV"] = np.empty_like(base["dKV"])
+        wanted["dKV"][place] = base["dKV"]
+    return same(wanted, changed)
 
 
 RELATIONS = (

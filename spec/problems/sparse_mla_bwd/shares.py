@@ -40,7 +40,7 @@ def shares(launched: LaunchView, tile: WrongTile, name: str) -> Iterator[tuple[s
         for step in SHIFTS:
             for sign, way in ((-step, "further"), (step, "before")):
                 words = f"the {lost} share in {name} is that of the slot {step} {way}"
-                moved, slack = (np.roll(one, sign, axis=1) for one in (other, more))
+                moved, slack = (np.roll(values, sign, axis=1) for values in (other, more))
                 yield words, Bounded(kept + moved, error + slack)
 
 

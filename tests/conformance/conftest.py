@@ -26,7 +26,7 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Compil
         with (shared / f"{unit}.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not kept.exists():
-                kept.write_text(json.dumps({one: astuple(log) for one, log in logs_of(unit).items()}))
+                kept.write_text(json.dumps({entry: astuple(log) for entry, log in logs_of(unit).items()}))
         return Compiled(*json.loads(kept.read_text())[name])
 
     def logs_of(unit: str) -> dict[str, Compiled]:

@@ -239,10 +239,10 @@ def test_R29_a_mailbox_is_free_when_all_have_read_it(way: str) -> None:
 
 def rounds(sync: str, schedule: Schedule) -> tuple[RunResult, np.ndarray]:
     """Two rounds over one histogram of 16 bins: cleared, filled by 64 threads, then bin 3 is read by all."""
-    one = f"""setp.lt.u32 %p1, %t, 16; @%p1 st.shared.u32 [%r1], 0; bar.sync 0;
+    lap = f"""setp.lt.u32 %p1, %t, 16; @%p1 st.shared.u32 [%r1], 0; bar.sync 0;
     and.b32 %r3, %t, 15; mad.lo.u32 %r3, %r3, 4, 2048; red.shared.add.u32 [%r3], 1; bar.sync 0;
     ld.shared.u32 %r4, [2060]; add.u32 %r2, %r2, %r4; {sync}"""
-    body = f"mad.lo.u32 %r1, %t, 4, 2048; mov.u32 %r2, 0;\n{one}\n{one}\nmad.wide.u32 %rd1, %t, 4, %a0; st.global.u32 [%rd1], %r2;"
+    body = f"mad.lo.u32 %r1, %t, 4, 2048; mov.u32 %r2, 0;\n{lap}\n{lap}\nmad.wide.u32 %rd1, %t, 4, %a0; st.global.u32 [%rd1], %r2;"
     memory = Memory()
     out = memory.empty(64, np.uint32)
     how: dict[str, Any] = {"threads": 64, "shared_bytes": 4096, "schedule": schedule, "races": True}

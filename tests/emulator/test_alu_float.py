@@ -175,6 +175,6 @@ def test_special_values_of_the_approximations() -> None:
 @pytest.mark.parametrize("line", ["add.rna.f32 d, x0, x1;", "add.relu.f32 d, x0, x1;", "fma.f32 d, x0, x1, x1;", "tanh.f32 d, x0;",
                                   "fma.rn.relu.f32 d, x0, x1, x1;", "ex2.f32 d, x0;"])  # fmt: skip
 def test_other_forms_are_refused(line: str) -> None:
-    one = np.ones(32, np.float32)
+    operand = np.ones(32, np.float32)
     with pytest.raises(UnsupportedInstruction, match=line.split()[0]):
-        elementwise(line, [one, one], np.float32)
+        elementwise(line, [operand, operand], np.float32)

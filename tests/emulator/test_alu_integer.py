@@ -176,6 +176,6 @@ def test_prmt_selects_bytes_and_signs() -> None:
      "min.ftz.s32 d, x0, x1;", "popc.b16 d, x0;", "rem.f32 d, x0, x1;"],
 )  # fmt: skip
 def test_forms_that_do_not_exist_are_refused(line: str) -> None:
-    one = np.ones(32, np.uint32)
+    operand = np.ones(32, np.uint32)
     with pytest.raises(UnsupportedInstruction, match=line.split()[0]):
-        elementwise(line, [one, one], np.uint32)
+        elementwise(line, [operand, operand], np.uint32)

@@ -430,6 +430,6 @@ def test_comparisons(name: str, kind: np.dtype, edges: np.ndarray) -> None:
      "fma.rn.oob.f16 d, x0, x1, x1;", "max.ftz.bf16 d, x0, x1;", "min.xorsign.f32 d, x0, x1;", "ex2.approx.bf16 d, x0;", "tanh.approx.ftz.f32 d, x0;", "sqrt.approx.f64 d, x0;", "mad.f32 d, x0, x1, x1;"],
 )  # fmt: skip
 def test_what_is_refused(line: str) -> None:
-    one = np.ones(32, np.uint32)
+    operand = np.ones(32, np.uint32)
     with pytest.raises(UnsupportedInstruction, match=line.split(".")[0]):
-        elementwise(line, [one, one], np.uint32)
+        elementwise(line, [operand, operand], np.uint32)

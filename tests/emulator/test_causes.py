@@ -71,8 +71,8 @@ def test_what_is_accepted_on_purpose_is_listed_and_no_error() -> None:
     everything = run(allow=["race-unordered", "shared-uninitialised"])
     assert not everything.errors and len(everything.allowed) >= 8
     line = next(n for n, text in enumerate(PTX.splitlines(), 1) if "[tile+12]" in text)
-    one = run(allow=[f"race-unordered:{line}", Allow("shared-uninitialised")])
-    assert len(one.errors) == 7 and {f.code for f in one.errors} == {"race-unordered"}
+    result = run(allow=[f"race-unordered:{line}", Allow("shared-uninitialised")])
+    assert len(result.errors) == 7 and {f.code for f in result.errors} == {"race-unordered"}
     nowhere = run(allow=["race-unordered:softmax.cuh"])
     assert sum(f.code == "race-unordered" for f in nowhere.errors) == 8
 

@@ -230,7 +230,7 @@ def test_what_is_delivered_is_waited_for_before_the_exit(copy: str) -> None:
 
 
 def test_a_named_barrier_of_two_groups_in_no_order() -> None:
-    one, two = "bar.sync 1, 64;", "bar.sync 2, 64;"
+    barrier_1, barrier_2 = "bar.sync 1, 64;", "bar.sync 2, 64;"
 
     def text(first: str, second: str) -> str:
         parted = "setp.lt.u32 %p3, %t, 64;\n@!%p3 bra OTHERS;"
@@ -239,8 +239,8 @@ def test_a_named_barrier_of_two_groups_in_no_order() -> None:
     def at(first: str, second: str) -> RunResult:
         return run(text(first, second), threads=128, shared_bytes=0x1000, races=True)
 
-    assert at(one, two).certified
-    assert "phase-overrun" in codes(at(one, one)) and not at(one, one).certified
+    assert at(barrier_1, barrier_2).certified
+    assert "phase-overrun" in codes(at(barrier_1, barrier_1)) and not at(barrier_1, barrier_1).certified
 
 
 def test_the_use_of_an_mbarrier_ends_before_its_inval() -> None:

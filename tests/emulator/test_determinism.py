@@ -61,5 +61,5 @@ def test_different_schedules_give_the_same_outputs_by_different_ways() -> None:
 def test_findings_are_the_same_twice() -> None:
     body = "ld.shared.u32 %r1, [1024];\nld.shared.u32 %r2, [1028];\nbar.sync 1, 96;"
     for schedule in ALL:
-        one, two = (run(body, threads=64, shared_bytes=64, schedule=schedule).findings for _ in range(2))
-        assert one == two and len(one) == 3
+        first, second = (run(body, threads=64, shared_bytes=64, schedule=schedule).findings for _ in range(2))
+        assert first == second and len(first) == 3

@@ -50,8 +50,8 @@ def test_what_no_lane_executes_is_told() -> None:
 def test_ways_of_branches() -> None:
     both = seen(launched())["@%p1 bra LOW;"]
     assert both.taken and both.fell_through
-    one = seen(launched(threads=16))["@%p1 bra LOW;"]
-    assert one.taken and one.fell_through is False
+    branch = seen(launched(threads=16))["@%p1 bra LOW;"]
+    assert branch.taken and branch.fell_through is False
     never = seen(launched())["@%p2 bra NEVER;"]
     assert never.taken is False and never.fell_through
     always = seen(launched())["bra.uni OUT;"]

@@ -22,8 +22,8 @@ def copy_through(space: str, type_: str, size: int, count: int, window: str = ""
     """Each thread moves `count` elements: global -> registers -> `space` -> registers -> global."""
     registers = [f"{PREFIX[size]}{10 + i}" if size < 16 else f"%q{i}" for i in range(count)]
     other = [f"{PREFIX[size]}{20 + i}" if size < 16 else f"%q{2 + i}" for i in range(count)]
-    one = ", ".join(registers) if count == 1 else "{" + ", ".join(registers) + "}"
-    two = ", ".join(other) if count == 1 else "{" + ", ".join(other) + "}"
+    operands = ", ".join(registers) if count == 1 else "{" + ", ".join(registers) + "}"
+    stored = ", ".join(other) if count == 1 else "{" + ", ".join(other) + "}"
     vector = f".v{count}" if count > 1 else ""
     total = size * count
     at = {"global": "%rd3", "shared": "%r4", "shared::cta": "%r4", "local": "%r5", "": "%rd4"}[space]
@@ -36,10 +36,10 @@ def copy_through(space: str, type_: str, size: int, count: int, window: str = ""
     mov.u32 %r4, tile; mad.lo.u32 %r4, %t, {total}, %r4;
     mov.u32 %r5, spill; add.u32 %r5, %r5, 32;
     mov.u64 %rd4, tile; {window} mad.wide.u32 %rd4, %t, {total}, %rd4;
-    ld.global{vector}.{type_} {one}, [%rd1];
-    st{"." + space if space else ""}{vector}.{type_} [{at}], {one};
-    ld{"." + space if space else ""}{vector}.{type_} {two}, [{at}];
-    st.global{vector}.{type_} [%rd2], {two};"""
+    ld.global{vector}.{type_} {operands}, [%rd1];
+    st{"." + space if space else ""}{vector}.{type_} [{at}], {operands};
+    ld{"." + space if space else ""}{vector}.{type_} {stored}, [{at}];
+    st.global{vector}.{type_} [%rd2], {stored};"""
     data = np.random.default_rng(size * count).integers(0, 256, 32 * total, dtype=np.uint8)
     memory = Memory()
     out, scratch = memory.empty(data.shape, np.uint8), memory.empty(data.shape, np.uint8)

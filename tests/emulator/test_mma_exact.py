@@ -65,20 +65,20 @@ def test_the_instruction_is_the_model(left: str, right: str, type_: str, seed: i
         same_bits(multiply(form, a, b, mode="exact")[0], block(a, b, np.zeros_like(c), emin))
 
 
-def one(c: float, a: list[float], b: list[float]) -> float:
+def single_dot(c: float, a: list[float], b: list[float]) -> float:
     return _engine.tensor_core_block(c, a + [0.0] * (16 - len(a)), b + [0.0] * (16 - len(b)))
 
 
 def test_worked_cases_of_the_block() -> None:
     """Values from the definition: 25 fraction bits below the largest exponent, truncation toward zero."""
     tiny = 2.0**-13
-    assert one(1.0, [tiny] * 16, [2.0**-12] * 16) == 1 + 2.0**-21  # 16 products of 2^-25 all survive
-    assert one(1.0, [tiny] * 16, [2.0**-13] * 16) == 1.0  # 2^-26: each is lost
-    assert one(-1.0, [tiny] * 16, [-(2.0**-13)] * 16) == -1.0
-    assert one(2.0**24, [1.0], [1.0]) == 2.0**24  # truncated, not rounded to even
-    assert one(2.0**24, [3.0], [1.0]) == 2.0**24 + 2
-    assert np.signbit(one(-0.0, [], [])) == np.signbit(np.float32(0.0))
-    assert one(3e38, [1e19], [1e19]) == np.inf and one(0.0, [2.0**-70], [2.0**-79]) == 2.0**-149
+    assert single_dot(1.0, [tiny] * 16, [2.0**-12] * 16) == 1 + 2.0**-21  # 16 products of 2^-25 all survive
+    assert single_dot(1.0, [tiny] * 16, [2.0**-13] * 16) == 1.0  # 2^-26: each is lost
+    assert single_dot(-1.0, [tiny] * 16, [-(2.0**-13)] * 16) == -1.0
+    assert single_dot(2.0**24, [1.0], [1.0]) == 2.0**24  # truncated, not rounded to even
+    assert single_dot(2.0**24, [3.0], [1.0]) == 2.0**24 + 2
+    assert np.signbit(single_dot(-0.0, [], [])) == np.signbit(np.float32(0.0))
+    assert single_dot(3e38, [1e19], [1e19]) == np.inf and single_dot(0.0, [2.0**-70], [2.0**-79]) == 2.0**-149
 
 
 def test_special_values() -> None:
@@ -86,7 +86,7 @@ def test_special_values() -> None:
     cases = [(0.0, [inf], [1.0], inf), (0.0, [inf], [-1.0], -inf), (1.0, [inf, -inf], [1.0, 1.0], nan), (inf, [-inf], [1.0], nan),
              (inf, [1.0], [1.0], inf), (0.0, [nan], [1.0], nan), (nan, [], [], nan), (0.0, [inf], [0.0], nan)]  # fmt: skip
     for c, a, b, want in cases:
-        got = np.float32(one(c, a, b))
+        got = np.float32(single_dot(c, a, b))
         assert got == want or (np.isnan(got) and np.isnan(want) and got.view(np.uint32) == 0x7FFFFFFF), (
             c,
             a,

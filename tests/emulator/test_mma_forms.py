@@ -69,8 +69,8 @@ BASE = [
 def test_majors_and_swizzles(form: Form, a_major: str, b_major: str) -> None:
     a, b = integers(form, 1)
     for a_swizzle, b_swizzle in [(s, s) for s in SWIZZLES] + [("32B", "128B"), ("none", "64B")]:
-        one = Form(form.m, form.n, form.group, form.ws, False, a_major, b_major, a_swizzle, b_swizzle)  # type: ignore[arg-type]
-        assert (multiply(one, a, b)[0] == a @ b.T).all(), (a_swizzle, b_swizzle)
+        laid_out = Form(form.m, form.n, form.group, form.ws, False, a_major, b_major, a_swizzle, b_swizzle)  # type: ignore[arg-type]
+        assert (multiply(laid_out, a, b)[0] == a @ b.T).all(), (a_swizzle, b_swizzle)
 
 
 @pytest.mark.parametrize("mode", ["fast", "exact"])

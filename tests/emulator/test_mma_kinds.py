@@ -131,7 +131,7 @@ def test_transposed_tf32_has_atoms_of_32_bytes() -> None:
         )
 
 
-@pytest.mark.parametrize("form", [one for one in ONE_OF_EACH if one.format != "i8"], ids=name)
+@pytest.mark.parametrize("form", [form for form in ONE_OF_EACH if form.format != "i8"], ids=name)
 def test_negation(form: Form) -> None:
     exact(replace(form, negate_a=True), 5)
     exact(replace(form, negate_b=True, a_in_tmem=True), 5)
@@ -260,12 +260,12 @@ def test_poison_and_special_values() -> None:
 
 def test_a_scale_factor_that_is_nan_or_missing() -> None:
     form = f(128, 64, "mxf4", "e2m1")
-    ones = {"scale_a": np.ones((128, 2)), "scale_b": np.ones((64, 2))}
+    scales = {"scale_a": np.ones((128, 2)), "scale_b": np.ones((64, 2))}
     a, b = (np.ones((rows, 64)).astype(ml_dtypes.float4_e2m1fn) for rows in (128, 64))
     for mode in ("fast", "exact"):
-        bad = ones["scale_a"].copy()
+        bad = scales["scale_a"].copy()
         bad[5, 1] = np.nan
-        got = multiply(form, a, b, mode=mode, scale_a=bad, scale_b=ones["scale_b"])[0]
+        got = multiply(form, a, b, mode=mode, scale_a=bad, scale_b=scales["scale_b"])[0]
         assert np.isnan(got[5]).all() and (np.delete(got, 5, 0) == 64).all()
 
 

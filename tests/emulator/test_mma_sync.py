@@ -177,10 +177,10 @@ def test_integer_sums_wrap_or_saturate() -> None:
     ("mode", "direction"), [(".rn", None), (".rz", 0.0), (".rm", -np.inf), (".rp", np.inf)]
 )
 def test_f64_rounds_each_step(mode: str, direction: float | None) -> None:
-    one = np.eye(8, 4)
+    identity = np.eye(8, 4)
     c = np.full((8, 8), 1.0)
     y = np.full((4, 8), 2.0**-60)
-    x = one - 2 * np.eye(8, 4, -4)
+    x = identity - 2 * np.eye(8, 4, -4)
     got = multiply(spelling(8, 4, "f64", "f64", "f64", mode), 8, 4, x, y, c, ("f64",) * 3)
     up, down = (1.0 if direction is None else np.nextafter(1.0, s) for s in (2.0, 0.0))
     want = {".rn": (1, 1), ".rz": (1, down), ".rm": (1, down), ".rp": (up, 1)}[mode]

@@ -38,9 +38,9 @@ def store(value: str, more: str = "") -> str:
         ("0", "0x80000000", "race-unordered"),  # 0 and -0
     ],
 )
-def test_two_values_at_one_place(threads: int, one: str, other: str, code: str) -> None:
-    assert set(codes(store(one, other), threads)) == {code}
-    assert set(codes(store(one, one), threads)) <= {"race-same-value"}
+def test_two_values_at_one_place(threads: int, value: str, other: str, code: str) -> None:
+    assert set(codes(store(value, other), threads)) == {code}
+    assert set(codes(store(value, value), threads)) <= {"race-same-value"}
 
 
 def test_two_roundings_are_an_error_by_the_letter() -> None:

@@ -489,8 +489,8 @@ def test_unrolled_copies_of_a_finding_are_told_once() -> None:
     body = "\n".join(f".loc 1 7 0\nst.shared.u32 [{1024 + 4 * i}], %t;" for i in range(4))
     result = run(body, threads=64, shared_bytes=64, races=True, module='.file 1 "kernel.cu"')
     assert len(result.findings) == 4
-    (one,) = result.causes
-    assert (one.code, one.places, one.count) == (
+    (cause,) = result.causes
+    assert (cause.code, cause.places, cause.count) == (
         "race-unordered",
         ("kernel.cu:7",),
         sum(f.count for f in result.findings),

@@ -85,14 +85,14 @@ def racy_words(steps: list[Step]) -> set[int]:
             who = [(step.warp, lane) for lane in range(LANES)]
         else:
             who = [(step.warp, step.lane)]
-        direct = {last[one] for one in who if one in last}
+        direct = {last[thread] for thread in who if thread in last}
         if step.kind == "wait":
             direct.add(signalled[step.which])
-        before.append(direct.union(*(before[one] for one in direct)))
+        before.append(direct.union(*(before[event] for event in direct)))
         if step.kind == "signal":
             signalled[step.which] = number
-        for one in who:
-            last[one] = number
+        for thread in who:
+            last[thread] = number
     found = set()
     for j, second in enumerate(steps):
         for i, first in enumerate(steps[:j]):

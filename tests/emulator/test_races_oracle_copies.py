@@ -110,28 +110,28 @@ def graph(steps: list[Step]) -> list[Node]:
     nodes: list[Node] = []
     last: dict[tuple[int, int], int] = {}
     loads: dict[int, tuple[int, int]] = {}  # the issuing step, which arrives, and its copy
-    stores: dict[tuple[int, int], list[int]] = {one: [] for one in everyone}
+    stores: dict[tuple[int, int], list[int]] = {word: [] for word in everyone}
     for step in steps:
         who = [(step.warp, step.lane)]
         if step.kind == "cta":
             who = everyone
         elif step.kind == "warp":
             who = [(step.warp, lane) for lane in range(LANES)]
-        direct = {last[one] for one in who if one in last}
+        direct = {last[thread] for thread in who if thread in last}
         if step.kind == "wait":
             direct |= set(loads[step.which])
         if step.kind.startswith("group"):
             direct |= set(stores[who[0]])
         here = len(nodes)
-        nodes.append(Node(step, before=direct.union(*(nodes[one].before for one in direct))))
+        nodes.append(Node(step, before=direct.union(*(nodes[node].before for node in direct))))
         if step.kind in ("load", "store"):
             nodes.append(Node(step, True, nodes[here].before | {here}))
             if step.kind == "load":
                 loads[step.which] = (here, here + 1)
             else:
                 stores[who[0]].append(here + 1)
-        for one in who:
-            last[one] = here
+        for thread in who:
+            last[thread] = here
     return nodes
 
 

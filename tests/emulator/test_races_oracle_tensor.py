@@ -118,38 +118,38 @@ def graph(steps: list[Step]) -> list[Node]:
     committed: dict[int, list[int]] = {}
     for step in steps:
         who = range(WARPS) if step.kind == "cta" else [step.warp]
-        direct = {last[one] for one in who if one in last}
+        direct = {last[warp] for warp in who if warp in last}
         if step.kind == "wait":
             direct |= set(committed[step.which])
         if step.kind in ("wait_ld", "wait_st"):
             direct |= set(pending.get((step.warp, step.kind.removeprefix("wait_")), []))
         here = len(nodes)
-        nodes.append(Node(step, before=direct.union(*(nodes[one].before for one in direct))))
+        nodes.append(Node(step, before=direct.union(*(nodes[node].before for node in direct))))
         if step.kind in ("mma", "ld", "st"):
             nodes.append(Node(step, True, here, nodes[here].before | {here}))
             pending.setdefault((step.warp, step.kind), []).append(here + 1)
         if step.kind == "commit":
             committed[step.which] = [here, *pending.get((step.warp, "mma"), [])]
-        for one in who:
-            last[one] = here
+        for warp in who:
+            last[warp] = here
     return nodes
 
 
 def ordered(nodes: list[Node], i: int, j: int) -> bool:
     """Whether operation i is over before j begins, with the fences that tcgen05 asks for."""
     first, second = nodes[i], nodes[j]
-    one, two = first.step, second.step
+    earlier, later = first.step, second.step
     before = nodes[second.issue].before
-    if one.kind == two.kind == "mma" and one.warp == two.warp:
+    if earlier.kind == later.kind == "mma" and earlier.warp == later.warp:
         return True  # one pipeline, accumulator, shape and kind
     if i not in before:
         return False
-    if one.kind != "mma" and one.warp == two.warp:
+    if earlier.kind != "mma" and earlier.warp == later.warp:
         return True  # waited for by its own warp
-    after = [n for n in before if nodes[n].step == Step("after", two.warp) and i in nodes[n].before]
-    if one.kind == "mma":
+    after = [n for n in before if nodes[n].step == Step("after", later.warp) and i in nodes[n].before]
+    if earlier.kind == "mma":
         return bool(after)  # a commit implies the fence before
-    fenced = [n for n in before if nodes[n].step == Step("before", one.warp) and i in nodes[n].before]
+    fenced = [n for n in before if nodes[n].step == Step("before", earlier.warp) and i in nodes[n].before]
     return any(b in nodes[a].before for a in after for b in fenced)
 
 
@@ -160,13 +160,14 @@ def racy_warps(steps: list[Step]) -> set[int]:
     operations = [n for n, node in enumerate(nodes) if node.asynchronous]
     for j in operations:
         for i in operations:
-            one, two = nodes[i].step, nodes[j].step
-            if i >= j or one.kind == two.kind == "ld":
+            left, right = nodes[i].step, nodes[j].step
+            if i >= j or left.kind == right.kind == "ld":
                 continue
             warps = {
                 w
                 for w in range(WARPS)
-                if {one.kind, two.kind} == {"mma"} or all(s.kind == "mma" or s.warp == w for s in (one, two))
+                if {left.kind, right.kind} == {"mma"}
+                or all(s.kind == "mma" or s.warp == w for s in (left, right))
             }
             if warps and not ordered(nodes, i, j):
                 found |= warps

@@ -116,9 +116,13 @@ def test_a_replay_without_its_decisions_is_another_run() -> None:
 @pytest.mark.parametrize("policy", POLICIES[:-1])
 def test_the_same_schedule_twice(program: Program, policy: str) -> None:
     runs = [program(schedule=Schedule(policy, 3, points=60), trace=True) for _ in range(2)]  # type: ignore[arg-type]
-    (one, first), (two, second) = runs
-    assert one.counters == two.counters and one.findings == two.findings
-    assert one.trace is not None and two.trace is not None and one.trace.to_text() == two.trace.to_text()
+    (first_result, first), (second_result, second) = runs
+    assert first_result.counters == second_result.counters and first_result.findings == second_result.findings
+    assert (
+        first_result.trace is not None
+        and second_result.trace is not None
+        and first_result.trace.to_text() == second_result.trace.to_text()
+    )
     assert (first["out"] == second["out"]).all()
 
 
@@ -136,9 +140,11 @@ def test_held_back_says_who_and_where() -> None:
     held = Schedule("replay", decisions=(Hold.parse("w0.2.0@1"),))
     result, _ = programs.LAPPED(schedule=held)
     assert {f.code for f in result.errors} == {"hang"}
-    (one,) = result.held_back
-    assert one.hold == held.decisions[0] and one.instruction.startswith("mbarrier.try_wait")
-    assert one.text().startswith("warp 2 of CTA 0") and "is held back before mbarrier.try_wait" in one.text()
+    (hold,) = result.held_back
+    assert hold.hold == held.decisions[0] and hold.instruction.startswith("mbarrier.try_wait")
+    assert (
+        hold.text().startswith("warp 2 of CTA 0") and "is held back before mbarrier.try_wait" in hold.text()
+    )
     copy = Schedule("replay", base="early", decisions=(Hold.parse("c0.0.0.0@0"),))
     result, _ = programs.IN_ORDER(schedule=copy)
     assert {f.code for f in result.errors} == {"shared-pending"}

@@ -9,7 +9,7 @@ import pytest
 
 from tests.kit import soak
 
-STEADY = [soak.Measured(one, 100.0, 6, 1, 1000, 0.002) for one in range(16)]
+STEADY = [soak.Measured(at, 100.0, 6, 1, 1000, 0.002) for at in range(16)]
 
 
 @pytest.mark.parametrize("step", soak.STEPS, ids=lambda step: step.__name__)
@@ -20,10 +20,10 @@ def test_each_step_of_the_soak(step: soak.Step) -> None:
 @pytest.mark.parametrize("name", soak.GROWTH)
 def test_growth_is_noticed(name: str) -> None:
     assert not list(soak.grown(STEADY))
-    grows = [replace(one, **{name: getattr(one, name) * (1 + one.at / 16)}) for one in STEADY]
+    grows = [replace(sample, **{name: getattr(sample, name) * (1 + sample.at / 16)}) for sample in STEADY]
     (line,) = soak.grown(grows)
     assert line.startswith(f"{name} grew from ")
-    warm = [replace(one, **{name: getattr(one, name) * 2}) for one in STEADY[4:]]
+    warm = [replace(sample, **{name: getattr(sample, name) * 2}) for sample in STEADY[4:]]
     assert not list(soak.grown([*STEADY[:4], *warm]))  # the first quarter is the warm-up
     assert [line for line in soak.grown(STEADY[:7]) if "give it more seconds" in line]
 

@@ -83,10 +83,10 @@ def test_off_by_default_and_changes_nothing() -> None:
 
 
 def test_the_trace_is_a_function_of_the_schedule() -> None:
-    one, two, other = (traced(Schedule("random", seed)).trace for seed in (5, 5, 6))
-    assert one is not None and two is not None and other is not None
-    assert list(one) == list(two)
-    assert list(one) != list(other)
+    first, second, other = (traced(Schedule("random", seed)).trace for seed in (5, 5, 6))
+    assert first is not None and second is not None and other is not None
+    assert list(first) == list(second)
+    assert list(first) != list(other)
 
 
 def test_a_cap_is_told() -> None:

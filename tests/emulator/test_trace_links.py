@@ -40,7 +40,7 @@ def handshake(schedule: Schedule = POLICIES[0]) -> Trace:
 
 @pytest.mark.parametrize("schedule", POLICIES)
 def test_each_wait_has_what_completed_its_phase(schedule: Schedule) -> None:
-    found = {(one.begin.warp, one.begin.barrier): one for one in links(handshake(schedule))}
+    found = {(link.begin.warp, link.begin.barrier): link for link in links(handshake(schedule))}
     for (warp, barrier), link in found.items():
         assert link.end is not None and link.by is not None and not link.op
         assert (barrier, link.by.warp) == ((A - 1024, 1) if warp == 0 else (B - 1024, 0))
@@ -67,10 +67,10 @@ def test_a_wait_that_is_never_over_has_no_completion() -> None:
 def test_the_arrivals_of_a_warp_are_one_line() -> None:
     trace = handshake()
     single = [event for event in trace if event.kind == "arrive" and event.barrier == A - 1024]
-    (one,) = [
+    (arrival,) = [
         event for event in merged_arrivals(trace) if event.kind == "arrive" and event.barrier == A - 1024
     ]
-    assert len(single) == 32 and (one.value, one.lanes, one.warp) == (32, 0xFFFFFFFF, 1)
+    assert len(single) == 32 and (arrival.value, arrival.lanes, arrival.warp) == (32, 0xFFFFFFFF, 1)
     (line,) = [line for line in trace.to_text().splitlines() if "arrive" in line and "0x10 " in line]
     assert "warp 1  arrive 32 to mbarrier 0x10 phase 0" in line
     others = [event for event in trace if event.kind != "arrive"]
@@ -89,7 +89,7 @@ def check_arrows(chrome: dict[str, Any]) -> int:
     """Each arrow has a begin and a later end, inside slices of their tracks; slices nest. Their number."""
     tracks = slices(chrome)
     for track in tracks.values():
-        spans = [(one["ts"], one["ts"] + one["dur"]) for one in track]
+        spans = [(slice_["ts"], slice_["ts"] + slice_["dur"]) for slice_ in track]
         for begin, end in spans:
             assert end - begin >= SHORTEST
             assert all(b >= end or e <= begin or (b <= begin and end <= e) or (begin <= b and e <= end)
@@ -105,8 +105,9 @@ def check_arrows(chrome: dict[str, Any]) -> int:
         assert (start["name"], start["cat"]) == (finish["name"], finish["cat"])
         for event, word in ((start, ""), (finish, "wait ")):
             assert any(
-                one["ts"] <= event["ts"] <= one["ts"] + one["dur"] and one["name"].startswith(word)
-                for one in tracks[event["pid"], event["tid"]]
+                slice_["ts"] <= event["ts"] <= slice_["ts"] + slice_["dur"]
+                and slice_["name"].startswith(word)
+                for slice_ in tracks[event["pid"], event["tid"]]
             )
     return len(ends)
 

@@ -84,11 +84,11 @@ def test_votes(value: int) -> None:
     selp.b32 %r4, 1, 0, %p2; selp.b32 %r5, 2, 0, %p3; selp.b32 %r6, 4, 0, %p4; selp.b32 %r7, 8, 0, %p5;
     or.b32 %r4, %r4, %r5; or.b32 %r4, %r4, %r6; or.b32 %r4, %r4, %r7;
     {store("%r4")} {store("%r2", argument="%a1")} {store("%r3", argument="%a2")}"""
-    one, two = np.zeros(32, np.uint32), np.zeros(32, np.uint32)
-    got = outputs(body, extra=[one, two])
+    first, second = np.zeros(32, np.uint32), np.zeros(32, np.uint32)
+    got = outputs(body, extra=[first, second])
     full = 0xFFFFFFFF
     want = (value == full) + 2 * (value != 0) + 4 * (value in (0, full)) + 8 * (value == 0)
-    assert (got == want).all() and (one == value).all() and (two == value ^ full).all()
+    assert (got == want).all() and (first == value).all() and (second == value ^ full).all()
 
 
 def test_ballot_before_sync_is_a_spelling_of_ptxas() -> None:

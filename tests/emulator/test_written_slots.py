@@ -46,7 +46,7 @@ def test_declared_destinations_are_those_of_the_isa(monkeypatch: pytest.MonkeyPa
         read = [o for k, o in enumerate(operands) if not layout.written >> k & 1] + [*vec[:first], *vec[end:]]
         if self.current is not None and self.current.opcode == text.split()[0]:
             result, others = (
-                {one.offset for one in map(self.lookup, names) if isinstance(one, Register)}
+                {register.offset for register in map(self.lookup, names) if isinstance(register, Register)}
                 for names in operands_of(text, base)
             )
             if any(o < 0 and o != NONE for o in written):

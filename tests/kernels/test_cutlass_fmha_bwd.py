@@ -91,7 +91,7 @@ def test_delta_overflows_where_a_product_does() -> None:
     assert np.isinf(seen["dK"].values).all() and (seen["dV"].values == 300).all()
 
 
-@pytest.mark.parametrize("planted", sampled(defects.DEFECTS, 3), ids=lambda one: one.id)
+@pytest.mark.parametrize("planted", sampled(defects.DEFECTS, 3), ids=lambda defect: defect.id)
 def test_a_planted_defect_is_found_in_its_stage(planted: PlantedDefect) -> None:
     assert isinstance(planted.expected, InStage)
     first = ran(under_test(MENDED, planted=planted), BLOCKS).findings[0]
@@ -194,7 +194,11 @@ def test_the_launches_are_those_of_the_example() -> None:
     target = kernel(MENDED)
     built = target.build(target.variant(d_tile=64, causal=0))
     launch = target.launch(case.inputs(), built)
-    assert [one.entry.removeprefix(built.entry) for one in launch.launches] == ["_sum_odo", "", "_convert"]
+    assert [each.entry.removeprefix(built.entry) for each in launch.launches] == [
+        "_sum_odo",
+        "",
+        "_convert",
+    ]
     assert launch.main.grid == (3, 3, 2)  # blocks of keys, KV heads, batches
     assert launch.main.shared_bytes == target.plan(target.variant(d_tile=64, causal=0)).smem_bytes
     assert {buffer.name for buffer in launch.buffers} == set(library.POINTERS) - {"cu_q", "cu_k"}

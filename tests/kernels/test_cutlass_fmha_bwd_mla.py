@@ -46,7 +46,7 @@ def clean_at_the_edges(causal: int) -> None:
 
 
 def test_tiles_of_16_lanes_lie_side_by_side_in_the_same_columns() -> None:
-    build = next(one for one in cutlass_fmha_bwd.BUILDS if one.mla)
+    build = next(build for build in cutlass_fmha_bwd.BUILDS if build.mla)
     plan = cutlass_fmha_bwd.plan(192, 0, build.name, build)
     assert not contradictions(plan)
     below = tuple(

@@ -145,10 +145,12 @@ def test_a_wait_that_is_tried_once_is_found_by_the_schedules_of_mutate(d_qk: int
     under_test = replace(on_emulator(KERNEL, KERNEL.variant(d_qk=d_qk), strict=True), probe=None)
     code = PtxCode(under_test.production.ptx, under_test.production.entry)
     source = (ROOT / "sm100/head128_columns" / file).read_text().split("\n")
-    (line,) = (number for number, one in enumerate(source, 1) if text in one)
+    (line,) = (number for number, code_line in enumerate(source, 1) if text in code_line)
     waits = [
-        one for at in code.code if any(where.endswith(file) and number == line for where, number in at.frames)
-        for one in OPERATORS["wait-once"](code, at)
+        change
+        for at in code.code
+        if any(where.endswith(file) and number == line for where, number in at.frames)
+        for change in OPERATORS["wait-once"](code, at)
     ]  # fmt: skip
     assert len(waits) == count
     mutant = replace(under_test.production, ptx=code.changed(waits[n].lines))
@@ -157,8 +159,8 @@ def test_a_wait_that_is_tried_once_is_found_by_the_schedules_of_mutate(d_qk: int
 
 
 def test_many_schedules_give_the_same_outputs() -> None:
-    one = Explored.of(KERNEL, KERNEL.build(KERNEL.variant(d_qk=576)), one_token(576, 3))
-    report = explore(one, schedules=8, compare=one.compare, races=True, sample=True)
+    explored = Explored.of(KERNEL, KERNEL.build(KERNEL.variant(d_qk=576)), one_token(576, 3))
+    report = explore(explored, schedules=8, compare=explored.compare, races=True, sample=True)
     assert report.certificate and not report.failed and report.defects == []
 
 
@@ -201,12 +203,12 @@ def test_heads_in_another_order_over_both_ctas_move_dq_and_delta_to_the_bit(
     order = np.random.default_rng(1).permutation(128)
     names = ("q", "o", "dO", "lse")
     moved = changed(inputs, **{n: np.ascontiguousarray(getattr(inputs, n)[:, order]) for n in names})
-    one, two = (
+    base, permuted = (
         emulator.run(KERNEL.launch(x, built), plan(576), schedule=SCHEDULES[0], taps=False)
         for x in (inputs, moved)
     )
     for name in ("dQ", "delta"):
-        first, second = (seen.outputs[name].values for seen in (one, two))
+        first, second = (seen.outputs[name].values for seen in (base, permuted))
         same = np.ascontiguousarray(first[:, order]).tobytes() == second.tobytes()
         assert same == (moves or name == "delta"), name
 

@@ -140,13 +140,13 @@ def test_a_tensor_map_has_one_rank() -> None:
 
 def test_a_launch_of_a_kernel_is_a_launch_file(inputs: Inputs, built: Built, tmp_path: Path) -> None:
     """Written, read and run, it gives the same bits."""
-    ones = {name: np.ones_like(getattr(inputs, name)) for name in ("o", "dO")}
-    launch = KERNEL.launch(dataclasses.replace(inputs, **ones), built)
+    changes = {name: np.ones_like(getattr(inputs, name)) for name in ("o", "dO")}
+    launch = KERNEL.launch(dataclasses.replace(inputs, **changes), built)
     jsonform.write(launch, tmp_path / "launch.json")
     again = jsonform.read(tmp_path / "launch.json")
     assert again.launches == launch.launches and again.modules == launch.modules
-    first, second = (launch_on(one)[1] for one in (launch, again))
-    assert {one.name for one in launch.buffers} == first.keys() == second.keys()
+    first, second = (launch_on(file)[1] for file in (launch, again))
+    assert {buffer.name for buffer in launch.buffers} == first.keys() == second.keys()
     for name, buffer in first.items():
         assert buffer.numpy().tobytes() == second[name].numpy().tobytes()
     assert first["delta"].numpy().any()

@@ -90,26 +90,26 @@ def permuted_keys(seed: int, d_qk: int, plant: Plant | None) -> str | None:
     a = random_case(seed, d_qk=d_qk, s_kv=20, indices=rows)
     order = rng.permutation(128)
     b = changed(a, indices=np.ascontiguousarray(rows[:, order]))
-    one, two = run(a, plant), run(b, plant)
+    base, permuted = run(a, plant), run(b, plant)
     for token in range(2):
-        if (operands(one, token)["dS"][:, order] != operands(two, token)["dS"]).any():
+        if (operands(base, token)["dS"][:, order] != operands(permuted, token)["dS"]).any():
             return "dS"
-    if not within(one.outputs["dQ"], two.outputs["dQ"], dq_gate(one) + dq_gate(two)):
+    if not within(base.outputs["dQ"], permuted.outputs["dQ"], dq_gate(base) + dq_gate(permuted)):
         return "dQ"
-    if not within(one.outputs["dKV"], two.outputs["dKV"], dkv_gate(one) + dkv_gate(two)):
+    if not within(base.outputs["dKV"], permuted.outputs["dKV"], dkv_gate(base) + dkv_gate(permuted)):
         return "dKV"
-    return other_bits(one, two, "delta")
+    return other_bits(base, permuted, "delta")
 
 
 def permuted_keys_exact(seed: int, d_qk: int, plant: Plant | None) -> str | None:
     """The same where every sum is exact: all bits agree."""
     a = exact_case(seed, d_qk=d_qk)
     order = np.random.default_rng(seed).permutation(128)
-    one = run(a, plant)
-    two = run(changed(a, indices=np.ascontiguousarray(a.indices[:, order])), plant)
-    if (one.outputs["dKV"] != two.outputs["dKV"]).any():  # -0 equals 0
+    base = run(a, plant)
+    permuted = run(changed(a, indices=np.ascontiguousarray(a.indices[:, order])), plant)
+    if (base.outputs["dKV"] != permuted.outputs["dKV"]).any():  # -0 equals 0
         return "dKV"
-    return other_bits(one, two, "delta", "dQ")
+    return other_bits(base, permuted, "delta", "dQ")
 
 
 def permuted_heads(seed: int, d_qk: int, plant: Plant | None) -> str | None:
@@ -117,11 +117,15 @@ def permuted_heads(seed: int, d_qk: int, plant: Plant | None) -> str | None:
     a = random_case(seed, d_qk=d_qk, topk=64)
     order = np.random.default_rng(seed).permutation(a.problem.h_q)
     b = changed(a, **{n: np.ascontiguousarray(getattr(a, n)[:, order]) for n in ("q", "o", "dO", "lse")})
-    one, two = run(a, plant), run(b, plant)
+    base, permuted = run(a, plant), run(b, plant)
     for name in ("dQ", "delta"):
-        if one.outputs[name][:, order].tobytes() != two.outputs[name].tobytes():
+        if base.outputs[name][:, order].tobytes() != permuted.outputs[name].tobytes():
             return name
-    return None if within(one.outputs["dKV"], two.outputs["dKV"], dkv_gate(one) + dkv_gate(two)) else "dKV"
+    return (
+        None
+        if within(base.outputs["dKV"], permuted.outputs["dKV"], dkv_gate(base) + dkv_gate(permuted))
+        else "dKV"
+    )
 
 
 def split_tokens(seed: int, d_qk: int, plant: Plant | None) -> str | None:
@@ -154,12 +158,12 @@ def appended_holes(seed: int, d_qk: int, plant: Plant | None) -> str | None:
     a = far_below_zero(random_case(seed, topk=64, indices=keys))
     holes = rng.choice([-1, 150, 2**31 - 1, -(2**31)], (2, 64)).astype(np.int32)
     longer = changed_problem(a, topk=128)
-    one = run(a, plant)
+    base = run(a, plant)
     for pair in ((a.indices, holes), (holes, a.indices)):
-        two = run(changed(a, problem=longer, indices=np.concatenate(pair, axis=1)), plant)
-        if broken := other_bits(one, two, "delta", "dQ"):
+        longer_run = run(changed(a, problem=longer, indices=np.concatenate(pair, axis=1)), plant)
+        if broken := other_bits(base, longer_run, "delta", "dQ"):
             return broken
-        if not within(one.outputs["dKV"], two.outputs["dKV"], 2 * dkv_gate(one)):
+        if not within(base.outputs["dKV"], longer_run.outputs["dKV"], 2 * dkv_gate(base)):
             return "dKV"
     return None
 
@@ -198,10 +202,10 @@ def scaled_dO(seed: int, d_qk: int, plant: Plant | None) -> str | None:
     rng = np.random.default_rng(seed)
     factor = float(rng.choice([-1.0, 1.0])) * 2.0 ** int(rng.integers(1, 9))
     a = random_case(seed, d_qk=d_qk, topk=64)
-    one = run(a, plant, taps=False)
-    two = run(changed(a, dO=(a.dO.astype(np.float32) * factor).astype(a.dO.dtype)), plant, taps=False)
+    base = run(a, plant, taps=False)
+    scaled = run(changed(a, dO=(a.dO.astype(np.float32) * factor).astype(a.dO.dtype)), plant, taps=False)
     for name in ("delta", "dQ", "dKV"):
-        if (one.outputs[name].astype(np.float64) * factor != two.outputs[name].astype(np.float64)).any():
+        if (base.outputs[name].astype(np.float64) * factor != scaled.outputs[name].astype(np.float64)).any():
             return name
     return None
 
@@ -217,14 +221,14 @@ def shifted_scores(seed: int, d_qk: int, plant: Plant | None) -> str | None:
     b.q[..., -1] = shift = float(2 ** int(rng.integers(2, 8)))
     scale = a.problem.sm_scale * LOG2_E
     b = changed(b, lse=(a.lse + shift * scale).astype(np.float32))
-    one, two = run(a, plant), run(b, plant)
+    base, shifted = run(a, plant), run(b, plant)
     mask = key_mask(a)
-    for (stage, token, cta, k), S in one.run.tiles.items():
+    for (stage, token, cta, k), S in base.run.tiles.items():
         if stage != "S":
             continue
         cols = slice(64 * k, 64 * k + 64)
         gate, slack = np.zeros(S.shape), np.zeros(S.shape)
-        for seen in (one, two):
+        for seen in (base, shifted):
             P = seen.run.tiles["P", token, cta, k]
             keys, lse = gather(a, token, cols), seen.run.inputs.lse[token]
             own = {"P": P, "lse": lse, "mask": mask[token, cols], "sm_scale": a.problem.sm_scale}
@@ -232,7 +236,7 @@ def shifted_scores(seed: int, d_qk: int, plant: Plant | None) -> str | None:
             slack += scale * STAGES["P"].bound(q=seen.run.inputs.q[token], k=keys)
             slack += 2.0**-24 * np.abs(lse)[:, None]
         moved = S.astype(np.float64) * np.expm1(slack * np.log(2.0)) * (1 + 2.0**-7)
-        if not within(S, two.run.tiles["S", token, cta, k], gate + moved):
+        if not within(S, shifted.run.tiles["S", token, cta, k], gate + moved):
             return "S"
     return None
 

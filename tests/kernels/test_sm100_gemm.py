@@ -57,7 +57,7 @@ def test_both_stages_conform(mma: str) -> None:
     assert report.not_judged == () and report.remarks.keys() == {OTHERS}
 
 
-@pytest.mark.parametrize("planted", VALUES, ids=lambda one: one.id)
+@pytest.mark.parametrize("planted", VALUES, ids=lambda defect: defect.id)
 def test_a_planted_defect_is_found_in_its_stage_with_its_cause(planted: PlantedDefect) -> None:
     under_test = on_emulator(KERNEL, VARIANT, planted=planted, races=False)
     report = engine.check(under_test, examples=10, seed=0, shrink_seconds=1.0)

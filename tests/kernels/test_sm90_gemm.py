@@ -45,7 +45,7 @@ def test_every_tile_of_it_conforms_on_the_emulator(mma: str) -> None:
     assert report.not_judged == (REGISTERS,) and report.remarks.keys() == {OTHERS}
 
 
-@pytest.mark.parametrize("planted", sampled(VALUES, 3), ids=lambda one: one.id)
+@pytest.mark.parametrize("planted", sampled(VALUES, 3), ids=lambda defect: defect.id)
 def test_planted_values_are_found(planted: PlantedDefect) -> None:
     report = engine.check(
         on_emulator(KERNEL, VARIANT, planted=planted, races=False), examples=20, seed=0, shrink_seconds=1.0
@@ -55,7 +55,7 @@ def test_planted_values_are_found(planted: PlantedDefect) -> None:
     assert planted.expected.fits(finding.problem.stage, finding.code)  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize("planted", ORDER, ids=lambda one: one.id)
+@pytest.mark.parametrize("planted", ORDER, ids=lambda defect: defect.id)
 def test_planted_orders_are_named(planted: PlantedDefect) -> None:
     assert run_row(planted, kernel=KERNEL).wrong == ""
 
@@ -68,7 +68,7 @@ def test_it_conforms_on_a_card(card: CudaDriver) -> None:
     assert report.not_judged == (*not_judged(card.capabilities | {"capture"}), REGISTERS)
 
 
-@pytest.mark.parametrize("planted", VALUES[:7], ids=lambda one: one.id)
+@pytest.mark.parametrize("planted", VALUES[:7], ids=lambda defect: defect.id)
 def test_planted_values_are_found_on_a_card(card: CudaDriver, planted: PlantedDefect) -> None:
     report = engine.check(on_driver(KERNEL, VARIANT, card, planted=planted), examples=20, seed=0)
     assert report.failure is not None
@@ -89,10 +89,10 @@ def test_card_and_exact_emulator_give_the_same_bits(card: CudaDriver) -> None:
     plan, built = KERNEL.plan(VARIANT), KERNEL.build(VARIANT, True)
     for case, schedule in engine.drawn(plan, "early", 11, 20):
         launch = KERNEL.launch(case.inputs(), built, True)
-        one = card.run(launch, plan, schedule, False)
-        two = EmulatorDriver(mma="exact", races=False).run(launch, plan, Schedule(), False)
-        for name, output in two.outputs.items():
-            found = one.outputs[name]
+        on_card = card.run(launch, plan, schedule, False)
+        emulated = EmulatorDriver(mma="exact", races=False).run(launch, plan, Schedule(), False)
+        for name, output in emulated.outputs.items():
+            found = on_card.outputs[name]
             assert output.written.all() and found.written.all()
             assert np.array_equal(found.values.view(np.uint32), output.values.view(np.uint32)), (name, case)
 
@@ -107,7 +107,7 @@ def test_a_product_with_a_bias_conforms() -> None:
     assert set(report.scores) == {"product", "D", "D from end to end"} and report.agreed
 
 
-@pytest.mark.parametrize("planted", BIAS.defects(), ids=lambda one: one.id)
+@pytest.mark.parametrize("planted", BIAS.defects(), ids=lambda defect: defect.id)
 def test_planted_defects_of_the_bias_are_found(planted: PlantedDefect) -> None:
     under_test = on_emulator(BIAS, BIAS.variants[0], planted=planted, races=False)
     report = engine.check(under_test, examples=10, seed=0, shrink_seconds=1.0)

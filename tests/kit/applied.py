@@ -174,7 +174,7 @@ def written(name: str, way: Way, row: dict[str, Any], number: int = 0, omitted: 
             continue
         assert source.count(old) == 1, (name, old)
         source = source.replace(
-            old, re.sub(r"\{([\w -]+)\}", lambda one: _text(one[1], edits, found, way), new)
+            old, re.sub(r"\{([\w -]+)\}", lambda match: _text(match[1], edits, found, way), new)
         )
     return re.sub(rf"\b{name}\b", f"{name}_{number}", source)
 

@@ -84,7 +84,7 @@ def worst_element(
             k_block, group = tile.coord.k_block, tile.coord.group
             if k_block is not None and k_block >= problem.k_blocks(inputs, tiling, group):
                 return np.inf
-            value, terms = (_of_spec(one, tile, partials) for one in (exact, sized))
+            value, terms = (_of_spec(values, tile, partials) for values in (exact, sized))
             stage = tile.stage.removesuffix("_part")
             place = tile.stage, tile.coord, _ends(tile.rows), _ends(tile.cols), tile.partial
             around = zip((tile.rows, tile.cols), exact.region(stage, tile.coord), strict=True)

@@ -93,7 +93,11 @@ def scale(*edits: tuple[str, str], **changes: Any) -> LaunchFile:
     )
     map_ = TensorMapArgument("x", (64 * CTAS,), (), (64,))
     step = KernelLaunch("scale", (CTAS,), (64,), (p, map_))
-    whole = {one: changes.pop(one) for one in ("buffers", "barriers", "captures", "steps") if one in changes}
+    whole = {
+        field: changes.pop(field)
+        for field in ("buffers", "barriers", "captures", "steps")
+        if field in changes
+    }
     made = LaunchFile(
         "scale",
         (LaunchModule("m", PtxText(text)),),

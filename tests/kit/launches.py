@@ -26,5 +26,5 @@ def struct_of(launch: LaunchFile) -> StructArgument:
 def with_items(launch: LaunchFile, change: Callable[[PlacedItem], PlacedItem | None]) -> LaunchFile:
     """`launch` with each item of its struct changed, or left out."""
     struct = struct_of(launch)
-    items = tuple(one for item in struct.items if (one := change(item)) is not None)
+    items = tuple(changed for item in struct.items if (changed := change(item)) is not None)
     return with_arguments(launch, (replace(struct, items=items),))

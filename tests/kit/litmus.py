@@ -312,9 +312,9 @@ def executions(program: Program) -> Iterator[Execution]:
         coherences = [[(each[0], *rest) for rest in permutations(each[1:])] for each in wrote.values()]
         for coherence in product(*coherences):
             for sc in permutations(fences):
-                one = Execution(program, chosen, dict(zip(places, coherence, strict=True)), sc)
-                if one.allowed():
-                    yield one
+                execution = Execution(program, chosen, dict(zip(places, coherence, strict=True)), sc)
+                if execution.allowed():
+                    yield execution
 
 
 def _with_values(events: list[Event], seen: dict[int, int]) -> list[Event] | None:

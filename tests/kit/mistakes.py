@@ -241,7 +241,7 @@ def differs(mistake: Mistake, result: dict[str, Any]) -> list[str]:
     found += [f"no {words!r} in {row['fits']!r}" for words in mistake.fits if words not in row["fits"]]
     if mistake.at and mistake.at not in ((row["at"] or {}).get("text") or ""):
         found.append(f"at {row['at']}, not at {mistake.at!r}")
-    shown = {one["operand"]: one["text"] for one in row["operands"]}
+    shown = {operand["operand"]: operand["text"] for operand in row["operands"]}
     found += [
         f"{letter} is {shown.get(letter)!r}, not {words!r}"
         for letter, words in mistake.operands

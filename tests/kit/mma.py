@@ -127,10 +127,10 @@ def place(
     )
     codes = codes_of(operand, type_)
     chunks: dict[int, Any] = {}
-    for where, one, code in zip(
+    for where, element, code in zip(
         chunk.ravel().tolist(), index.ravel().tolist(), codes.ravel().tolist(), strict=True
     ):
-        chunks.setdefault(where, {})[one] = code
+        chunks.setdefault(where, {})[element] = code
     count = 128 // cell_bits(form, type_)
     for where, found in chunks.items():
         packed = kinds.pack_chunk([found.get(j, 0) for j in range(count)], type_, form.format)

@@ -9,5 +9,5 @@ from tileproof.spec.problems.sparse_mla_bwd.strategies import cases
 
 seen = hashlib.sha256()
 drawn = cases(576), schedules("all")
-draws.run(lambda *one: seen.update(repr(one).encode()), *drawn, examples=100, seed=int(sys.argv[1]))
+draws.run(lambda *example: seen.update(repr(example).encode()), *drawn, examples=100, seed=int(sys.argv[1]))
 print(seen.hexdigest())

@@ -246,29 +246,29 @@ def operands(opcode: str) -> str | None:
 def _arithmetic(base: str, rest: list[str], types: list[str]) -> str | None:
     """Instructions whose sources are not all of their last type."""
     type_ = types[-1] if types else "b32"
-    one, two, three, four = (register(type_, k) for k in range(1, 5))
+    d, a, b, c = (register(type_, k) for k in range(1, 5))
     if base in ("min", "max") and type_ == "f32" and "abs" in rest and "xorsign" not in rest:
-        return f"{one}, {two}, {three}, {four}"
+        return f"{d}, {a}, {b}, {c}"
     if base in ("add", "sub", "fma") and len(types) == 2:
-        return f"%f1, {two}, " + (f"{three}, %f4" if base == "fma" else "%f3")
+        return f"%f1, {a}, " + (f"{b}, %f4" if base == "fma" else "%f3")
     if base == "mad" and not {"lo", "hi", "wide"} & set(rest):
-        return f"{one}, {two}, {three}, {four}"
+        return f"{d}, {a}, {b}, {c}"
     if base == "testp":
-        return f"%p1, {two}"
+        return f"%p1, {a}"
     if base == "bfe":
-        return f"{one}, {two}, %r3, %r4"
+        return f"{d}, {a}, %r3, %r4"
     if base == "bfi":
-        return f"{one}, {two}, {three}, %r4, %r5"
+        return f"{d}, {a}, {b}, %r4, %r5"
     if base == "bfind":
-        return f"%r1, {two}"
+        return f"%r1, {a}"
     if base in ("mad24", "shf", "dp4a", "dp2a", "fns", "sad", "madc", "prmt"):
-        return f"{one}, {two}, {three}, {four}"
+        return f"{d}, {a}, {b}, {c}"
     if base in ("mul24", "szext", "bmsk", "addc", "subc", "copysign"):
-        return f"{one}, {two}, {three}"
+        return f"{d}, {a}, {b}"
     if base == "setp" and type_.endswith("x2"):
-        return f"%p1|%p2, {two}, {three}" + (", %p3" if {"and", "or", "xor"} & set(rest) else "")
+        return f"%p1|%p2, {a}, {b}" + (", %p3" if {"and", "or", "xor"} & set(rest) else "")
     if base in ("sin", "cos", "tanh", "cnot"):
-        return f"{one}, {two}"
+        return f"{d}, {a}"
     return None
 
 

@@ -65,7 +65,7 @@ def test_right_and_every_finding_explained(example: Example) -> None:
 @pytest.mark.timeout(1800)
 @pytest.mark.slow
 def test_a_product_without_one_mma_is_wrong() -> None:
-    (example,) = (one for one in EXAMPLES if one.name == "70-fp16")
+    (example,) = (example for example in EXAMPLES if example.name == "70-fp16")
     text = example.program.ptx.read_text()
     line = re.findall(r"^\s*tcgen05\.mma\..*;", text, re.M)[0]
     broken = Module.from_ptx(text.replace(line, "", 1))

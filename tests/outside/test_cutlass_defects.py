@@ -27,7 +27,7 @@ EXCHANGE = re.compile(r"(bar\.sync (%r\d+), (%r\d+);(?:(?!bar\.sync).){0,900}?ld
 
 
 def named(name: str) -> Example:
-    (example,) = (one for one in EXAMPLES if one.name == name)
+    (example,) = (example for example in EXAMPLES if example.name == name)
     return example
 
 

@@ -41,7 +41,7 @@ REFERENCE = replace(
 @pytest.fixture(scope="module")
 def launch(tmp_path_factory: pytest.TempPathFactory) -> LaunchFile:
     """The product of example 70 alone, over small integers."""
-    example = next(one for one in EXAMPLES if one.name == "70-fp16")
+    example = next(example for example in EXAMPLES if example.name == "70-fp16")
     done = recorder.record([str(example.program.path), *example.arguments], quiet=True)
     assert done.problem is None, done.problem
     folder = tmp_path_factory.mktemp("recorded")

@@ -110,8 +110,8 @@ def test_an_atomic_in_a_specialised_loop_is_repeated(specialised: bool) -> None:
     a, b = (torch.ones(256, 128, dtype=torch.float16) for _ in range(2))
     c, count = torch.zeros(256, 256), torch.zeros(1, dtype=torch.int32)
     maps = [
-        TensorDescriptor.from_tensor(one, list(box))
-        for one, box in ((a, (128, 64)), (b, (128, 64)), (c, (128, 128)))
+        TensorDescriptor.from_tensor(tensor, list(box))
+        for tensor, box in ((a, (128, 64)), (b, (128, 64)), (c, (128, 128)))
     ]
     with emulate() as run:
         triton_kernels.counted[(3,)](*maps, count, 256, 256, 128, 128, 128, 64, specialised)

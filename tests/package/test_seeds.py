@@ -63,7 +63,7 @@ def test_three_processes_draw_the_same(seed: int, tmp_path: Path) -> None:
 def test_every_kind_of_problem_is_drawn() -> None:
     """200 examples: hardly one twice, and each schedule and kind of values in its share."""
     drawn = []
-    draws.run(lambda *one: drawn.append(one), cases(576), schedules("all"), examples=200, seed=0)
+    draws.run(lambda *example: drawn.append(example), cases(576), schedules("all"), examples=200, seed=0)
     assert len(drawn) == 200 and len(set(drawn)) >= 190
     policies = Counter(schedule.policy for _, schedule in drawn)
     values = Counter(case.values for case, _ in drawn)

@@ -142,8 +142,8 @@ def test_where_a_kernel_rounds_does_not_change_what_it_computes(name: str) -> No
     names = ("dQ", "dK", "dV", "O")
     got = outputs_over(inputs, names, problem=problem, tiling=CUT, m=EXACT, dtype=complex)
     want = {**dense_oracle.gradients(inputs), "O": inputs.o.swapaxes(1, 2)}
-    for one in names:
-        assert np.abs(got[one].real - want[one]).max() <= TOLERANCE * np.abs(want[one]).max()
+    for output in names:
+        assert np.abs(got[output].real - want[output]).max() <= TOLERANCE * np.abs(want[output]).max()
 
 
 SPLIT = DenseAttentionBwd(F32, rounding=RoundingPlan(splits=MAX_SPLITS))

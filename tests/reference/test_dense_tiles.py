@@ -155,7 +155,7 @@ def test_causal_tiles_worked_out_by_hand() -> None:
         ("dQ", None, False, [[0, 0], [1, 0]]),
         ("dB", None, False, [[0, 0], [-1, 1]]),
     ]
-    assert [one[:3] for one in found] == [one[:3] for one in wanted]
+    assert [tile[:3] for tile in found] == [tile[:3] for tile in wanted]
     for got, want in zip(found, wanted, strict=True):
         np.testing.assert_allclose(got[3], want[3], rtol=1e-14, atol=1e-14, err_msg=str(got[:3]))
 

@@ -196,5 +196,5 @@ def test_k_q_transposed_is_refused_where_its_shape_is_another() -> None:
 
 def test_tiling_does_not_matter() -> None:
     inputs = small()
-    one, two = outputs(inputs, tiling=Tiling(32, 1)), outputs(inputs)
-    assert disagreement(one, two, uncancelled(inputs)) < 1e-13
+    tiled, whole = outputs(inputs, tiling=Tiling(32, 1)), outputs(inputs)
+    assert disagreement(tiled, whole, uncancelled(inputs)) < 1e-13

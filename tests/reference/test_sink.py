@@ -76,7 +76,7 @@ def test_reference_equals_autograd(inputs: Inputs, seed: int, spread: float) -> 
     assert disagreement(with_sink(inputs, values, True), values) <= TOLERANCE
 
 
-def one(seed: int = 0, **changes: Any) -> Inputs:
+def drawn_inputs(seed: int = 0, **changes: Any) -> Inputs:
     rng = np.random.default_rng(seed)
 
     def values(*shape: int) -> np.ndarray:  # type: ignore[type-arg]
@@ -105,7 +105,7 @@ def one(seed: int = 0, **changes: Any) -> Inputs:
 )
 def test_a_wrong_d_sink_disagrees(wrong: object, monkeypatch: pytest.MonkeyPatch) -> None:
     values = logits(1, 64, 1.0)
-    inputs = with_sink(one(), values, True)
+    inputs = with_sink(drawn_inputs(), values, True)
     delta = outputs(inputs)["delta"]
     want = oracle.gradients_with_sink(inputs, values)[1]
     terms = np.abs(inputs.o * inputs.dO.astype(np.float64)).sum((0, 2))
@@ -132,7 +132,7 @@ def test_f32_on_the_host_is_inside_its_bound(inputs: Inputs, seed: int, spread: 
 
 def test_the_bound_catches_a_share_rounded_to_bf16() -> None:
     values = logits(2, 64, 1.0).astype(np.float32)
-    inputs = with_sink(one(2), values, False)
+    inputs = with_sink(drawn_inputs(2), values, False)
     delta = outputs(inputs)["delta"].astype(np.float32)
     coarse = -(contract.share(inputs.lse, values).astype(inputs.q.dtype).astype(np.float64) * delta).sum(0)
     error = np.abs(coarse - contract.d_sink(inputs.lse, delta, values))
@@ -142,7 +142,7 @@ def test_the_bound_catches_a_share_rounded_to_bf16() -> None:
 def test_text_value_and_bound_of_d_sink_are_one_function(monkeypatch: pytest.MonkeyPatch) -> None:
     """A sign that is changed in the stage changes all three."""
     values = logits(7, 64, 1.0).astype(np.float32)
-    inputs = with_sink(one(7), values, False)
+    inputs = with_sink(drawn_inputs(7), values, False)
     delta = outputs(inputs)["delta"].astype(np.float32)
     exact, host_value = contract.d_sink(inputs.lse, delta, values), host.d_sink(inputs.lse, delta, values)
     assert contract.STAGES["d_sink"].formula == "-sum over s_q of share * delta"
@@ -157,7 +157,7 @@ def test_text_value_and_bound_of_d_sink_are_one_function(monkeypatch: pytest.Mon
 @pytest.mark.parametrize("value", LIMITS)
 def test_the_limits_of_the_sink(value: float) -> None:
     values = np.full(64, value, dtype=np.float32)
-    plain = one(3)
+    plain = drawn_inputs(3)
     inputs = with_sink(plain, values, False)
     owned = np.isposinf(contract.base2(values))
     validate(inputs, owned=owned)
@@ -180,7 +180,7 @@ def test_the_limits_of_the_sink(value: float) -> None:
 def test_a_token_without_keys_adds_nothing() -> None:
     values = logits(4, 64, 1.0).astype(np.float32)
     indices = np.full((3, 64), -1, np.int32)
-    inputs = with_sink(one(4, indices=indices), values, False)
+    inputs = with_sink(drawn_inputs(4, indices=indices), values, False)
     assert np.isposinf(inputs.lse[:, np.isneginf(values)]).all()
     np.testing.assert_array_equal(
         contract.share(inputs.lse, values) > 0.99, np.isfinite(values)[None].repeat(3, 0)
@@ -190,7 +190,7 @@ def test_a_token_without_keys_adds_nothing() -> None:
 
 def test_an_lse_without_the_sink_is_refused() -> None:
     values = np.full(64, 9.0, np.float32)
-    keys = one(5)
+    keys = drawn_inputs(5)
     delta = np.ones((3, 64), np.float32)
     with pytest.raises(TileproofError, match="lse of the keys alone"):
         host.d_sink(keys.lse, delta, values)
@@ -217,7 +217,7 @@ def test_bad_input_of_d_sink() -> None:
 
 def test_an_infinite_lse_with_keys_needs_a_sink_that_owns_the_head() -> None:
     values = np.full(64, np.inf, np.float32)
-    inputs = with_sink(one(6), values, False)
+    inputs = with_sink(drawn_inputs(6), values, False)
     with pytest.raises(TileproofError, match="lse has"):
         validate(inputs)
     owned = np.ones(64, bool)

@@ -229,10 +229,12 @@ def sink_from_autograd(inputs: Inputs, sink: np.ndarray, reference: Any = sparse
 def test_partial_d_sink_worked_out_by_hand() -> None:
     # Two tokens as in `by_hand`, sinks of 0 and -ln 2 (0 and -1 in base 2): the weights are 2^(0 - 3) = 1/8
     # and 2^(-1 - log2 3) = 1/6; delta is 7 and 2. The lse of token 1 is one more: half as much.
-    one = by_hand([0, 1, -1, 0])
-    arrays = {name: np.repeat(getattr(one, name), 2, axis=0) for name in ("q", "o", "dO", "lse", "indices")}
+    single = by_hand([0, 1, -1, 0])
+    arrays = {
+        name: np.repeat(getattr(single, name), 2, axis=0) for name in ("q", "o", "dO", "lse", "indices")
+    }
     arrays["lse"][1] += 1
-    inputs = replace(one, problem=replace(one.problem, s_q=2), **arrays)
+    inputs = replace(single, problem=replace(single.problem, s_q=2), **arrays)
     walk = sparse_mla_bwd.tiles(inputs, block=2, ctas=2, sink=np.array([0, -LN_2]))
     found = [(tile.coord, tile.partial, tile.value.item()) for tile in walk if tile.stage == "d_sink"]
     wanted = [-7 / 8, -2 / 6, -7 / 8 - 7 / 16, -2 / 6 - 2 / 12]

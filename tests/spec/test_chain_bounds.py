@@ -40,18 +40,18 @@ def test_the_rounding_model_of_a_kernel_stays_inside(values, seed):
     found = outputs(inputs, m=Rounded())
     exact = outputs(inputs)
     for name in ("delta", "dQ", "dKV"):
-        one = chain_of(inputs, name)
+        bounded = chain_of(inputs, name)
         # The walk adds in another order; float64 is far finer than any bound.
-        assert (np.abs(one.value - exact[name]) <= 1e-6 * one.error).all(), name
-        assert np.isfinite(one.error).all()
-        assert (np.abs(found[name] - one.value) <= one.error).all(), name
+        assert (np.abs(bounded.value - exact[name]) <= 1e-6 * bounded.error).all(), name
+        assert np.isfinite(bounded.error).all()
+        assert (np.abs(found[name] - bounded.value) <= bounded.error).all(), name
 
 
 def test_the_bound_is_a_few_roundings_wide():
     inputs = case("normal", 1)
     for name, most in (("dQ", 0.05), ("dKV", 0.02)):
-        one = chain_of(inputs, name)
-        assert np.median(one.error) < most * np.abs(one.value).max()
+        bounded = chain_of(inputs, name)
+        assert np.median(bounded.error) < most * np.abs(bounded.value).max()
 
 
 @pytest.mark.parametrize("what", ("dQ", "dKV"))

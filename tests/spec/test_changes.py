@@ -13,7 +13,10 @@ SAMPLE = ("EX2_RELATIVE = 2.0**-20", "dS adds delta")
 
 @pytest.mark.parametrize(
     "change",
-    [pytest.param(one, id=one.name, marks=() if one.name in SAMPLE else pytest.mark.slow) for one in CHANGES],
+    [
+        pytest.param(change, id=change.name, marks=() if change.name in SAMPLE else pytest.mark.slow)
+        for change in CHANGES
+    ],
 )
 def test_a_change_is_found(change: Change) -> None:
     outcome = tried(change)
@@ -21,7 +24,7 @@ def test_a_change_is_found(change: Change) -> None:
 
 
 def test_there_are_changes_of_every_kind_and_their_texts_stand_in_the_spec() -> None:
-    assert len(CHANGES) >= 40 and len({one.name for one in CHANGES}) == len(CHANGES)
+    assert len(CHANGES) >= 40 and len({change.name for change in CHANGES}) == len(CHANGES)
     counts = {each.name: (ROOT / "spec" / each.file).read_text().count(each.old) for each in CHANGES}
     assert set(counts.values()) == {1}, [name for name, count in counts.items() if count != 1]
 

@@ -11,7 +11,7 @@ from tileproof.spec import docs, numerics
 from tileproof.spec.numerics import CONSTANTS, power_of_two
 
 BF16 = ml_dtypes.finfo(ml_dtypes.bfloat16)
-F16, F32, F64 = (np.finfo(one) for one in (np.float16, np.float32, np.float64))
+F16, F32, F64 = (np.finfo(dtype) for dtype in (np.float16, np.float32, np.float64))
 ULP = 2.0**-23  # of f32, relative to a power of two
 
 # A rounding to nearest is off by half of the distance of neighbours at most; toward zero by all of it.

@@ -132,11 +132,11 @@ def test_no_class_name_stands_for_two_things() -> None:
         if name.endswith(".py") and name.startswith(
             ("spec/", "reference/", "kernels/", "emulator/", "conformance/", "ops/", "tools/")
         ):
-            for one in classes((ROOT / name).read_text()):
-                if not one.startswith("_"):
-                    where[one].append(name)
-    twice = {one: files for one, files in where.items() if len(files) > 1}
-    assert not {one: files for one, files in twice.items() if one not in SHARED}
+            for defined in classes((ROOT / name).read_text()):
+                if not defined.startswith("_"):
+                    where[defined].append(name)
+    twice = {defined: files for defined, files in where.items() if len(files) > 1}
+    assert not {defined: files for defined, files in twice.items() if defined not in SHARED}
 
 
 def test_a_class_is_seen() -> None:

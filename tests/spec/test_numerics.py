@@ -234,8 +234,8 @@ def test_products_and_sums_in_any_order_stay_inside(
 
 
 def test_zero_times_a_finite_value_is_exact_and_times_an_infinite_one_free() -> None:
-    one = Bounded(np.array([0.0, 0.0, 1.0]))
+    factor = Bounded(np.array([0.0, 0.0, 1.0]))
     other = Bounded(np.array([3.0, 3.0, 3.0]), np.array([1.0, np.inf, np.inf]))
-    product = BOUND.mul(one, other)
+    product = BOUND.mul(factor, other)
     assert product.errors.tolist() == [0.0, np.inf, np.inf]
     assert product.may_be_nan is not None and product.may_be_nan.tolist() == [False, True, True]

@@ -158,8 +158,8 @@ def test_where_no_finite_bound_holds() -> None:
         term = getattr(BOUND, name)(near)
         assert np.isinf(term.errors).tolist() == endless, name
         assert (np.zeros(5, bool) if term.may_be_nan is None else term.may_be_nan).tolist() == nan, name
-    one, zero = Bounded(np.ones(5)), Bounded(np.zeros(5))
-    assert np.isinf(BOUND.div(one, near).errors).tolist() == [False, True, True, False, False]
+    finite, zero = Bounded(np.ones(5)), Bounded(np.zeros(5))
+    assert np.isinf(BOUND.div(finite, near).errors).tolist() == [False, True, True, False, False]
     both = BOUND.div(zero, near)
     assert both.may_be_nan is not None and both.may_be_nan.tolist() == [False, True, True, False, False]
     assert not BOUND.div(zero, Bounded(np.full(5, 3.0))).errors.any()
@@ -357,8 +357,10 @@ def test_an_operation_is_given_the_form_of_operands() -> None:
 
 
 def test_every_operation_says_what_it_is() -> None:
-    for name, one in registered().items():
-        assert one.name == name and one.summary.endswith(".") and len(one.summary) < 110, name
+    for name, operation in registered().items():
+        assert operation.name == name and operation.summary.endswith(".") and len(operation.summary) < 110, (
+            name
+        )
 
 
 def test_operations_in_print() -> None:
@@ -368,11 +370,11 @@ def test_operations_in_print() -> None:
         m.div(m.add(x, y), m.mul(x, y)), m.neg(m.add(x, y)), m.max(x, y), m.rowmax(x), m.rsqrt(m.add(x, y)),
         m.colsum(x, y), m.log2(x), m.select(x, y, x), m.rowsum(x),
     ]  # fmt: skip
-    assert [one.plain for one in shown] == [
+    assert [term.plain for term in shown] == [
         "(x + y) / (x * y)", "-(x + y)", "max(x, y)", "rowmax(x)", "rsqrt(x + y)", "sum over m of x * y",
         "log2(x)", "y, x where not x", "rowsum(x)",
     ]  # fmt: skip
-    assert [one.axes for one in shown][3:6] == [("m",), ("m", "n"), ("n",)]
+    assert [term.axes for term in shown][3:6] == [("m",), ("m", "n"), ("n",)]
     assert shown[4].latex == r"{\left(x + y\right)}^{-1/2}"
 
 

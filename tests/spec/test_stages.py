@@ -35,7 +35,7 @@ def test_four_steps_are_said(name: str) -> None:
 
 
 def test_formulas_in_print() -> None:
-    assert {name: one.formula for name, one in STAGES.items()} == {
+    assert {name: stage.formula for name, stage in STAGES.items()} == {
         "delta": "rowsum(o * dO)",
         "P": "q k^T",
         "S": "exp2(sm_scale * log2(e) * P - lse), 0 where not mask",
@@ -52,7 +52,7 @@ def test_formulas_in_print() -> None:
 def test_forms_and_kinds() -> None:
     assert STAGES["dS"].reads == {"S": F32, "dP": F32, "delta": F32, "sm_scale": F32}
     assert STAGES["dKV"].reads == {"S": BF16, "dO": BF16, "dS": BF16, "q": BF16}
-    assert {name: one.kind for name, one in STAGES.items()} == {
+    assert {name: stage.kind for name, stage in STAGES.items()} == {
         "delta": "rowsum",
         "P": "matmul",
         "S": "elementwise",
@@ -61,7 +61,7 @@ def test_forms_and_kinds() -> None:
         "dQ": "accumulate",
         "dKV": "scatter",
     }
-    assert {name for name, one in STAGES.items() if one.has_copy} == {"S", "dS", "dQ"}
+    assert {name for name, stage in STAGES.items() if stage.has_copy} == {"S", "dS", "dQ"}
 
 
 def test_upstream() -> None:
@@ -101,9 +101,9 @@ def test_the_formula_of_dS_stands_once(monkeypatch: pytest.MonkeyPatch) -> None:
     plans += [RoundingPlan(), RoundingPlan(late=True, late_dropout=True)]
     seen = [STAGES["dS"], dense.by_key_block(BF16)["dS"]]
     seen += [dense.whole(form, plan)[name] for plan in plans for form in (BF16, F32) for name in ("dS", "dB")]
-    for one in seen:
-        terms = (named(name, (), {}) for name in one.inputs)
-        assert one.compute(Text(), *terms).value.plain.startswith("S * (dP + ")
+    for stage in seen:
+        terms = (named(name, (), {}) for name in stage.inputs)
+        assert stage.compute(Text(), *terms).value.plain.startswith("S * (dP + ")
 
 
 def test_inputs_of_a_variadic_parameter_and_forms_of_a_graph() -> None:
@@ -112,7 +112,7 @@ def test_inputs_of_a_variadic_parameter_and_forms_of_a_graph() -> None:
 
     graph = Graph({"a": ("m",), "x": (), "y": ()}, {}, walked="n")
     graph.stage("m", symbol="p", memory="p", name="p", factors=("x", "y"), forms={"a": BF16})(product)
-    one = graph.stages()["p"]
-    assert (one.inputs, one.formula) == (("a", "x", "y"), "a * x * y")
-    assert one.reads == {"a": BF16, "x": F32, "y": F32}
-    assert one.exact(a=np.ones(3), x=2.0, y=3.0).tolist() == [6.0] * 3
+    variadic = graph.stages()["p"]
+    assert (variadic.inputs, variadic.formula) == (("a", "x", "y"), "a * x * y")
+    assert variadic.reads == {"a": BF16, "x": F32, "y": F32}
+    assert variadic.exact(a=np.ones(3), x=2.0, y=3.0).tolist() == [6.0] * 3

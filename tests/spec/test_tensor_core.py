@@ -46,10 +46,10 @@ def test_two_blocks_of_eight_do_not_match(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_worked_values() -> None:
-    ones, tiny = np.ones((1, 16)), np.full((1, 16), 2.0**-25)
-    one = np.ones((1, 1), np.float32)
-    assert tensor_core.block(ones, tiny, one).view(np.uint32)[0, 0] == 0x3F800004
-    assert tensor_core.block(ones, tiny / 2, one).view(np.uint32)[0, 0] == 0x3F800000
+    filled, tiny = np.ones((1, 16)), np.full((1, 16), 2.0**-25)
+    carried = np.ones((1, 1), np.float32)
+    assert tensor_core.block(filled, tiny, carried).view(np.uint32)[0, 0] == 0x3F800004
+    assert tensor_core.block(filled, tiny / 2, carried).view(np.uint32)[0, 0] == 0x3F800000
 
 
 def scalar_block(a: np.ndarray, b: np.ndarray, c: float) -> float:
@@ -139,8 +139,8 @@ def test_scales_multiply_products_exactly() -> None:
     want = (a * np.repeat(sa, 16, axis=1)) @ (b * np.repeat(sb, 16, axis=1)).T
     got = tensor_core.instruction(a, b, np.zeros((8, 5)), a_emin=0, b_emin=0, scale_a=sa, scale_b=sb)
     assert (np.abs(got - want) <= 2.0**-19 * (np.abs(a) @ np.abs(b).T) * 256).all()
-    ones = tensor_core.instruction(a, b, np.zeros((8, 5)), a_emin=0, b_emin=0)
-    assert (ones == a @ b.T).all()
+    product = tensor_core.instruction(a, b, np.zeros((8, 5)), a_emin=0, b_emin=0)
+    assert (product == a @ b.T).all()
 
 
 def tcgen05_words() -> list[list[str]]:
@@ -182,17 +182,19 @@ def test_recorded_words_of_tcgen05(row: list[str]) -> None:
 
 def test_scaled_e2m1_keeps_35_bits_below_the_largest_factors() -> None:
     """1 - 1 + 2^-e: e up to 35 stays; the 25 bits of the other kinds lose it from 26 on."""
-    a, ones, scale = np.zeros((1, 64)), np.ones((1, 64)), np.ones((1, 4))
+    a, factors, scale = np.zeros((1, 64)), np.ones((1, 64)), np.ones((1, 4))
     a[0, [0, 16, 32]] = 1, -1, 1
     c = np.zeros((1, 1))
     for bits in (25, 26, 35, 36):
         scale[0, 2] = 2.0**-bits
-        got = tensor_core.instruction(a, ones, c, a_emin=0, b_emin=0, scale_a=scale, scale_b=np.ones((1, 4)))
-        other = tensor_core.instruction(a * np.repeat(scale, 16, axis=1), ones, c, a_emin=-99, b_emin=0)
+        got = tensor_core.instruction(
+            a, factors, c, a_emin=0, b_emin=0, scale_a=scale, scale_b=np.ones((1, 4))
+        )
+        other = tensor_core.instruction(a * np.repeat(scale, 16, axis=1), factors, c, a_emin=-99, b_emin=0)
         assert got == (2.0**-bits if bits <= 35 else 0) and other == (2.0**-bits if bits <= 25 else 0)
     # within 16 products nothing is lost
     a[:], a[0, :3] = 0, (6, -6, 0.5)
     scale[:] = 1
     assert tensor_core.instruction(
-        a, ones, c + 2.0**33, a_emin=0, b_emin=0, scale_a=scale, scale_b=scale
+        a, factors, c + 2.0**33, a_emin=0, b_emin=0, scale_a=scale, scale_b=scale
     ) == np.float32(2.0**33)

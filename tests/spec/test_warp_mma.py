@@ -104,9 +104,9 @@ def test_a_type_that_it_does_not_know() -> None:
 
 
 def test_what_is_not_finite() -> None:
-    one = np.ones(16)
+    finite = np.ones(16)
     infinite = np.where(np.arange(16) == 3, np.inf, 1.0)
-    assert warp_mma.dot(one, infinite, 0.0, "f16") == np.inf
+    assert warp_mma.dot(finite, infinite, 0.0, "f16") == np.inf
     assert np.isnan(warp_mma.dot(infinite, np.where(np.arange(16) == 3, 0.0, 1.0), 0.0, "f16"))
-    assert np.isnan(warp_mma.dot(one, infinite, -np.inf, "f16"))
-    assert warp_mma.dot(60000 * one, one, 0.0, "f16", "f16") == np.inf
+    assert np.isnan(warp_mma.dot(finite, infinite, -np.inf, "f16"))
+    assert warp_mma.dot(60000 * finite, finite, 0.0, "f16", "f16") == np.inf

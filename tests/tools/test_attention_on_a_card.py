@@ -115,20 +115,22 @@ def test_kernels_are_judged_side_by_side_and_one_that_is_refused_is_named(tmp_pa
 
 
 def test_a_kernel_at_its_limit_is_incomplete_with_what_it_has(tmp_path: Path) -> None:
-    one = run_of(tmp_path, "blocked", "--examples", "1", "--kernel-seconds", "0")["blocked"]
-    assert not one["complete"] and one["ended"] == "its limit of 0 s of processes"
-    assert 0 < one["examples"] < one["of"] and one["stages"]["dQ"]["elements"] > 0
+    found = run_of(tmp_path, "blocked", "--examples", "1", "--kernel-seconds", "0")["blocked"]
+    assert not found["complete"] and found["ended"] == "its limit of 0 s of processes"
+    assert 0 < found["examples"] < found["of"] and found["stages"]["dQ"]["elements"] > 0
 
 
 def test_a_worker_that_is_started_too_often_ends_its_kernel() -> None:
-    one = attention.KernelProgress("a", {"found": {}}, ["case"], attention_judged.Tally(starts=61))
+    progress = attention.KernelProgress("a", {"found": {}}, ["case"], attention_judged.Tally(starts=61))
     run = attention.SideBySide(
         [], argparse.Namespace(seconds=100.0, kernel_seconds=9.0, jobs=1), lambda run: None
     )
-    run.progress.append(one)
+    run.progress.append(progress)
     no_pool: Any = None
     assert not run._give(no_pool, deque())
-    assert one.ended == "its worker was started more than 60 times" and not one.as_dict()["complete"]
+    assert (
+        progress.ended == "its worker was started more than 60 times" and not progress.as_dict()["complete"]
+    )
 
 
 def test_three_tf32_products_are_what_the_kernel_gave() -> None:

@@ -24,7 +24,7 @@ def test_the_others_choose_and_the_row_left_out_is_predicted() -> None:
     assert found[2].values == {"quarter_pass": pytest.approx(2.1)}  # what a and b say
     assert found[2].without == pytest.approx(1.1) and found[2].off == pytest.approx(1.0)
     only_right = leave_one_out(right, ["quarter_pass"], HOPPER)
-    assert [one.without for one in only_right] == pytest.approx([0.0, 0.0])
+    assert [row.without for row in only_right] == pytest.approx([0.0, 0.0])
 
 
 def test_a_figure_on_one_row_is_named() -> None:

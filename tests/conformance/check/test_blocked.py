@@ -73,7 +73,7 @@ def test_every_stage_is_judged_and_right(name: str, examples: int) -> None:
     assert not any("tiles of" in words for words in report.not_judged)
 
 
-@pytest.mark.parametrize("planted", sampled(DEFECTS, 3), ids=lambda one: one.id)
+@pytest.mark.parametrize("planted", sampled(DEFECTS, 3), ids=lambda defect: defect.id)
 def test_a_planted_defect_is_found_in_its_stage(planted) -> None:
     target = kernel(planted.target)
     with planted_reference(planted):
@@ -90,7 +90,7 @@ def test_every_stage_has_a_planted_defect() -> None:
     assert {defect.expected.stage for defect in DEFECTS if isinstance(defect.expected, InStage)} == STAGES
 
 
-@pytest.mark.parametrize("planted", OF_SPLITS, ids=lambda one: one.id)
+@pytest.mark.parametrize("planted", OF_SPLITS, ids=lambda defect: defect.id)
 def test_a_defect_of_split_keys_is_found_in_its_stage_with_its_place(planted) -> None:
     target = kernel(planted.target)
     with planted_reference(planted):

@@ -56,8 +56,8 @@ def on(
             seen = replace(seen, captures=())
         if "written" not in capabilities:
             outputs = {
-                name: Output(np.where(one.written, one.values, 0), ~one.written)
-                for name, one in seen.outputs.items()
+                name: Output(np.where(output.written, output.values, 0), ~output.written)
+                for name, output in seen.outputs.items()
             }
             seen = replace(seen, outputs=outputs)
         return hand(seen, schedule) if hand else seen

@@ -35,7 +35,8 @@ def outputs(name: str, inputs: Any) -> dict[str, np.ndarray]:
     result = under_test.driver.run(launch, under_test.plan(), Schedule(), False)
     assert not result.findings
     return {
-        n: np.where(one.written, one.values, np.zeros_like(one.values)) for n, one in result.outputs.items()
+        n: np.where(output.written, output.values, np.zeros_like(output.values))
+        for n, output in result.outputs.items()
     }
 
 
@@ -45,7 +46,7 @@ def refused(name: str) -> frozenset[str]:
 
 
 @pytest.mark.parametrize("name", KERNELS)
-@pytest.mark.parametrize("relation", RELATIONS, ids=lambda one: one.name)
+@pytest.mark.parametrize("relation", RELATIONS, ids=lambda relation: relation.name)
 @settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
 @given(case=cases(), seed=st.integers(0, 99))
 def test_a_relation_holds(name: str, relation: Any, case: DenseCase, seed: int) -> None:
@@ -54,14 +55,14 @@ def test_a_relation_holds(name: str, relation: Any, case: DenseCase, seed: int) 
     assert relation.broken(inputs, seed, outputs(name, inputs), outputs(name, changed)) == ""
 
 
-@pytest.mark.parametrize("relation", RELATIONS, ids=lambda one: one.name)
+@pytest.mark.parametrize("relation", RELATIONS, ids=lambda relation: relation.name)
 def test_a_relation_that_does_not_hold_is_seen(relation: Any) -> None:
     inputs = small(right=None, n=60, b=2).inputs()
-    one = outputs("blocked", inputs)
-    two = outputs("blocked", relation.change(inputs, 1))
-    assert relation.broken(inputs, 1, one, two) == ""
-    wrong = {name: value + np.asarray(1, value.dtype) for name, value in two.items()}
-    assert relation.broken(inputs, 1, one, wrong) != ""
+    base = outputs("blocked", inputs)
+    moved = outputs("blocked", relation.change(inputs, 1))
+    assert relation.broken(inputs, 1, base, moved) == ""
+    wrong = {name: value + np.asarray(1, value.dtype) for name, value in moved.items()}
+    assert relation.broken(inputs, 1, base, wrong) != ""
 
 
 @pytest.mark.parametrize("align", ["top left", "bottom right"])
@@ -145,17 +146,19 @@ def test_sequences_split_by_cu_seqlens_are_separate_calls() -> None:
     """Also one without queries, and one without keys."""
     lengths = ((17, 33), (40, 50), (0, 3), (2, 0))
     inputs, whole = gradients("blocked", small(packed=lengths))
-    for one, (m, n) in zip(inputs.problem.sequences, lengths, strict=True):
+    for sequence, (m, n) in zip(inputs.problem.sequences, lengths, strict=True):
         if not m or not n:
-            assert not whole["dQ"][:, :, one.queries].any() and not whole["dK"][:, :, one.keys].any()
+            assert (
+                not whole["dQ"][:, :, sequence.queries].any() and not whole["dK"][:, :, sequence.keys].any()
+            )
             continue
         alone = replace(inputs.problem, m=m, n=n, packed=None)
-        own = {x: cut(getattr(inputs, x)[:, one.queries]) for x in ("q", "o", "dO")}
-        own |= {x: cut(getattr(inputs, x)[:, one.keys]) for x in ("k", "v")}
-        own["lse"] = cut(inputs.lse[:, :, one.queries])
+        own = {x: cut(getattr(inputs, x)[:, sequence.queries]) for x in ("q", "o", "dO")}
+        own |= {x: cut(getattr(inputs, x)[:, sequence.keys]) for x in ("k", "v")}
+        own["lse"] = cut(inputs.lse[:, :, sequence.queries])
         found = outputs("blocked", replace(inputs, problem=alone, **own))
-        assert (found["dQ"] == whole["dQ"][:, :, one.queries]).all()
-        assert all((found[x] == whole[x][:, :, one.keys]).all() for x in ("dK", "dV"))
+        assert (found["dQ"] == whole["dQ"][:, :, sequence.queries]).all()
+        assert all((found[x] == whole[x][:, :, sequence.keys]).all() for x in ("dK", "dV"))
 
 
 @pytest.mark.parametrize("name", KERNELS)

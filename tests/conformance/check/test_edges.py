@@ -79,10 +79,10 @@ def test_found_by_the_edges_alone(name: str, seed: int) -> None:
 def test_the_kernel_itself_passes_on_two_processes_with_the_same_result() -> None:
     found = kernel("head128-part0")
     under_test = on_emulator(found, found.variant(d_qk=576))
-    one, two = (engine.check(under_test, examples=3, seed=7, jobs=jobs) for jobs in (1, 2))
-    assert one.failure is None and two.failure is None
-    assert (one.examples, one.agreed, one.remarks) == (two.examples, two.agreed, two.remarks)
-    assert one.scores == two.scores
+    first, second = (engine.check(under_test, examples=3, seed=7, jobs=jobs) for jobs in (1, 2))
+    assert first.failure is None and second.failure is None
+    assert (first.examples, first.agreed, first.remarks) == (second.examples, second.agreed, second.remarks)
+    assert first.scores == second.scores
 
 
 def test_several_processes_find_and_shrink_the_same() -> None:
@@ -114,13 +114,13 @@ def test_checks_that_share_processes_give_what_each_gives_alone() -> None:
         on_emulator(found, found.variant(d_qk=512)),
     ]
     budget: dict[str, Any] = {"examples": 3, "seed": 7, "policy": "all", "with_edges": True}
-    alone = [engine.check(one, shrink_seconds=0.0, **budget) for one in pair]
+    alone = [engine.check(kernel, shrink_seconds=0.0, **budget) for kernel in pair]
     with engine.checked_together(pair, jobs=2, **budget) as ahead:
-        shared = [engine.check(one, shrink_seconds=0.0, ahead=ahead, **budget) for one in pair]
+        shared = [engine.check(kernel, shrink_seconds=0.0, ahead=ahead, **budget) for kernel in pair]
     assert shared[0].failure is not None and shared[1].failure is None
-    for one, two in zip(alone, shared, strict=True):
-        assert (one.examples, one.agreed, one.scores, one.failure) == (
-            two.examples, two.agreed, two.scores, two.failure,
+    for single, joint in zip(alone, shared, strict=True):
+        assert (single.examples, single.agreed, single.scores, single.failure) == (
+            joint.examples, joint.agreed, joint.scores, joint.failure,
         )  # fmt: skip
 
 

@@ -52,10 +52,10 @@ def run(planted: str, case: SparseCase = APART) -> JudgedRun:
 @lru_cache
 def shown() -> tuple[KernelPlan, Any, RunResult]:
     """The plan, the inputs and one launch of the right kernel."""
-    one = under_test(d_qk=576)
+    tested = under_test(d_qk=576)
     inputs = APART.inputs()
-    launch = one.kernel.launch(inputs, one.production, False)
-    return one.plan(), inputs, one.driver.run(launch, one.plan(), EARLY, True)
+    launch = tested.kernel.launch(inputs, tested.production, False)
+    return tested.plan(), inputs, tested.driver.run(launch, tested.plan(), EARLY, True)
 
 
 def test_a_right_kernel_shows_a_sum_after_each_k_block() -> None:
@@ -174,8 +174,8 @@ def test_the_accumulator_of_a_product_is_judged_after_each_k_block() -> None:
 def test_sums_that_nothing_publishes_are_listed() -> None:
     words = "partial sums of product: no barrier publishes them"
     for name, listed in (("sm90-gemm", True), ("sm100-gemm-bias", False)):
-        one = under_test(of=name)
-        assert (words in not_judged(one.plan(), one.driver, True)) == listed
+        tested = under_test(of=name)
+        assert (words in not_judged(tested.plan(), tested.driver, True)) == listed
 
 
 DEFECTS: dict[str, Callable[[KernelPlan], KernelPlan]] = {

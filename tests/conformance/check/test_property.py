@@ -76,8 +76,8 @@ def test_planted_error_is_shrunk_to_one_token_and_two_blocks():
 
 
 def test_same_seed_same_examples():
-    one, two = (run(under_test(second_block_off), seed=5) for _ in range(2))
-    assert (one.failure.case, one.examples) == (two.failure.case, two.examples)
+    first, second = (run(under_test(second_block_off), seed=5) for _ in range(2))
+    assert (first.failure.case, first.examples) == (second.failure.case, second.examples)
 
 
 def test_shrinking_stops_in_time_and_still_reports_a_failure():

@@ -47,7 +47,8 @@ def test_the_kernel_is_clean(package: Path) -> None:
     result = result_of(seen)
     assert set(result["stages"]) == {"rstd", "mean", "dx", "dw"}
     assert all(
-        one["tiles"] >= 9 and 0 < one["worst_error_over_bound"] <= 1 for one in result["stages"].values()
+        stage["tiles"] >= 9 and 0 < stage["worst_error_over_bound"] <= 1
+        for stage in result["stages"].values()
     )
     assert "cube" in registered()
 
@@ -65,7 +66,7 @@ def test_the_kernel_is_clean(package: Path) -> None:
 def test_a_planted_defect_is_found_in_its_stage(package: Path, plant: str, stage: str) -> None:
     seen = run("check", str(package), "--examples", "4", "--plant", plant, "--json")
     assert seen.exit_code == 1, seen.output
-    assert {one["problem"]["stage"] for one in result_of(seen)["findings"]} == {stage}
+    assert {finding["problem"]["stage"] for finding in result_of(seen)["findings"]} == {stage}
 
 
 def test_a_stage_with_an_unknown_operation_is_an_error_that_names_it(package: Path) -> None:

@@ -45,7 +45,7 @@ def test_added_rows_may_differ_by_their_order_only(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(Explored, "_bound", lambda self, name: None)
     code, result = explored(*args)
-    assert code == 1 and {one["place"] for one in result["findings"]} == {"dKV"}
+    assert code == 1 and {finding["place"] for finding in result["findings"]} == {"dKV"}
 
 
 # Seven seeds of starve from 40 on: 47 starves a whole cluster, which shows the defect without a preemption.
@@ -55,14 +55,14 @@ PLANTED = ("head128-part0", "--plant", "q-not-waited-for", "--no-races")
 def test_a_defect_is_found_named_and_replayed() -> None:
     code, result = explored(*PLANTED, "--policies", "starve", "--schedules", "7", "--seed", "40")
     assert code == 1 and result["verdict"] == "defect"
-    assert "shared-pending" in {one["code"] for one in result["findings"]}
-    pending = next(one for one in result["findings"] if one["preemptions"] == 1)
+    assert "shared-pending" in {finding["code"] for finding in result["findings"]}
+    pending = next(finding for finding in result["findings"] if finding["preemptions"] == 1)
     assert pending["minimal"]
     assert "TMA load" in pending["in_words"][1] and "warp 0 (load) of CTA" in pending["in_words"][1]
     words = shlex.split(pending["replay"])
     assert words[:3] == ["tileproof", "explore", "head128-part0"]
     code, again = explored(*words[2:])
-    assert code == 1 and pending["place"] in {one["place"] for one in again["findings"]}
+    assert code == 1 and pending["place"] in {finding["place"] for finding in again["findings"]}
     # Without its one decision the replay shows nothing.
     assert explored(*words[2:-1], "replay:base=late")[0] == 0
 
@@ -71,7 +71,7 @@ def test_a_launch_that_takes_too_long_is_stopped() -> None:
     args = ("head64", "--blocks", "8", "--schedules", "2", "--shrink", "0", "--seconds-limit")
     assert explored(*args, "600")[0] == 0
     code, result = explored(*args, "0.002")
-    assert code == 1 and {one["code"] for one in result["findings"]} == {"time-limit"}
+    assert code == 1 and {finding["code"] for finding in result["findings"]} == {"time-limit"}
     assert "--seconds-limit=0.002" in result["findings"][0]["replay"]
     done = CliRunner().invoke(trace, ["head64", "--seconds-limit", "0.002"], standalone_mode=False)
     assert done.return_value == 1 and "time-limit" in done.stderr
@@ -100,7 +100,7 @@ def test_a_long_schedule_goes_into_a_file(tmp_path: Path, monkeypatch: pytest.Mo
     folder = tmp_path / "new"
     seeds = ("--policies", "starve", "--schedules", "7", "--seed", "40")
     code, result = explored(*PLANTED, *seeds, "--out", str(folder))
-    found = next(one for one in result["findings"] if one["preemptions"])
+    found = next(finding for finding in result["findings"] if finding["preemptions"])
     path = found["schedule"]
     assert code == 1 and path.startswith(f"@{folder}")
     assert Path(path[1:]).read_text().startswith("replay:base=")
@@ -137,7 +137,9 @@ def test_a_tutorial_of_nvidia_whose_slow_warp_is_lapped() -> None:
     tutorial = ("tutorial-02", "--blocks", "5", "--no-races", "--schedule")
     assert explored(*tutorial, "late")[0] == 0
     code, result = explored(*tutorial, "replay:base=late:w0.1.0@0")
-    assert code == 1 and {one["code"] for one in result["findings"] if one["severity"] == "error"} == {"hang"}
+    assert code == 1 and {
+        finding["code"] for finding in result["findings"] if finding["severity"] == "error"
+    } == {"hang"}
     with pytest.raises(TileproofError):
         explored("tutorial-02", "--plant", "q-not-waited-for")
 
@@ -147,7 +149,7 @@ def test_the_values_of_the_first_schedule_are_judged_tile_by_tile() -> None:
     few = ("--plant", "rope-not-multiplied", "--schedules", "2", "--no-races")
     code, result = explored("head128-part0", *few)
     assert code == 1 and result["verdict"] == "defect"
-    first = next(one for one in result["findings"] if one["code"] == "wrong-value")
+    first = next(finding for finding in result["findings"] if finding["code"] == "wrong-value")
     assert first["place"].startswith("stage P, token 0, CTA") and "expected:" in first["text"]
     assert explored(*shlex.split(first["replay"])[2:])[0] == 1
 

@@ -55,7 +55,7 @@ def answers(folder: Path, lines: list[Any], *words: str, program: str = "") -> t
     )  # fmt: skip
     told = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(told) == len(lines), done
-    return done.returncode, {one["number"]: one for one in told}
+    return done.returncode, {answer["number"]: answer for answer in told}
 
 
 def test_paths_and_json_with_what_is_wrong_between_them(folder: Path) -> None:
@@ -75,7 +75,7 @@ def test_paths_and_json_with_what_is_wrong_between_them(folder: Path) -> None:
     words = [told[number + 1]["verdict"] for number in range(len(lines))]
     assert words == ["clean", "defect", "clean", "incomplete", *["error"] * 5] and code == 1
     assert told[2]["id"] == "second" and told[2]["record"]["seed"] == 3 and told[2]["why"]
-    assert told[4]["id"] == [1] and all(one["exit_code"] == 2 for n, one in told.items() if n > 4)
+    assert told[4]["id"] == [1] and all(answer["exit_code"] == 2 for n, answer in told.items() if n > 4)
     assert answers(folder, lines[:1], "--expect", "ref.py")[0] == 0
     assert answers(folder, [])[0] == 2
 

@@ -53,7 +53,7 @@ def test_mutants_that_no_check_could_kill_are_no_score(
     words = ["mutate", "launch.json", "--count=60", "-j1", "--seed=1"]
     wanted = [f"--only={number}" for number in range(25, 35)]
     some = json.loads(CliRunner().invoke(main, [*words, "--json", *wanted]).stdout)["mutants"]
-    equivalent = next(one["number"] for one in some if one["outcome"] == "equivalent")
+    equivalent = next(mutant["number"] for mutant in some if mutant["outcome"] == "equivalent")
     done = CliRunner().invoke(main, [*words, "--json", f"--only={equivalent}"])
     made = json.loads(done.stdout)
     assert (made["verdict"], done.exit_code, made["score"]["score"]) == ("incomplete", 3, None)

@@ -82,7 +82,7 @@ def other_values(slot, rows, value):
 )
 def test_additions_that_went_elsewhere(adds, says):
     text = told(adds)
-    assert bool(text) == bool(says) and all(one in text for one in says), text
+    assert bool(text) == bool(says) and all(word in text for word in says), text
 
 
 @pytest.mark.parametrize(
@@ -100,9 +100,9 @@ def test_an_address_and_a_shuffle_of_head64(operator: Operator, opcode: str, wor
     code = PtxCode(built.ptx, built.entry)
     places = [at for at in code.code if at.opcode.startswith(opcode)
               and any(file.endswith("dkv_export.cuh") for file, _ in at.frames)]  # fmt: skip
-    (one,) = (one for one in operator(code, places[13]) if one.what.startswith(words))
+    (change,) = (change for change in operator(code, places[13]) if change.what.startswith(words))
     case, schedule = one_token(576, 2, 64), Schedule("late")
-    mutant = replace(built, ptx=code.changed(one.lines))
+    mutant = replace(built, ptx=code.changed(change.lines))
     under_test = under_test_of(kernel, variant, mutant, Recorder(2_000_000))
     (first, *_) = run_case(under_test, case, schedule, explain=True, again=False).findings
     assert first.problem.stage == "dKV" and says in first.cause and "are missing" in first.cause

@@ -45,8 +45,8 @@ def test_each_barrier_of_the_plan_is_held_against_the_kernels(name: str) -> None
     for at, barrier in enumerate(plan.barriers):
 
         def other(**change: Any) -> KernelPlan:
-            one = replace(plan.barriers[at], **change)  # noqa: B023 - called in this round
-            return replace(plan, barriers=(*plan.barriers[:at], one, *plan.barriers[at + 1 :]))  # noqa: B023
+            barrier = replace(plan.barriers[at], **change)  # noqa: B023 - called in this round
+            return replace(plan, barriers=(*plan.barriers[:at], barrier, *plan.barriers[at + 1 :]))  # noqa: B023
 
         found = machine_findings(other(count=barrier.count + 1), inputs, run_result, "production")
         assert {machine_finding.code for machine_finding in found} == {"plan-barrier-count"}
@@ -90,7 +90,7 @@ def test_a_kernel_that_announces_other_bytes_than_its_plan(name: str) -> None:
 def test_a_launch_that_forgets_a_parameter(name: str) -> None:
     launch, plan, inputs = launch_of(name)
     offset = next(item.offset for item in struct_of(launch).items if item.item == PointerArgument("delta"))
-    run_result = run(with_items(launch, lambda one: None if one.offset == offset else one), plan)
+    run_result = run(with_items(launch, lambda item: None if item.offset == offset else item), plan)
     found = next(finding for finding in run_result.findings if finding.code == "param-unset")
     assert found.severity == "error" and found.machine.ptx_line is not None
     assert re.search(rf"reads bytes {offset} to {offset + 7} of parameter \S+_param_0, which", found.message)

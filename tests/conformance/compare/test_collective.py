@@ -127,10 +127,10 @@ def test_additions_toward_zero_lean() -> None:
 
 def test_equal_terms_are_no_evidence() -> None:
     """Sums of 4096 equal terms: all roundings of a row go one way, far past what independent ones do."""
-    ones = np.ones((64, 4096))
-    values = round_bf16(np.random.default_rng(1).standard_normal((64, 1)) * ones)
-    term = BOUND.rowsum(Bounded(values), Bounded(round_bf16(ones / 3)))
-    found = in_turn((values * round_bf16(ones / 3)).astype(np.float32))
+    wide = np.ones((64, 4096))
+    values = round_bf16(np.random.default_rng(1).standard_normal((64, 1)) * wide)
+    term = BOUND.rowsum(Bounded(values), Bounded(round_bf16(wide / 3)))
+    found = in_turn((values * round_bf16(wide / 3)).astype(np.float32))
     assert term.partial is not None and not term.partial.varied
     assert (np.abs(found - term.value) <= term.errors).all()
     assert collective(found, term, (slice(None),)) == ""

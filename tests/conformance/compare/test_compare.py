@@ -131,7 +131,7 @@ def test_units_that_end_in_y_and_ordinals() -> None:
     assert arrangement(wrong.T, rows_first=0, cols_first=0, units=("key", "query")) == (
         "every 3rd query from 0 to 6, all keys"
     )
-    assert [words.plural(one) for one in ("query", "key", "slot")] == ["queries", "keys", "slots"]
+    assert [words.plural(unit) for unit in ("query", "key", "slot")] == ["queries", "keys", "slots"]
     assert [words.ordinal(n) for n in (1, 2, 3, 11, 12, 22, 113)] == [
         "1st", "2nd", "3rd", "11th", "12th", "22nd", "113th",
     ]  # fmt: skip

@@ -149,7 +149,7 @@ def tiles_of(chain: Chain, D: np.ndarray) -> list[StageTile]:
     return found
 
 
-@pytest.mark.parametrize("tutorial", tutorials.TUTORIALS, ids=lambda one: one.name)
+@pytest.mark.parametrize("tutorial", tutorials.TUTORIALS, ids=lambda tutorial: tutorial.name)
 def test_the_tutorials_are_judged_tile_by_tile(tutorial: tutorials.Tutorial) -> None:
     inputs = tutorials.product(tutorial, 2 if tutorial.number < 3 else 1, seed=3, alpha=1.3, beta=-0.7)
     inputs = replace(inputs, A=(inputs.A * np.float16(0.37)).astype(np.float16))
@@ -220,9 +220,9 @@ def test_a_wrong_accumulator_is_the_finding_and_not_what_is_made_of_it() -> None
         9,
     )
     assert "columns 16..31" in first.cause and "missing" in first.cause
-    assert [(one.kind, one.problem.stage, one.problem.group, one.problem.cta) for one in rest] == [
-        ("chain", "D", 1, 9)
-    ]
+    assert [
+        (finding.kind, finding.problem.stage, finding.problem.group, finding.problem.cta) for finding in rest
+    ] == [("chain", "D", 1, 9)]
     assert "output tile 1, CTA 9" in place(first)
 
 

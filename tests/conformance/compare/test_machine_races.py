@@ -34,21 +34,22 @@ def test_a_missing_proxy_fence_is_told_in_the_plans_words() -> None:
     assert {finding.code for finding in found} == {"race-proxy-fence"}
     by_tile = {finding.problem.tile: finding for finding in found}
     assert {"S", "dS"} <= set(by_tile)
-    one = by_tile["dS"]
-    assert (one.problem.stage, one.problem.k_block) == ("dS", 0)
-    first, then, tile = one.evidence
+    race = by_tile["dS"]
+    assert (race.problem.stage, race.problem.k_block) == ("dS", 0)
+    first, then, tile = race.evidence
     assert tile == "in dS"
     assert first.startswith("first write by warp ") and "(softmax)" in first and "st.shared" in first
     assert then.startswith("then read by warp ") and "(mma)" in then and "mma.cuh" in then
     assert "its last wait was for ds_ready" in then and "(k-block 0)" in then
     assert (
-        one.cause == "missing: fence.proxy.async (shared memory) by the writing threads, before their barrier"
+        race.cause
+        == "missing: fence.proxy.async (shared memory) by the writing threads, before their barrier"
     )
 
 
 def test_unrolled_copies_are_one_finding() -> None:
-    one = next(finding for finding in findings((FENCE, "")) if finding.problem.tile == "dS")
-    assert one.others > 1
+    race = next(finding for finding in findings((FENCE, "")) if finding.problem.tile == "dS")
+    assert race.others > 1
 
 
 @pytest.mark.parametrize("races", [True, False])

@@ -28,8 +28,10 @@ def test_parts_in_the_columns_of_others(width, into):
         halves = slice(low, low + width), slice(low + width, low + 2 * width)
         found[:, halves[into]] += found[:, halves[1 - into]]
         found[:, halves[1 - into]] = 0
-    one, other = ("second", "first") if into == 0 else ("first", "second")
-    assert told(found, right) == [f"of every {2 * width} columns the {one} {width} were added to the {other}"]
+    moved, other = ("second", "first") if into == 0 else ("first", "second")
+    assert told(found, right) == [
+        f"of every {2 * width} columns the {moved} {width} were added to the {other}"
+    ]
 
 
 def test_right_and_lost_parts_are_not_named_so():

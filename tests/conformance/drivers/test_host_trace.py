@@ -33,7 +33,7 @@ def test_writes_come_in_order_with_their_places() -> None:
     assert told == [("b", "...", 3), ("a", "1, 2:5", 3), ("a", "3", 1), ("a", "2 places", 12)]
     assert [event.seconds for event in events] == sorted(event.seconds for event in events)
     chrome: Json = host_trace.to_chrome(events)["traceEvents"]
-    assert next(one["name"] for one in chrome if one["ph"] == "i") == "b [...]"
+    assert next(event["name"] for event in chrome if event["ph"] == "i") == "b [...]"
 
 
 def test_a_function_that_writes_nothing_has_no_events() -> None:
@@ -43,7 +43,9 @@ def test_a_function_that_writes_nothing_has_no_events() -> None:
 def test_stages_come_as_the_blocked_backward_makes_them(tmp_path: Path) -> None:
     out = tmp_path / "trace.json"
     assert CliRunner().invoke(main, ["trace", "blocked", "--out", str(out)]).exit_code == 0
-    names = [one["name"].split()[0] for one in json.loads(out.read_text())["traceEvents"] if one["ph"] == "i"]
+    names = [
+        event["name"].split()[0] for event in json.loads(out.read_text())["traceEvents"] if event["ph"] == "i"
+    ]
     first = list(dict.fromkeys(names))
     assert first == ["delta", "P", "S", "dD", "dP", "D", "dS", "dQ", "dB", "dK", "dV"]
 

@@ -47,7 +47,7 @@ def values() -> Any:
 
 @cache
 def ptx() -> str:
-    answers = ",".join(f"{one!r}f" for one in map(float, values().sum(axis=1)))
+    answers = ",".join(f"{answer!r}f" for answer in map(float, values().sum(axis=1)))
     known = f"#define STORED {answers}\n#define FIRST {float(values()[0, 0])!r}f\n"
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / SOURCE.name
@@ -174,13 +174,14 @@ def test_an_output_that_is_hidden_or_made_smaller() -> None:
 
 @pytest.mark.parametrize(("entry", "word"), [("cached", "defect"), ("right", "clean")])
 def test_results_of_an_earlier_launch(entry: str, word: str) -> None:
-    one = launch(entry)
-    y, x, other = one.buffers
+    plain = launch(entry)
+    y, x, other = plain.buffers
     second = replace(x, name="x2", content=NormalDraw(2)), replace(y, name="y2")
     again = replace(
-        one.launches[0], arguments=(*map(PointerArgument, ("y2", "x2")), *one.launches[0].arguments[2:])
+        plain.launches[0],
+        arguments=(*map(PointerArgument, ("y2", "x2")), *plain.launches[0].arguments[2:]),
     )
-    both = replace(one, buffers=(y, x, other, *second), steps=(*one.steps, again))
+    both = replace(plain, buffers=(y, x, other, *second), steps=(*plain.steps, again))
     assert judged(both, lambda x, x2: {"y": sums(x), "y2": sums(x2)}).verdict == word
 
 

@@ -79,7 +79,7 @@ def test_rows_of_dkv_that_a_later_launch_rounds_to_bf16() -> None:
             "dKV_out": Output(made, np.ones(made.shape, bool)),
         }
         result = type("Result", (), {"outputs": outputs})()
-        return [one.message for one in finished_findings(plan, inputs, result, "production", ["dKV"])]
+        return [finding.message for finding in finished_findings(plan, inputs, result, "production", ["dKV"])]
 
     assert findings(right) == []
     assert findings(truncated) == ["output dKV_out is not dKV, rounded"]

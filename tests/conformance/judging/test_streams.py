@@ -152,8 +152,8 @@ def test_both_orders_are_run_and_give_values() -> None:
     assert made.verdict == "clean", made
     told = streams(made)
     assert told is not None and told.details == {"unordered pairs": 1, "orders": 2}
-    one = streams(judged(launch(*steps), policies=("early",)))
-    assert one is not None and one.outcome == "not run"
+    outcome = streams(judged(launch(*steps), policies=("early",)))
+    assert outcome is not None and outcome.outcome == "not run"
 
 
 def test_the_last_writer_is_that_of_the_order() -> None:

@@ -204,7 +204,7 @@ def test_what_the_host_does_between_launches() -> None:
     assert (placed.buffers["copy"].numpy() == 2 * (1 + np.arange(SIZE))).all()
     assert (placed.buffers["out"].numpy() == 0).all()
     again = replace(launch, steps=(BufferFree("x"), step))
-    (result,) = PlacedLaunch(again, load(again)).run(lambda number, one: {})
+    (result,) = PlacedLaunch(again, load(again)).run(lambda number, launched: {})
     assert result.errors
     with pytest.raises(LaunchError, match="after freeing"):
         list(

@@ -107,7 +107,7 @@ REGIONS = st.one_of(
 def launch_files(draw: st.DrawFn) -> LaunchFile:
     codes: list[ModuleCode] = [PtxFile("k.ptx"), PtxText(".version"), CudaSource("k.cu", ("-O1",))]
     code = draw(st.sampled_from(codes))
-    content = draw(CONTENTS.filter(lambda one: not isinstance(one, Unwritten)))
+    content = draw(CONTENTS.filter(lambda drawn: not isinstance(drawn, Unwritten)))
     buffers = (
         LaunchBuffer("a", "float16", (8, 64), "inout", content, ((0, 4), (8, 9)), 1 << 40, False),
         LaunchBuffer("b", "bfloat16", (4,), "output", items=(PlacedItem(0, PointerArgument("a")),)),

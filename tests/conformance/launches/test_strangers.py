@@ -87,7 +87,7 @@ def test_what_is_no_regular_file_is_not_read(tmp_path: Path, kind: str) -> None:
     else:
         path.symlink_to("/dev/zero")
     launch = replace(scale(), folder=tmp_path)
-    x = next(one for one in launch.buffers if one.name == "x")
+    x = next(buffer for buffer in launch.buffers if buffer.name == "x")
     with pytest.raises(TileproofError, match="not a regular file"):
         replace(x, content=FileBytes("x.bin")).elements(tmp_path)
     with pytest.raises(TileproofError, match="not a regular file"):
@@ -123,5 +123,5 @@ def test_json_that_python_cannot_read_is_an_error(tmp_path: Path, text: str) -> 
         input=f"{line}\nright.json\n",
         cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False,
     )  # fmt: skip
-    told = {one["number"]: one["verdict"] for one in map(json.loads, done.stdout.splitlines())}
+    told = {answer["number"]: answer["verdict"] for answer in map(json.loads, done.stdout.splitlines())}
     assert told[1] == "error" and told[2] != "error" and "Traceback" not in done.stderr, done

@@ -151,8 +151,8 @@ def test_every_planted_defect_is_still_there() -> None:
     """As many as when they were six kinds of string surgery."""
     kinds: dict[tuple[str, bool], int] = {}
     for target in own().values():
-        for one in target.defects():
-            key = (target.name, isinstance(one.expected, InStage))
+        for planted in target.defects():
+            key = (target.name, isinstance(planted.expected, InStage))
             kinds[key] = kinds.get(key, 0) + 1
     assert kinds == {
         ("blocked", True): 23,
@@ -176,7 +176,7 @@ def test_every_planted_defect_is_still_there() -> None:
     assert len(defects()) == sum(kinds.values()), "two mutants have the same id"
 
 
-@pytest.mark.parametrize("planted", defects().values(), ids=lambda one: one.id)
+@pytest.mark.parametrize("planted", defects().values(), ids=lambda defect: defect.id)
 def test_every_listed_defect_fits_its_text(planted: PlantedDefect) -> None:
     """The edits of sources and modules; those of the PTX are tried where the mutants are run."""
     target = kernel(planted.target)

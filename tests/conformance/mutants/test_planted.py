@@ -48,7 +48,7 @@ def stage(planted: PlantedDefect) -> object:
     return getattr(planted.expected, "stage", "")
 
 
-@pytest.mark.parametrize("planted", sampled(VALUES, 6, stage), ids=lambda one: one.id)
+@pytest.mark.parametrize("planted", sampled(VALUES, 6, stage), ids=lambda defect: defect.id)
 def test_planted_defect_is_caught(planted):
     """Caught whatever the seed, at its stage, and replayed; explained for one of a few seeds at least.
 

@@ -82,7 +82,7 @@ def stage(planted: PlantedDefect) -> object:
 FIRST = {"h64-slot-against-s-kv": 3}  # the seed that explains it
 
 
-@pytest.mark.parametrize("planted", sampled(VALUES, 6, stage), ids=lambda one: one.id)
+@pytest.mark.parametrize("planted", sampled(VALUES, 6, stage), ids=lambda defect: defect.id)
 def test_planted_defect_is_caught(planted):
     """Caught by the edges or by what is drawn, at its stage; what explains it is named once at least."""
     found = kernel(planted.target)

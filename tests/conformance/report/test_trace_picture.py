@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -43,11 +44,10 @@ def test_waits_have_the_name_of_their_barrier_and_an_arrow_from_what_ended_them(
     assert any(bar.text.endswith(" k0") for bar in waits)
     for bar in waits:
         assert bar.begin <= bar.end and (bar.by is None or bar.by[1] <= bar.end)
-    for one in picture.bars:
-        for other in picture.bars:
-            if one is not other and (one.row, one.level) == (other.row, other.level):
-                apart = one.end <= other.begin or other.end <= one.begin
-                assert apart or "commit" in (one.what, other.what)
+    for bar, other in permutations(picture.bars, 2):
+        if (bar.row, bar.level) == (other.row, other.level):
+            apart = bar.end <= other.begin or other.end <= bar.begin
+            assert apart or "commit" in (bar.what, other.what)
 
 
 def test_a_hang_shows_waits_that_are_never_over() -> None:

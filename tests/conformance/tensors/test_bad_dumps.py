@@ -127,8 +127,8 @@ def test_conventions_of_other_projects() -> None:
 
 
 def test_batches_keep_their_own_rows() -> None:
-    value, two = (outputs_only(dump(inputs(s_q=2, h_q=4, topk=64, s_kv=80, seed=seed))) for seed in (0, 5))
-    both = {key: np.stack([value[key], two[key]]) for key in value if key != "sm_scale"}
+    value, other = (outputs_only(dump(inputs(s_q=2, h_q=4, topk=64, s_kv=80, seed=seed))) for seed in (0, 5))
+    both = {key: np.stack([value[key], other[key]]) for key in value if key != "sm_scale"}
     both["do"] = both.pop("dO")
     for name in ("kv", "dkv", "indices"):
         both[name] = both[name][..., None, :]

@@ -33,7 +33,7 @@ def faults(data: dict[str, Any]) -> list[str]:
     try:
         SarifLog.model_validate_json(json.dumps(data), strict=True)
     except ValidationError as error:
-        return [str(one["loc"]) for one in error.errors()]
+        return [str(fault["loc"]) for fault in error.errors()]
     return []
 
 
@@ -72,7 +72,7 @@ def test_a_race_has_both_places_its_rule_and_its_section(tmp_path: Path) -> None
 def test_a_wrong_value_has_its_stage_and_k_block() -> None:
     value = replace(DEFECT, problem=replace(DEFECT.problem, k_block=7))
     (found,) = results(value)
-    assert [one["fullyQualifiedName"] for one in found["locations"][0]["logicalLocations"]] == [
+    assert [location["fullyQualifiedName"] for location in found["locations"][0]["logicalLocations"]] == [
         "entry", "entry/P", "entry/P/k-block 7"
     ]  # fmt: skip
     assert found["properties"]["found"] == "nan" and found["properties"]["problem"]["k_block"] == 7
@@ -83,7 +83,7 @@ def test_an_inlined_line_has_its_callers_and_a_line_of_the_ptx_stands_in_for_a_s
         RACE, machine=replace(RACE.machine, source="ptx.cuh:98 (inlined at mma.cuh:109, k.cu:7)")
     )
     (found,) = results(inlined)
-    related = [one["physicalLocation"]["region"]["startLine"] for one in found["relatedLocations"]]
+    related = [location["physicalLocation"]["region"]["startLine"] for location in found["relatedLocations"]]
     assert related == [3, 109, 7]
     (found,) = results(replace(RACE, machine=replace(RACE.machine, source="")))
     place = found["locations"][0]["physicalLocation"]

@@ -197,7 +197,7 @@ def replaced(rng: random.Random) -> None:
     own = memory.buffer(np.frombuffer(encoded, np.uint8).copy())
     body = (
         f"{init_barrier(_BAR)} {_LOADED} {values} {copied} "
-        + " ".join(f"@%p0 {one}" for one in lines)
+        + " ".join(f"@%p0 {line}" for line in lines)
         + f" {back} bar.sync 0; @%p0 {line} {_AFTER}"
     )
     drawn = [

@@ -96,7 +96,7 @@ def _ranks(told: Told, rng: random.Random) -> str:
     """Two ranks in one file, interleaved; rank 1 hangs."""
     form = rng.choice(("[rank{}]: ", "[{}]: ", "[default{}]:", "rank {} | ", "[1,{}]<stdout>: "))
     both = [
-        [form.format(0) + line for one in told.clean for line in one],
+        [form.format(0) + line for block in told.clean for line in block],
         [form.format(1) + line for op in told.hung for line in op],
     ]
     out = []

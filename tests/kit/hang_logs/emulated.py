@@ -145,9 +145,9 @@ def told(events: list[tuple[str, int]], ops: dict[int, tuple[Who, Op]], planted:
     def notes(who: Who, op: Op | None) -> None:
         program = planted.programs[who]
         while position[who] < len(program) and program[position[who]] is not op:
-            one = program[position[who]]
-            if one.kind == "note":
-                said.append(Said(who, "note", k=one.k, note=one.note))
+            step = program[position[who]]
+            if step.kind == "note":
+                said.append(Said(who, "note", k=step.k, note=step.note))
             position[who] += 1
 
     for kind, line in events:
@@ -178,7 +178,7 @@ def told(events: list[tuple[str, int]], ops: dict[int, tuple[Who, Op]], planted:
             rest = planted.programs[who][position[who] :]
             if any(op.kind == "exit" for op in rest) is False:
                 notes(who, None)
-    return Emulated(tuple(said), tuple(sorted(open_.items(), key=lambda one: one[0])))
+    return Emulated(tuple(said), tuple(sorted(open_.items(), key=lambda item: item[0])))
 
 
 def _said(who: Who, op: Op, kind: str) -> Said:

@@ -50,7 +50,7 @@ def kernel_logs() -> Iterator[HangLog]:
         said, roles = run(name, plant).said, roles_of(name)
         for wording in ("bracketed", "keys", "bytes", "json"):
             how = WORDINGS[wording]
-            text = "\n".join(line for one in lines(said, how, roles) for line in one) + "\n"
+            text = "\n".join(line for block in lines(said, how, roles) for line in block) + "\n"
             labels = {role: how.label(role, roles) for role in roles}
             truth = PLANTS[name, plant] if plant else None
             yield HangLog(f"{name} {plant} {wording}", text, truth, labels, wording, "none", plant or name)
@@ -119,26 +119,32 @@ class _BarrierEvent:
 
 def _on_barriers(trace: Trace, leaders: set[int]) -> Iterator[_BarrierEvent]:
     """What the leaders do; a commit is told where it is issued, not where it arrives."""
-    events = [one for one in trace if one.warp in leaders]
+    events = [event for event in trace if event.warp in leaders]
     commits: dict[int, Event] = {}  # by operation: one of its arrivals, which stand before its completion
     late: set[int] = set()
     since: list[int] = []
-    for at, one in enumerate(events):
-        if one.kind == "arrive" and one.object == "mbarrier":
+    for at, event in enumerate(events):
+        if event.kind == "arrive" and event.object == "mbarrier":
             since.append(at)
-        elif one.kind == "commit-complete":
+        elif event.kind == "commit-complete":
             own = [
                 n
                 for n in since
-                if (events[n].time, events[n].warp, events[n].rank) == (one.time, one.warp, one.rank)
+                if (events[n].time, events[n].warp, events[n].rank) == (event.time, event.warp, event.rank)
             ]
             late |= set(own)
             if own:
-                commits[one.op] = events[own[0]]
+                commits[event.op] = events[own[0]]
             since = []
-    for at, one in enumerate(events):
-        if one.kind == "commit-issue" and one.op in commits:
-            reached = commits[one.op]
-            yield _BarrierEvent("arrive", one.warp, one.rank, reached.barrier or 0, reached.phase, 0)
-        elif one.object == "mbarrier" and one.kind in ("wait", "pass", "arrive", "expect") and at not in late:
-            yield _BarrierEvent(one.kind, one.warp, one.rank, one.barrier or 0, one.phase, one.value)
+    for at, event in enumerate(events):
+        if event.kind == "commit-issue" and event.op in commits:
+            reached = commits[event.op]
+            yield _BarrierEvent("arrive", event.warp, event.rank, reached.barrier or 0, reached.phase, 0)
+        elif (
+            event.object == "mbarrier"
+            and event.kind in ("wait", "pass", "arrive", "expect")
+            and at not in late
+        ):
+            yield _BarrierEvent(
+                event.kind, event.warp, event.rank, event.barrier or 0, event.phase, event.value
+            )

@@ -193,8 +193,10 @@ def attention(shape: Shape, defect: str, at: int) -> Planted:
     }
     if at == 0:
         # Nobody ever arrived on p or s: the log cannot tell who should have.
-        for one in ("lost-arrival", "wrong-barrier"):
-            truths[one] = Truth((*truths[one].codes, "never-arrived", "cycle"), (p, s), tuple(programs))
+        for planted in ("lost-arrival", "wrong-barrier"):
+            truths[planted] = Truth(
+                (*truths[planted].codes, "never-arrived", "cycle"), (p, s), tuple(programs)
+            )
         if shape.stages == 1:
             truths["unreleased"] = Truth(("skipped-arrive", "never-arrived"), (empty,), tuple(programs))
     counts = {full: 2, empty: 1, p: 1, s: 2, o: 1, "never": 1}
@@ -281,8 +283,8 @@ def gemm(shape: Shape, defect: str, at: int) -> Planted:
         )  # neither was arrived on
     if at == 0 and shape.ctas == 1 and shape.stages == 1:
         # Nobody ever arrived on either: the log cannot tell who should have.
-        for one in ("unreleased", "lost-release"):
-            truths[one] = Truth(("skipped-arrive", "never-arrived", "cycle"), (empty, acc), here)
+        for planted in ("unreleased", "lost-release"):
+            truths[planted] = Truth(("skipped-arrive", "never-arrived", "cycle"), (empty, acc), here)
     more = {(acc, 0): 2} if defect == "count" else {}
     counts = {full: 1, empty: 1, acc: 1, drained: 1, "never": 1}
     stages = {full: shape.stages, empty: shape.stages}

@@ -176,14 +176,14 @@ def planted_runs(seed: int, count: int) -> Iterator[tuple[Planted, Emulated, Emu
     made = 0
     while made < count:
         family, defect = every[made % len(every)]
-        one = shape(family, rng)
+        program = shape(family, rng)
         make = FAMILIES[family][0]
-        planted = make(one, defect, rng.randint(0, min(3, one.blocks - 2)))
+        planted = make(program, defect, rng.randint(0, min(3, program.blocks - 2)))
         turn = rng.randint(0, 1 << 20)
         hung = run(planted, turn)
         if not hung.blocked:
             continue  # a stage is its own neighbour in a ring of one, and the like
-        yield planted, hung, run(make(one, "", 0), turn)
+        yield planted, hung, run(make(program, "", 0), turn)
         made += 1
 
 
@@ -224,14 +224,14 @@ def a_log(
 
 def _open(run_: Emulated) -> tuple[Said, ...]:
     """What the actors that are in a printed wait at the end said last."""
-    last = {one.who: one for one in run_.said}
+    last = {said.who: said for said in run_.said}
     return tuple(last[who] for who, op in run_.blocked if op.kind == "wait")
 
 
 def _last(run_: Emulated, how: Wording) -> int:
     """The index, among the printed records, of the first that is some actor's last one."""
-    printed = [one for one in run_.said if one.kind != "copy" or how.copies]
-    last = {one.who: at for at, one in enumerate(printed)}
+    printed = [said for said in run_.said if said.kind != "copy" or how.copies]
+    last = {said.who: at for at, said in enumerate(printed)}
     return min(last.values())
 
 

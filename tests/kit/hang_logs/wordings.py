@@ -31,92 +31,94 @@ def _group(role: str, roles: Roles) -> int:
     return roles.index(role)
 
 
-def _stage(one: Said) -> str:
-    return f"[{one.stage}]" if one.stage is not None else ""
+def _stage(said: Said) -> str:
+    return f"[{said.stage}]" if said.stage is not None else ""
 
 
-def _bracketed(one: Said, roles: Roles) -> list[str]:
-    head = f"[WG{_group(one.who[0], roles)} CTA{one.who[1]}] " + (f"k={one.k} " if one.k is not None else "")
-    name = f"bar_{one.barrier}{_stage(one)}"
+def _bracketed(said: Said, roles: Roles) -> list[str]:
+    head = f"[WG{_group(said.who[0], roles)} CTA{said.who[1]}] " + (
+        f"k={said.k} " if said.k is not None else ""
+    )
+    name = f"bar_{said.barrier}{_stage(said)}"
     return [
         head
         + {
-            "wait": f"step 4-pre: wait {name} phase={one.phase}",
+            "wait": f"step 4-pre: wait {name} phase={said.phase}",
             "done": f"step 4: {name} done",
-            "arrive": f"arrive {name} tx posted" if one.tx else f"step 7: {name} arrive",
-            "note": one.note,
-        }[one.kind]
+            "arrive": f"arrive {name} tx posted" if said.tx else f"step 7: {name} arrive",
+            "note": said.note,
+        }[said.kind]
     ]
 
 
-def _keys(one: Said, roles: Roles) -> list[str]:
-    verb = {"wait": "WAIT_BEGIN", "done": "WAIT_DONE", "arrive": "ARRIVE_EXPECT_TX" if one.tx else "ARRIVE"}
-    text = f"12:00:01.250 [DEBUG] CTA={one.who[1]} ROLE={one.who[0].upper()}"
-    text += f" KB={one.k}" if one.k is not None else ""
-    if one.kind == "note":
-        return [f"{text} MSG={one.note}"]
-    text += f" EVENT={verb[one.kind]} MBAR={one.barrier.upper()}"
-    text += f" STAGE={one.stage}" if one.stage is not None else ""
-    return [text + (f" PARITY={one.phase}" if one.phase is not None else "")]
+def _keys(said: Said, roles: Roles) -> list[str]:
+    verb = {"wait": "WAIT_BEGIN", "done": "WAIT_DONE", "arrive": "ARRIVE_EXPECT_TX" if said.tx else "ARRIVE"}
+    text = f"12:00:01.250 [DEBUG] CTA={said.who[1]} ROLE={said.who[0].upper()}"
+    text += f" KB={said.k}" if said.k is not None else ""
+    if said.kind == "note":
+        return [f"{text} MSG={said.note}"]
+    text += f" EVENT={verb[said.kind]} MBAR={said.barrier.upper()}"
+    text += f" STAGE={said.stage}" if said.stage is not None else ""
+    return [text + (f" PARITY={said.phase}" if said.phase is not None else "")]
 
 
-def _prose(one: Said, roles: Roles) -> list[str]:
-    text = f"[3/17] warpgroup {_group(one.who[0], roles)} of CTA {one.who[1]}"
-    when = f" in k-block {one.k}" if one.k is not None else ""
-    if one.kind == "note":
-        return [f"{text} says: {one.note}{when}"]
-    stage = f" stage {one.stage}" if one.stage is not None else ""
-    verb = {"wait": "is waiting for", "done": "has passed", "arrive": "signalled"}[one.kind]
-    phase = f" (phase {one.phase})" if one.phase is not None else ""
-    tx = f" with {one.bytes} bytes expected" if one.tx else ""
-    return [f"{text} {verb} the barrier {one.barrier}{stage}{phase}{when}{tx}"]
+def _prose(said: Said, roles: Roles) -> list[str]:
+    text = f"[3/17] warpgroup {_group(said.who[0], roles)} of CTA {said.who[1]}"
+    when = f" in k-block {said.k}" if said.k is not None else ""
+    if said.kind == "note":
+        return [f"{text} says: {said.note}{when}"]
+    stage = f" stage {said.stage}" if said.stage is not None else ""
+    verb = {"wait": "is waiting for", "done": "has passed", "arrive": "signalled"}[said.kind]
+    phase = f" (phase {said.phase})" if said.phase is not None else ""
+    tx = f" with {said.bytes} bytes expected" if said.tx else ""
+    return [f"{text} {verb} the barrier {said.barrier}{stage}{phase}{when}{tx}"]
 
 
-def _piped(one: Said, roles: Roles) -> list[str]:
-    name = "".join(part.capitalize() for part in one.barrier.split("_"))
+def _piped(said: Said, roles: Roles) -> list[str]:
+    name = "".join(part.capitalize() for part in said.barrier.split("_"))
     verb = {
         "wait": "wait",
         "done": "wait done",
-        "arrive": "expect_tx" if one.tx else "arrive",
-        "note": one.note,
+        "arrive": "expect_tx" if said.tx else "arrive",
+        "note": said.note,
     }
-    cells = [f"blk:{one.who[1]}", one.who[0]] + ([f"iter {one.k}"] if one.k is not None else [])
-    cells += [] if one.kind == "note" else [f"{name}Bar{_stage(one)}"]
-    cells += [verb[one.kind]] + ([f"parity:{one.phase}"] if one.phase is not None else [])
+    cells = [f"blk:{said.who[1]}", said.who[0]] + ([f"iter {said.k}"] if said.k is not None else [])
+    cells += [] if said.kind == "note" else [f"{name}Bar{_stage(said)}"]
+    cells += [verb[said.kind]] + ([f"parity:{said.phase}"] if said.phase is not None else [])
     return [" | ".join(cells)]
 
 
-def _coloured(one: Said, roles: Roles) -> list[str]:
-    name = f"mbar_{one.barrier}{_stage(one)}"
-    verb = {"wait": f"before wait on {name}", "done": f"after wait on {name}", "note": one.note}
-    verb["arrive"] = f"arrived on {name}" + (", bytes expected" if one.tx else "")
-    text = f"\x1b[32m(T+0.013ms) warp {4 * _group(one.who[0], roles)} cta {one.who[1]} > {verb[one.kind]}"
-    text += f", i={one.k}" if one.k is not None else ""
-    return [text + (f", phase {one.phase}" if one.phase is not None else "") + "\x1b[0m"]
+def _coloured(said: Said, roles: Roles) -> list[str]:
+    name = f"mbar_{said.barrier}{_stage(said)}"
+    verb = {"wait": f"before wait on {name}", "done": f"after wait on {name}", "note": said.note}
+    verb["arrive"] = f"arrived on {name}" + (", bytes expected" if said.tx else "")
+    text = f"\x1b[32m(T+0.013ms) warp {4 * _group(said.who[0], roles)} cta {said.who[1]} > {verb[said.kind]}"
+    text += f", i={said.k}" if said.k is not None else ""
+    return [text + (f", phase {said.phase}" if said.phase is not None else "") + "\x1b[0m"]
 
 
-def _stacked(one: Said, roles: Roles) -> list[str]:
+def _stacked(said: Said, roles: Roles) -> list[str]:
     """Several lines per event."""
-    if one.kind == "note":
-        return [f"[CTA {one.who[1]}][{one.who[0]}] {one.note}"]
-    lines = [f"[CTA {one.who[1]}][{one.who[0]}]" + (f" k_block={one.k}" if one.k is not None else "")]
+    if said.kind == "note":
+        return [f"[CTA {said.who[1]}][{said.who[0]}] {said.note}"]
+    lines = [f"[CTA {said.who[1]}][{said.who[0]}]" + (f" k_block={said.k}" if said.k is not None else "")]
     verb = {
         "wait": "waiting",
         "done": "wait complete",
-        "arrive": "arrived, tx posted" if one.tx else "arrived",
+        "arrive": "arrived, tx posted" if said.tx else "arrived",
     }
-    lines += [f"    state: {verb[one.kind]}", f"    barrier: {one.barrier}_bar"]
-    lines += [f"    stage: {one.stage}"] if one.stage is not None else []
-    return lines + ([f"    parity: {one.phase}"] if one.phase is not None else [])
+    lines += [f"    state: {verb[said.kind]}", f"    barrier: {said.barrier}_bar"]
+    lines += [f"    stage: {said.stage}"] if said.stage is not None else []
+    return lines + ([f"    parity: {said.phase}"] if said.phase is not None else [])
 
 
-def _terse(one: Said, roles: Roles) -> list[str]:
-    text = f"CTA{one.who[1]}/{one.who[0].upper()}" + (f" k{one.k}" if one.k is not None else "")
-    if one.kind == "note":
-        return [f"{text} {one.note}"]
-    verb = {"wait": "wait", "done": "wait ok", "arrive": "arrive tx" if one.tx else "arrive"}[one.kind]
+def _terse(said: Said, roles: Roles) -> list[str]:
+    text = f"CTA{said.who[1]}/{said.who[0].upper()}" + (f" k{said.k}" if said.k is not None else "")
+    if said.kind == "note":
+        return [f"{text} {said.note}"]
+    verb = {"wait": "wait", "done": "wait ok", "arrive": "arrive tx" if said.tx else "arrive"}[said.kind]
     return [
-        f"{text} {one.barrier}{_stage(one)}.{verb}" + (f" ph{one.phase}" if one.phase is not None else "")
+        f"{text} {said.barrier}{_stage(said)}.{verb}" + (f" ph{said.phase}" if said.phase is not None else "")
     ]
 
 
@@ -127,64 +129,68 @@ def _pipeline(barrier: str) -> tuple[str, bool]:
     return base, end in ends
 
 
-def _cutlass(one: Said, roles: Roles) -> list[str]:
+def _cutlass(said: Said, roles: Roles) -> list[str]:
     """What prints around the calls of a PipelineState's pipeline look like."""
-    head = f"[{one.who[0]} cta={one.who[1]}] "
-    if one.kind == "note":
-        return [head + one.note]
-    base, full = _pipeline(one.barrier)
+    head = f"[{said.who[0]} cta={said.who[1]}] "
+    if said.kind == "note":
+        return [head + said.note]
+    base, full = _pipeline(said.barrier)
     call = {
         ("wait", False): "producer_acquire: acquiring", ("done", False): "producer_acquire: acquired",
         ("wait", True): "consumer_wait: waiting", ("done", True): "consumer_wait: done",
         ("arrive", True): "producer_commit", ("arrive", False): "consumer_release",
-    }[one.kind, full]  # fmt: skip
+    }[said.kind, full]  # fmt: skip
     name = f"{base}_pipeline." if base else "pipeline."
-    state = f" index={one.stage if one.stage is not None else 0}"
-    state += f" phase={one.phase}" if one.phase is not None else ""
-    return [head + name + call + state + (f" count={one.k}" if one.k is not None else "")]
+    state = f" index={said.stage if said.stage is not None else 0}"
+    state += f" phase={said.phase}" if said.phase is not None else ""
+    return [head + name + call + state + (f" count={said.k}" if said.k is not None else "")]
 
 
-def _tuples(one: Said, roles: Roles) -> list[str]:
+def _tuples(said: Said, roles: Roles) -> list[str]:
     """Block and thread as CUTLASS's `block/thread` prints show them."""
-    text = f"({one.who[1]},0,0)/({128 * _group(one.who[0], roles)},0,0) "
-    if one.kind == "note":
-        return [text + one.note]
-    verb = {"wait": "wait", "done": "done", "arrive": "arrive"}[one.kind]
-    text += f"{verb} {one.barrier}{_stage(one)}"
-    text += f" k={one.k}" if one.k is not None else ""
-    return [text + (f" ph={one.phase}" if one.phase is not None else "")]
+    text = f"({said.who[1]},0,0)/({128 * _group(said.who[0], roles)},0,0) "
+    if said.kind == "note":
+        return [text + said.note]
+    verb = {"wait": "wait", "done": "done", "arrive": "arrive"}[said.kind]
+    text += f"{verb} {said.barrier}{_stage(said)}"
+    text += f" k={said.k}" if said.k is not None else ""
+    return [text + (f" ph={said.phase}" if said.phase is not None else "")]
 
 
-def _threads(one: Said, roles: Roles) -> list[str]:
-    text = f"block={one.who[1]} thread={128 * _group(one.who[0], roles)}"
-    if one.kind == "note":
-        return [f"{text} {one.note}"]
-    verb = {"wait": "waiting on", "done": "passed", "arrive": "arrived on"}[one.kind]
-    text += f" iter={one.k}" if one.k is not None else ""
+def _threads(said: Said, roles: Roles) -> list[str]:
+    text = f"block={said.who[1]} thread={128 * _group(said.who[0], roles)}"
+    if said.kind == "note":
+        return [f"{text} {said.note}"]
+    verb = {"wait": "waiting on", "done": "passed", "arrive": "arrived on"}[said.kind]
+    text += f" iter={said.k}" if said.k is not None else ""
     return [
-        f"{text} {verb} {one.barrier}{_stage(one)}"
-        + (f" parity={one.phase}" if one.phase is not None else "")
+        f"{text} {verb} {said.barrier}{_stage(said)}"
+        + (f" parity={said.phase}" if said.phase is not None else "")
     ]
 
 
-def _json(one: Said, roles: Roles) -> list[str]:
-    row: dict[str, Any] = {"ts": 17.25, "cta": one.who[1], "role": one.who[0], "k": one.k}
-    if one.kind == "note":
-        return [json.dumps({**row, "event": "note", "text": one.note})]
-    event = {"wait": "wait_begin", "done": "wait_done", "arrive": "arrive", "copy": "copy"}[one.kind]
-    row |= {"event": event, "barrier": one.barrier, "stage": one.stage, "phase": one.phase}
-    if one.bytes:
-        row["expect_bytes" if one.kind == "arrive" else "bytes"] = one.bytes
+def _json(said: Said, roles: Roles) -> list[str]:
+    row: dict[str, Any] = {"ts": 17.25, "cta": said.who[1], "role": said.who[0], "k": said.k}
+    if said.kind == "note":
+        return [json.dumps({**row, "event": "note", "text": said.note})]
+    event = {"wait": "wait_begin", "done": "wait_done", "arrive": "arrive", "copy": "copy"}[said.kind]
+    row |= {"event": event, "barrier": said.barrier, "stage": said.stage, "phase": said.phase}
+    if said.bytes:
+        row["expect_bytes" if said.kind == "arrive" else "bytes"] = said.bytes
     return [json.dumps({key: value for key, value in row.items() if value is not None})]
 
 
-def _json_message(one: Said, roles: Roles) -> list[str]:
-    name = f"bar_{one.barrier}{_stage(one)}"
-    verb = {"wait": f"wait {name} phase={one.phase}", "done": f"{name} wait done", "arrive": f"{name} arrive"}
-    text = f"[WG {_group(one.who[0], roles)} CTA {one.who[1]}] " + (
-        f"k={one.k} " if one.k is not None else ""
+def _json_message(said: Said, roles: Roles) -> list[str]:
+    name = f"bar_{said.barrier}{_stage(said)}"
+    verb = {
+        "wait": f"wait {name} phase={said.phase}",
+        "done": f"{name} wait done",
+        "arrive": f"{name} arrive",
+    }
+    text = f"[WG {_group(said.who[0], roles)} CTA {said.who[1]}] " + (
+        f"k={said.k} " if said.k is not None else ""
     )
-    message = text + (one.note if one.kind == "note" else verb[one.kind])
+    message = text + (said.note if said.kind == "note" else verb[said.kind])
     return [
         json.dumps(
             {"time": "2026-01-05T10:00:00Z", "level": "info", "stream": "stdout", "log": message + "\n"}
@@ -192,67 +198,71 @@ def _json_message(one: Said, roles: Roles) -> list[str]:
     ]
 
 
-def _german(one: Said, roles: Roles) -> list[str]:
-    text = f"[WG{_group(one.who[0], roles)} CTA{one.who[1]}] " + (f"k={one.k} " if one.k is not None else "")
-    if one.kind == "note":
-        return [text + "rechnet"]
-    verb = {"wait": "wartet auf", "done": "weiter nach", "arrive": "meldet"}[one.kind]
-    return [
-        f"{text}{verb} bar_{one.barrier}{_stage(one)}"
-        + (f" Phase={one.phase}" if one.phase is not None else "")
-    ]
-
-
-def _chinese(one: Said, roles: Roles) -> list[str]:
-    text = f"[WG{_group(one.who[0], roles)} CTA{one.who[1]}] " + (f"k={one.k} " if one.k is not None else "")
-    if one.kind == "note":
-        return [text + "开始"]
-    verb = {"wait": "等待", "done": "通过", "arrive": "到达"}[one.kind]
-    return [
-        f"{text}{verb} bar_{one.barrier}{_stage(one)}"
-        + (f" phase={one.phase}" if one.phase is not None else "")
-    ]
-
-
-def _bytes(one: Said, roles: Roles) -> list[str]:
-    """Numbers of bytes, and the copies, are printed."""
-    text = f"cta {one.who[1]} {one.who[0]}" + (f" k={one.k}" if one.k is not None else "") + ": "
-    if one.kind == "note":
-        return [text + one.note]
-    name = f"{one.barrier}{_stage(one)}"
-    verb = {
-        "wait": f"wait {name} phase={one.phase}", "done": f"wait done {name} phase={one.phase}",
-        "arrive": f"arrive_expect_tx {name} bytes={one.bytes}" if one.tx else f"arrive {name}",
-        "copy": f"tma issued {name} bytes={one.bytes}",
-    }  # fmt: skip
-    return [text + verb[one.kind]]
-
-
-def _about(one: Said, roles: Roles) -> list[str]:
-    text = f"#{one.who[0]}@{one.who[1]}: cta_rank={one.who[1]}" + (
-        f" it={one.k}" if one.k is not None else ""
+def _german(said: Said, roles: Roles) -> list[str]:
+    text = f"[WG{_group(said.who[0], roles)} CTA{said.who[1]}] " + (
+        f"k={said.k} " if said.k is not None else ""
     )
-    if one.kind == "note":
-        return [f"{text} {one.note}"]
-    phase = f", phase {one.phase}" if one.phase is not None else ""
-    verb = {"wait": "about to wait for", "done": "got", "arrive": "notify"}[one.kind]
-    return [f"{text} {verb} {one.barrier}{_stage(one)}{phase}"]
-
-
-def _opaque(one: Said, roles: Roles) -> list[str]:
-    """Codes that nobody but their author can read."""
-    code = {"wait": "W", "done": "D", "arrive": "A", "note": "N"}[one.kind]
+    if said.kind == "note":
+        return [text + "rechnet"]
+    verb = {"wait": "wartet auf", "done": "weiter nach", "arrive": "meldet"}[said.kind]
     return [
-        f"<<{17 * one.who[1] + _group(one.who[0], roles):02x}>> {code} {one.barrier[:2]} {one.stage or 0} {one.k}"
+        f"{text}{verb} bar_{said.barrier}{_stage(said)}"
+        + (f" Phase={said.phase}" if said.phase is not None else "")
     ]
 
 
-def _numbers(one: Said, roles: Roles) -> list[str]:
+def _chinese(said: Said, roles: Roles) -> list[str]:
+    text = f"[WG{_group(said.who[0], roles)} CTA{said.who[1]}] " + (
+        f"k={said.k} " if said.k is not None else ""
+    )
+    if said.kind == "note":
+        return [text + "开始"]
+    verb = {"wait": "等待", "done": "通过", "arrive": "到达"}[said.kind]
+    return [
+        f"{text}{verb} bar_{said.barrier}{_stage(said)}"
+        + (f" phase={said.phase}" if said.phase is not None else "")
+    ]
+
+
+def _bytes(said: Said, roles: Roles) -> list[str]:
+    """Numbers of bytes, and the copies, are printed."""
+    text = f"cta {said.who[1]} {said.who[0]}" + (f" k={said.k}" if said.k is not None else "") + ": "
+    if said.kind == "note":
+        return [text + said.note]
+    name = f"{said.barrier}{_stage(said)}"
+    verb = {
+        "wait": f"wait {name} phase={said.phase}", "done": f"wait done {name} phase={said.phase}",
+        "arrive": f"arrive_expect_tx {name} bytes={said.bytes}" if said.tx else f"arrive {name}",
+        "copy": f"tma issued {name} bytes={said.bytes}",
+    }  # fmt: skip
+    return [text + verb[said.kind]]
+
+
+def _about(said: Said, roles: Roles) -> list[str]:
+    text = f"#{said.who[0]}@{said.who[1]}: cta_rank={said.who[1]}" + (
+        f" it={said.k}" if said.k is not None else ""
+    )
+    if said.kind == "note":
+        return [f"{text} {said.note}"]
+    phase = f", phase {said.phase}" if said.phase is not None else ""
+    verb = {"wait": "about to wait for", "done": "got", "arrive": "notify"}[said.kind]
+    return [f"{text} {verb} {said.barrier}{_stage(said)}{phase}"]
+
+
+def _opaque(said: Said, roles: Roles) -> list[str]:
+    """Codes that nobody but their author can read."""
+    code = {"wait": "W", "done": "D", "arrive": "A", "note": "N"}[said.kind]
+    return [
+        f"<<{17 * said.who[1] + _group(said.who[0], roles):02x}>> {code} {said.barrier[:2]} {said.stage or 0} {said.k}"
+    ]
+
+
+def _numbers(said: Said, roles: Roles) -> list[str]:
     """The event is clear and who it is of is not."""
-    if one.kind == "note":
-        return [one.note]
-    verb = {"wait": "wait", "done": "done", "arrive": "arrive"}[one.kind]
-    return [f"{one.who[1]} {_group(one.who[0], roles)} {verb} {one.barrier}{_stage(one)}"]
+    if said.kind == "note":
+        return [said.note]
+    verb = {"wait": "wait", "done": "done", "arrive": "arrive"}[said.kind]
+    return [f"{said.who[1]} {_group(said.who[0], roles)} {verb} {said.barrier}{_stage(said)}"]
 
 
 def _wg(role: str, roles: Roles) -> str:
@@ -289,7 +299,7 @@ WORDINGS: dict[str, Wording] = {
 
 def lines(said: tuple[Said, ...], wording: Wording, roles: Roles) -> list[list[str]]:
     """The lines of each event."""
-    return [wording.line(one, roles) for one in said if one.kind != "copy" or wording.copies]
+    return [wording.line(entry, roles) for entry in said if entry.kind != "copy" or wording.copies]
 
 
 # ---- of the small kernels of tests/kit/pipelines.py: a warpgroup is at its number
@@ -307,5 +317,5 @@ def label(wording: str, role: str) -> str:
 
 def log(said: list[Said], wording: str) -> str:
     """The whole log of one, with the host's lines around it."""
-    made = (line for one in said for line in WORDINGS[wording].line(one, ROLES))
+    made = (line for entry in said for line in WORDINGS[wording].line(entry, ROLES))
     return "\n".join([*HOST, *(RANKED.get(wording, "") + line for line in made)]) + "\n"

@@ -111,14 +111,14 @@ def forward(
         for queries, seen in lengths:
             for head in range(heads):
                 at, other = slice(row, row + queries), (slice(key, key + seen), head * kv_heads // heads)
-                one = Attention(q[at, head], k[other], v[other], causal)
-                value, bound = _judged(one)
+                attention = Attention(q[at, head], k[other], v[other], causal)
+                value, bound = _judged(attention)
                 found.append(o[at, head])
                 expected.append(value)
                 most.append(bound)
                 first = head * rows + row if packed else (row * heads + head * queries)
                 sums.append(lse[first : first + queries])
-                wanted.append(one.lse)
+                wanted.append(attention.lse)
             row, key = row + queries, key + seen
         o64, lse64 = np.concatenate(found).astype(np.float64), np.concatenate(sums).astype(np.float64)
         return Ran(
@@ -154,9 +154,9 @@ def latent(batch: int, page: int) -> Check:
             lse = lse_.numpy().view(np.float32).reshape(batch, 128).astype(np.float64)
             for at, keys in enumerate(lengths.numpy().view(np.int32)):
                 k = cache[pages[at, : -(-keys // page)]].reshape(-1, 576)[:keys]
-                one = Attention(q[at], k, k[:, :512], scale=1 / np.sqrt(128 + 64))
-                outputs[f"{name} O {at}"] = (o[at], *_judged(one))
-                outputs[f"{name} lse {at}"] = (lse[at], one.lse, 1e-5)
+                attention = Attention(q[at], k, k[:, :512], scale=1 / np.sqrt(128 + 64))
+                outputs[f"{name} O {at}"] = (o[at], *_judged(attention))
+                outputs[f"{name} lse {at}"] = (lse[at], attention.lse, 1e-5)
         return Ran(tuple(results), outputs)
 
     return check
@@ -166,13 +166,20 @@ def backward(rows: int, keys: int, d: int, causal: bool = False) -> Check:
     """Three launches: the row sums of O dO, the gradients, dQ from f32 to f16."""
 
     def check(replay: Replay, how: dict[str, Any]) -> Ran:
-        one = Attention.draw(rows, keys, d, causal)
+        attention = Attention.draw(rows, keys, d, causal)
         do = np.random.default_rng(6).standard_normal((rows, d)).astype(np.float16)
-        p, scale = one.p, 1 / np.sqrt(d)
-        o = (p @ one.v.astype(np.float64)).astype(np.float16)
+        p, scale = attention.p, 1 / np.sqrt(d)
+        o = (p @ attention.v.astype(np.float64)).astype(np.float16)
         launch = kernel(replay)
         buffers = list(replay.memory.buffers)
-        given = {0: one.q, 1: one.k, 2: one.v, 3: o, 4: one.lse.astype(np.float32), 8: do}
+        given = {
+            0: attention.q,
+            1: attention.k,
+            2: attention.v,
+            3: o,
+            4: attention.lse.astype(np.float32),
+            8: do,
+        }
         for at, values in given.items():
             put(buffers[at], values)
         results = [replay.run(launch, **how)]
@@ -180,7 +187,7 @@ def backward(rows: int, keys: int, d: int, causal: bool = False) -> Check:
         dq, dk, dv = (
             buffers[at].numpy().view(np.float16).reshape(-1, d).astype(np.float64) for at in (5, 6, 7)
         )
-        left, right = do.astype(np.float64), one.v.astype(np.float64)
+        left, right = do.astype(np.float64), attention.v.astype(np.float64)
         # The example multiplies O and dO in f16 (fmha_kernel_bwd_sum_OdO.hpp, line 143).
         delta = (o * do).astype(np.float64).sum(1, keepdims=True)
         ds = p * (left @ right.T - delta) * scale
@@ -195,8 +202,8 @@ def backward(rows: int, keys: int, d: int, causal: bool = False) -> Check:
         return Ran(
             tuple(results),
             {
-                "dQ": (dq, *gradient(ds, one.k, most)),
-                "dK": (dk, *gradient(ds.T, one.q, most.T)),
+                "dQ": (dq, *gradient(ds, attention.k, most)),
+                "dK": (dk, *gradient(ds.T, attention.q, most.T)),
                 "dV": (dv, *_rounded(p.T, do)),
             },
         )

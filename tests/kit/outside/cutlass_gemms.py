@@ -152,8 +152,10 @@ def blockwise(m: int, n: int, k: int, rows_a: int = 128, groups: int = 1) -> Che
         by_row, by_column = scale
         for at in range(k // 128):
             step = slice(128 * at, 128 * at + 128)
-            one, other = (x[:, :, step].astype(np.float64) for x in (left, right))
-            expected += by_row[:, at, :, None] * by_column[:, at, None, :] * (one @ other.transpose(0, 2, 1))
+            block_a, other = (x[:, :, step].astype(np.float64) for x in (left, right))
+            expected += (
+                by_row[:, at, :, None] * by_column[:, at, None, :] * (block_a @ other.transpose(0, 2, 1))
+            )
         result = replay.run(launch, **how)
         rounded = np.clip(expected, -448, 448).astype(ml_dtypes.float8_e4m3fn).astype(np.float64)
         found = d.numpy().view(ml_dtypes.float8_e4m3fn).reshape(groups, n, m).transpose(0, 2, 1)

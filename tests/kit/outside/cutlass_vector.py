@@ -40,12 +40,12 @@ def vector(m: int, k: int, batch: int, st: float) -> Check:
             right, right_by = _operand(rng, 1, k, (-2, -1, 1, 2))
             matrix.append((packed(left), interleaved(with_rows_of_nan(left_by))))
             column.append((packed(right), interleaved(with_rows_of_nan(right_by))))
-            one, other = (
+            scaled, other = (
                 v.astype(np.float64) * np.repeat(f.astype(np.float64), 16, axis=1)
                 for v, f in ((left, left_by), (right, right_by))
             )
-            product[at] = (one @ other.T)[:, 0]
-            if np.abs(one * other).sum(1).max() >= 1024:
+            product[at] = (scaled @ other.T)[:, 0]
+            if np.abs(scaled * other).sum(1).max() >= 1024:
                 raise LaunchError("a sum of these operands may not be exact in f16")
         for buffer, parts in ((a, [x for x, _ in matrix]), (sfa, [x for _, x in matrix])):
             put(buffer, np.stack(parts))

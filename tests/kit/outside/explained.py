@@ -24,4 +24,4 @@ PAGE = ROOT / "docs" / "outside.md"
 def written_up(kernel: str) -> set[str]:
     """Codes of the findings that docs/outside.md explains for a kernel; its table has patterns of names."""
     rows = re.findall(r"^\| `([\w-]+)` \| ([^|]+) \| [^|]+ \|$", PAGE.read_text(), re.M)
-    return {code for code, kernels in rows if any(fnmatch(kernel, one) for one in kernels.split())}
+    return {code for code, kernels in rows if any(fnmatch(kernel, pattern) for pattern in kernels.split())}

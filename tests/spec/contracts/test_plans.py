@@ -16,9 +16,9 @@ PLANS = [plan for plan in known_plans() if plan.mmas]
 CHAINS = [operand for plan in PLANS for operand in operands(plan)]
 
 
-@pytest.mark.parametrize("one", CHAINS, ids=lambda one: one.name)
-def test_every_mma_of_the_plans_fits(one: Operands) -> None:
-    assert one.misfits() == []
+@pytest.mark.parametrize("one", CHAINS, ids=lambda chain: chain.name)
+def test_every_mma_of_the_plans_fits(chain: Operands) -> None:
+    assert chain.misfits() == []
 
 
 def test_the_plans_use_both_forms_and_both_majors() -> None:

@@ -61,8 +61,8 @@ def test_tiles_cover_what_is_seen_once(by_key_block: bool) -> None:
             place = problem.place(inputs, CUT, TileCoord(group, 0, k_block), ("b", "h", "m", "n"))
             covered[place] += 1
     assert covered.max() == 1
-    for one, seen in zip(inputs.problem.sequences, inputs.masks, strict=True):
-        assert (covered[one.batch, :, one.queries, one.keys] >= seen).all()
+    for sequence, seen in zip(inputs.problem.sequences, inputs.masks, strict=True):
+        assert (covered[sequence.batch, :, sequence.queries, sequence.keys] >= seen).all()
 
 
 @pytest.mark.parametrize(

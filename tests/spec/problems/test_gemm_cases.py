@@ -26,7 +26,9 @@ ONLY_EDGES = {
 }
 
 
-@pytest.mark.parametrize("name", [n for n, one in kernels().items() if "gemm" in one.variants[0].problem])
+@pytest.mark.parametrize(
+    "name", [n for n, kernel in kernels().items() if "gemm" in kernel.variants[0].problem]
+)
 def test_edges_reach_past_the_ring_and_keep_their_inputs(name: str) -> None:
     target = kernel(name)
     plan = target.plan(target.variants[0])
@@ -112,10 +114,10 @@ def test_smaller_cases_differ_in_one_respect_and_come_to_an_end() -> None:
 @pytest.mark.parametrize("edge", ONLY_EDGES)
 def test_what_only_an_edge_shows_is_found_and_shrunk(edge: str) -> None:
     find, planted = ONLY_EDGES[edge]
-    one = PlantedDefect(
+    defect = PlantedDefect(
         "edge", "planted", "", KERNEL.name, (Edit(Place(find, SOURCE), planted),), InStage("D", "")
     )
-    under_test = on_emulator(KERNEL, KERNEL.variants[0], planted=one, races=False)
+    under_test = on_emulator(KERNEL, KERNEL.variants[0], planted=defect, races=False)
     report = engine.check(under_test, examples=1, seed=0, shrink_seconds=20.0)
     assert report.failure is not None
     case = report.failure.case

@@ -33,9 +33,9 @@ SIMPLEST = SparseCase(576)
 def test_json_round_trip_and_equal_arrays(case):
     again = SparseCase.from_json(case.as_json())
     assert again == case
-    one, two = case.inputs(), again.inputs()
+    first, second = case.inputs(), again.inputs()
     for name in ("q", "kv", "o", "dO", "lse", "indices"):
-        assert getattr(one, name).tobytes() == getattr(two, name).tobytes()
+        assert getattr(first, name).tobytes() == getattr(second, name).tobytes()
 
 
 @QUICK

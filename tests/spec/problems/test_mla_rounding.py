@@ -72,7 +72,7 @@ def test_the_plain_plan_is_what_the_problem_has() -> None:
 def test_a_plan_is_in_print() -> None:
     plan = MlaRoundingPlan(F16, late=True, exp2=CUBIC)
     shown = stages(plan)
-    assert any("polynomial of degree 3 on [0, 1]" in one for one in shown["S"].rounding)
+    assert any("polynomial of degree 3 on [0, 1]" in line for line in shown["S"].rounding)
     assert shown["S"].at_rest == "f32; f16 as operand" and shown["dQ"].at_rest == "f32; f16 as output"
     assert shown["dQ"].formula == "sum over k-blocks of sm_scale * dS k"
     assert shown["dKV"].formula == "sm_scale * dS^T q + S^T dO in the first d_v columns"

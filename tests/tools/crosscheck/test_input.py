@@ -120,8 +120,8 @@ def test_every_wait_of_a_kernel_is_respelled_and_it_computes_the_same(name: str)
     ]
     assert not runs[1].findings
     for output in runs[0].outputs:
-        one, other = (run.outputs[output].values for run in runs)
-        assert one.tobytes() == other.tobytes()
+        values, other = (run.outputs[output].values for run in runs)
+        assert values.tobytes() == other.tobytes()
 
 
 def test_sentryward_takes_indices_that_are_no_key() -> None:

@@ -311,8 +311,8 @@ def test_a_product_of_1024_cubed_takes_less_than_three_seconds() -> None:
     a, b = (torch.ones(1024, 1024, dtype=torch.float16) for _ in range(2))
     c = torch.zeros(1024, 1024)
     maps = [
-        TensorDescriptor.from_tensor(one, list(box))
-        for one, box in ((a, (128, 64)), (b, (128, 64)), (c, (128, 128)))
+        TensorDescriptor.from_tensor(tensor, list(box))
+        for tensor, box in ((a, (128, 64)), (b, (128, 64)), (c, (128, 128)))
     ]
     with emulate() as run:
         triton_kernels.matmul[(1, 1)](*maps, 1024, 128, 128, 64, False)  # compiles

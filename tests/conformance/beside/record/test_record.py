@@ -57,32 +57,32 @@ def test_launches_and_copies_in_order(program) -> None:
     assert (second.grid, second.block) == ((7, 1, 1), (32, 1, 1))
     assert [len(p) for p in first.parameters] == [24, 4, 1]
     replay = Replay(recording, program.module)
-    launch = replay.to(lambda one: "scale" in one.entry)
+    launch = replay.to(lambda launch: "scale" in launch.entry)
     assert not replay.run(launch).findings
     out = replay.memory.buffers[1]
     x = np.arange(200, dtype=np.float32)
     np.testing.assert_array_equal(out.numpy().view(np.float32), 2 * x + 3)
-    launch = replay.to(lambda one: "scale" in one.entry)
+    launch = replay.to(lambda launch: "scale" in launch.entry)
     assert not replay.run(launch, races=True).findings
     np.testing.assert_array_equal(out.numpy().view(np.float32), np.where(x < 100, x, 0))
     with pytest.raises(LaunchError, match="no such launch"):
-        replay.to(lambda one: True)
+        replay.to(lambda launch: True)
 
 
 def test_memory_that_the_program_never_wrote_is_poison(program) -> None:
     recording = record(program, ["64"])
     kept = Recording(tuple(e for e in recording.events if e["event"] != "write"), recording.data)
     replay = Replay(kept, program.module)
-    result = replay.run(replay.to(lambda one: True))
+    result = replay.run(replay.to(lambda launch: True))
     assert {f.code for f in result.errors} == {"global-uninitialised"}
 
 
 def test_a_freed_allocation_is_gone(program) -> None:
     replay = Replay(record(program, ["64"]), program.module)
-    replay.to(lambda one: True)
-    launch = replay.to(lambda one: True)
+    replay.to(lambda launch: True)
+    launch = replay.to(lambda launch: True)
     with pytest.raises(LaunchError):
-        replay.to(lambda one: True)
+        replay.to(lambda launch: True)
     assert {f.code for f in replay.run(launch).errors} == {"global-out-of-bounds"}
 
 
@@ -98,8 +98,8 @@ def test_what_cannot_be_recorded_is_named(tmp_path: Path) -> None:
 
 
 def test_two_recordings_have_the_same_addresses(program) -> None:
-    one, two = (record(program, ["64"]) for _ in range(2))
-    assert one == two
+    first, second = (record(program, ["64"]) for _ in range(2))
+    assert first == second
 
 
 def test_a_recorded_buffer_keeps_its_address_and_its_distance() -> None:

@@ -85,13 +85,13 @@ def test_a_right_program_is_clean(program: Path, tmp_path: Path, what: str) -> N
 )
 def test_a_missing_wait_is_found(program: Path, tmp_path: Path, what: str, words: tuple[str, ...]) -> None:
     found = raced(recorded(program, what, tmp_path))
-    assert any(all(word in one for word in words) for one in found), found
+    assert any(all(word in message for word in words) for message in found), found
 
 
 def test_the_branches_of_a_graph_are_unordered(program: Path, tmp_path: Path) -> None:
     for what in ("fork made", "fork captured"):
         launch = recorded(program, what, tmp_path / what)
-        first, second, third = (at for at, one in enumerate(launch.steps) if isinstance(one, KernelLaunch))
+        first, second, third = (at for at, step in enumerate(launch.steps) if isinstance(step, KernelLaunch))
         before = StepOrder(launch).before
         assert not before[second] >> first & 1
         assert before[third] >> first & 1 and before[third] >> second & 1
@@ -100,7 +100,7 @@ def test_the_branches_of_a_graph_are_unordered(program: Path, tmp_path: Path) ->
 def test_the_default_stream_of_a_thread_orders_nothing(per_thread: Path, tmp_path: Path) -> None:
     """Compiled so, the launch into it is no fence between the two others."""
     found = raced(recorded(per_thread, "default", tmp_path))
-    assert any("stream 1" in one and "stream 2" in one for one in found), found
+    assert any("stream 1" in message and "stream 2" in message for message in found), found
     assert raced(recorded(per_thread, "events", tmp_path / "right")) == set()
 
 

@@ -64,7 +64,7 @@ def test_without_path_there_are_no_branches() -> None:
     module = Module.from_ptx(PTX)
     out = Memory().buffer(np.zeros(1, np.uint64))
     result = module.launch("kernel", grid=(1,), block=(32,), args=[out], trace=True)
-    assert result.trace is not None and not [one for one in result.trace if one.kind == "branch"]
+    assert result.trace is not None and not [event for event in result.trace if event.kind == "branch"]
 
 
 def test_a_trace_with_a_hole_is_refused() -> None:

@@ -87,8 +87,8 @@ def test_the_critical_path_has_no_holes(run: Played) -> None:
     timed = run.clocks(BLACKWELL, "likely", False)
     path = critical_path(timed)
     assert path[0].begin == 0 and path[-1].end == timed.clocks
-    for one, other in pairwise(path):
-        assert one.end == pytest.approx(other.begin)
+    for segment, other in pairwise(path):
+        assert segment.end == pytest.approx(other.begin)
 
 
 def test_the_same_run_takes_the_same_clocks(run: Played) -> None:

@@ -155,8 +155,17 @@ def test_a_look_that_leads_to_one_at_another_barrier_is_refused() -> None:
 def test_a_wait_without_machine_code_is_refused_by_its_line() -> None:
     """Planted: nothing in the machine code names the second wait any more."""
     made = run(TWO, 3)
-    line = next(one.line for one in made.code.sass if is_wait_test(one) and "+0x8]" in one.operands)
-    sass = [replace(one, line=0) if is_wait_test(one) and one.line == line else one for one in made.code.sass]
+    line = next(
+        instruction.line
+        for instruction in made.code.sass
+        if is_wait_test(instruction) and "+0x8]" in instruction.operands
+    )
+    sass = [
+        replace(instruction, line=0)
+        if is_wait_test(instruction) and instruction.line == line
+        else instruction
+        for instruction in made.code.sass
+    ]
     wrong = replace(made, code=replace(made.code, sass=sass))
     with pytest.raises(TileproofError, match=r"synchronising instruction[\s\S]*PTX line"):
         wrong.clocks(HOPPER, "likely", True)

@@ -66,6 +66,6 @@ def test_every_removal_is_found_but_the_redundant_ones(name: str) -> None:
         seen = (
             emulator.run(planted, plan, schedule=schedule, taps=False, races=True) for schedule in SCHEDULES
         )
-        if not any(finding.severity != "note" for one in seen for finding in one.findings):
+        if not any(finding.severity != "note" for result in seen for finding in result.findings):
             survived[opcode] += 1
     assert survived == REDUNDANT[name]

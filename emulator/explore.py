@@ -204,8 +204,8 @@ def explore(
     interrupts: tuple[type[BaseException], ...] = (),
     **how: Unpack[LaunchKeywords],
 ) -> Exploration:
-    """Runs `launch` under that many schedules, or under those given, and makes one that shows each error or
-    warning small.
+    """Run `launch` under that many schedules, or under those given, and shrink a schedule for each error and
+    warning.
 
     With race checking, `early` runs first. If that run is certified for all schedules, no other schedule of a
     number of schedules runs, unless `sample`. If a reason why it is not certified has a schedule in which its
@@ -213,7 +213,7 @@ def explore(
 
     `launch(schedule=..., **how)` makes fresh buffers, runs `Module.launch` with what it is given and returns
     the result and the arrays that must not depend on the schedule; `compare` returns the elements that
-    differ too much. Runs are spread over `processes` forked ones. `shrink_seconds`:
+    differ too much. Runs are spread over `processes` forked processes. `shrink_seconds`:
     CPU time a finding, 0 for none. The same arguments give the same findings, except where shrinking ran out
     of time. A TileproofError of the launch is raised. `skip`: the number of planned schedules to skip. An
     exception of `interrupts` ends it with the results so far.

@@ -220,7 +220,9 @@ class MbarrierVerdict:
         return able
 
     def _passed_over(self, c: Candidate) -> str:
-        """Evidence that the producer's instruction has run since for other barriers, so not for this one."""
+        """Evidence that the producer's instruction has run since for other barriers, so not for this
+        barrier.
+        """
         if c.record is None:
             return ""
         p = c.record
@@ -247,7 +249,7 @@ class MbarrierVerdict:
                     return f"{since}this instruction reached CTA {rank} only"
                 if rank == self.rank and q["deeds"] >= p["deeds"] + 2 and p["deeds"]:
                     other_name = self.names.mbarrier(rank, offset)
-                    return f"since then it has served {other_name} twice: it passed this one over"
+                    return f"since then it has served {other_name} twice: it passed this barrier over"
         return ""
 
     # --- words

@@ -14,7 +14,7 @@ _MANGLED = re.compile(r"(\d+)([A-Za-z_]\w*)$")
 
 
 def short(symbol: str) -> str:
-    """The variable's own name in a mangled one: "full" of "_ZZ6kernelPfE4full"."""
+    """The variable's own name in a mangled name: "full" of "_ZZ6kernelPfE4full"."""
     if not symbol.startswith("_Z"):
         return symbol
     for at in range(len(symbol)):

@@ -28,7 +28,8 @@ class Link:
 
 
 def merged_arrivals(events: Iterable[Event]) -> list[Event]:
-    """The events with a warp's arrivals by one instruction at one phase as one: lanes and values together."""
+    """The events, where a warp's arrivals by one instruction at one phase are a single event: lanes and
+    values together."""
     out: list[Event] = []
     for event in events:
         last = out[-1] if out else None

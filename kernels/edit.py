@@ -64,7 +64,7 @@ class InStage:
     policy: Literal["early", "late", "random", "all"] = "all"
 
     def fits(self, stage: str, code: str) -> bool:
-        """Whether a first finding of this stage and code is the expected one."""
+        """Whether a first finding of this stage and code is the expected finding."""
         return stage == self.stage or (bool(self.code) and code == self.code)
 
 

@@ -48,7 +48,7 @@ class Kernel:
     beside: Callable[[], Sequence[EntryBeside]] = field(default=tuple, repr=False)
 
     def variant(self, **sizes: int) -> Variant:
-        """The first variant with these sizes; TileproofError lists the known ones."""
+        """The first variant with these sizes; TileproofError lists the known variants."""
         return select(self.name, self.variants, sizes)[0]
 
     def variant_of_case(self, case: AnyCase) -> Variant:
@@ -120,7 +120,7 @@ class Kernel:
         edits: Sequence[Edit] = (),
         source_overrides: Mapping[str, str] | None = None,
     ) -> Built:
-        """The variant's PTX (compiled ones are cached) with `edits` planted; `source_overrides` replaces the
+        """The variant's PTX (compiled PTX is cached) with `edits` planted; `source_overrides` replaces the
         text of sources (path -> text) before.
         """
         return self.build_plan(variant, self.plan(variant), probe, edits, source_overrides)

@@ -59,7 +59,7 @@ def forget() -> None:
 
 
 def known(name: str) -> bool:
-    """Whether a kernel that can be used, or a registered one that cannot, has this name.
+    """Whether a usable kernel, or a registered kernel that cannot be used, has this name.
 
     Packages of others are imported only where no name of this package fits.
     """
@@ -67,7 +67,7 @@ def known(name: str) -> bool:
 
 
 def kernel(name: str) -> Kernel:
-    """The kernel called `name`, or at the path `name`; TileproofError lists the known ones.
+    """The kernel called `name`, or at the path `name`; TileproofError lists the known kernels.
 
     Where `name` is that of an entry point which gave no kernel, the error says why.
     """

@@ -142,7 +142,7 @@ def plan_of(tutorial: Tutorial) -> KernelPlan:
     ranks = tuple(range(ctas))
     a_rows, b_rows = tutorial.mma_m // pair, TILE_N // pair
     a_bytes, b_bytes = a_rows * K_TILE * F16_BYTES, b_rows * K_TILE * F16_BYTES
-    # A commit reaches every CTA that shares a tile with the committing one; pairs count as one along M.
+    # A commit reaches every CTA that shares a tile with the committing CTA; pairs count as one along M.
     commits = x // pair + y - 1
     barriers = [
         Barrier("mma", a_bytes + b_bytes, 1, commits, 0, ranks, "tcgen05.commit", "all warps", True),

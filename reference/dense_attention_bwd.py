@@ -70,7 +70,7 @@ def tiles(inputs: Inputs, *, queries: int = 64, keys: int = 64) -> Tiles:
     dK, dV = np.zeros((p.b, p.h_kv, p.n, p.d_qk)), np.zeros((p.b, p.h_kv, p.n, p.d_v))
     column, of_qk, of_v = slice(0, 1), slice(0, p.d_qk), slice(0, p.d_v)
 
-    # (batch, first query, queries, first key, keys) of each sequence; packed ones lie one after another.
+    # (batch, first query, queries, first key, keys) of each sequence; packed sequences lie one after another.
     sequences = [(batch, 0, p.m, 0, p.n) for batch in range(p.b)]
     if p.packed is not None:
         sequences, m0, n0 = [], 0, 0

@@ -41,7 +41,8 @@ def gradients(inputs: Inputs) -> dict[str, F64]:
     bias = leaf(np.zeros((p.b, p.h, p.m, p.n)) if inputs.bias is None else inputs.bias)
     dO = torch.tensor(inputs.dO.swapaxes(1, 2).astype(np.float64))
     o = torch.zeros(p.b, p.h, p.m, p.d_v, dtype=torch.float64)
-    # Each sequence's batch, first query and first key, queries and keys; packed ones lie one after another.
+    # Each sequence's batch, first query and first key, queries and keys; packed sequences lie one after
+    # another.
     sequences = [(batch, 0, 0, p.m, p.n) for batch in range(p.b)]
     if p.packed is not None:
         before = np.cumsum([(0, 0), *p.packed], axis=0).tolist()

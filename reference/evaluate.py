@@ -88,7 +88,7 @@ class Evaluation:
         return self._wholes[known]
 
     def _over(self, name: str, group: int, cta: int | None) -> StageValue[OwnTerm]:
-        """The stage over the group's terms, found once for the same ones in all that share."""
+        """The stage over the group's terms, evaluated once for equal terms in all that share."""
         stage, terms = self.stage(name), self.terms(name, group, cta)
         key = (name, group, cta, tuple(id(term) for term in terms))
         if key not in self.shared:

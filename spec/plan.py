@@ -135,8 +135,8 @@ class TmemObservation:
     """Stage `stage` lies in `tile` stage b when `barrier`[b] completes phase p: publication p * stages + b.
 
     Publication i is k-block i // parts, and of it the columns [first_col + w (i % parts), + w) of the stage's
-    tile. A stage that sums over the k-blocks is what the last one's publication shows. The MMA that writes
-    `tile` is [stage's rows, w], or when `transposed` [w, stage's rows].
+    tile. A stage that sums over the k-blocks is what the publication of the last k-block shows. The MMA that
+    writes `tile` is [stage's rows, w], or when `transposed` [w, stage's rows].
 
     Of a stage whose tile is the whole cluster's (`KernelPlan.cluster_wide`) the CTA of rank r publishes
     columns that begin r * `rank_cols` further; `summed`: every CTA publishes a term, the stage is their sum

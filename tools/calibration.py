@@ -272,7 +272,7 @@ def parts(folder: Path) -> Iterator[Row]:
 
 
 def _both(text: str, name: str, run: Played, lines: set[int], steps: int) -> Iterator[Row]:
-    """A row for one CTA and one for all SMs."""
+    """A row for one CTA and a row for all SMs."""
     found = re.search(rf"^{re.escape(name)}\s+1 CTA\s+([\d.]+).*?\s132 CTAs\s+([\d.]+)", text, re.M)
     assert found is not None, name
     for alone, measured in ((True, found[1]), (False, found[2])):

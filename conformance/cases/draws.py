@@ -1,7 +1,7 @@
 """The choices of generated problems, which depend on the seed alone.
 
 Hypothesis's own generator mixes in numbers from the source of local modules, so that the problems of a seed
-would depend on where the package is installed and on what else is imported. This one is a backend of
+would depend on where the package is installed and on what else is imported. This function is a backend of
 Hypothesis (`settings(backend=...)`), which still shrinks.
 """
 
@@ -86,7 +86,7 @@ class Draws(PrimitiveProvider):
 def run(test: Callable[..., None], *strategies: st.SearchStrategy[Any], examples: int, seed: int) -> None:
     """Calls `test` with `examples` draws that `seed` determines, the simplest one first.
 
-    What raises is shrunk: the last call is the smallest one, and its exception is raised.
+    What raises is shrunk: the last call is the smallest, and its exception is raised.
     """
 
     class Seeded(Draws):

@@ -23,7 +23,7 @@ def with_machine(
     findings: Sequence[Finding], stages: Sequence[str], notes: Sequence[Finding] = ()
 ) -> list[Finding]:
     """The findings, in which a wrong value that no known mistake explains names the machine's finding about
-    its own stage's data, or else about an earlier stage's. One that is about a later stage explains nothing.
+    its own stage's data, or else about an earlier stage's. A finding about a later stage explains nothing.
 
     `notes`: the machine's notes; a tile that was never written names the reads of data that nothing wrote.
     """

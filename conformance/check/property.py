@@ -269,7 +269,7 @@ def _shrink_drawn(
                 raise _Ended
             progress()
             try:
-                # Shrinking asks only whether a case fails: what caused it is told of the last one.
+                # Shrinking asks only whether a case fails: the cause is searched for the last case.
                 wrong = run_case(under_test, case, schedule, explain=False).findings
             except Exception as error:
                 raise _Abort from error

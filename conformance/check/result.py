@@ -43,7 +43,7 @@ class Report:
     driver: str = ""
     not_judged: tuple[str, ...] = ()  # what the driver or the kernel does not show, in words
     chosen_schedules: bool = True  # whether the driver takes the schedule of a run
-    interrupted: bool = False  # before all examples had run, or while a failing one was made smaller
+    interrupted: bool = False  # before all examples had run, or while a failing example was shrunk
     schedules: list[Schedule] = field(default_factory=list)  # of the runs counted
     executed: bytes = b""  # what ran of the production build (tileproof.emulator.coverage)
 

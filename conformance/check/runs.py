@@ -46,7 +46,8 @@ def _in_turn(under_test: KernelUnderTest, runs: Sequence[Run], again: Again) -> 
 
 class Ahead:
     """Processes that run the cases of several kernels under test, one after the other, so that none waits
-    while the last case of one is under way. They start with the first question; with `jobs` 1 there are none.
+    while the last case of another kernel is under way. They start with the first question; with `jobs` 1
+    there are none.
 
     `plan` gives the runs of one, and which of them are launched again.
     """

@@ -2,7 +2,7 @@
 place that received them.
 
 One instruction of a thread adds one element of a tile's row. Where its address or its value is wrong, some
-columns of one tile row are missing in their row and found in another one, or in other columns.
+columns of one tile row are missing in their row and found in another row, or in other columns.
 """
 
 from __future__ import annotations

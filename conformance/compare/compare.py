@@ -72,7 +72,7 @@ class Comparison:
 def compare(chain: Chain, tiles: Iterable[StageTile], ordered: Ordered | None = None) -> Comparison:
     """Judges each tile alone, on the inputs that the kernel had for it; `ordered` knows bits of MMA stages.
 
-    Tiles that were evaluated together are looked at together first, and one by one where something is wrong.
+    Tiles that were evaluated together are first compared together, and one by one where a value is wrong.
     """
     result = Comparison()
     places = {name: number for number, name in enumerate(chain.problem.stages)}

@@ -71,7 +71,7 @@ def explain_scatter(
     norms = (matrix**2).sum(axis=1)
     said: Counter[str] = Counter()
     for row in rows:
-        # The sums that were made instead are rounded in f32, also where the right ones are exact.
+        # The sums that were made instead are rounded in f32, also where the correct sums are exact.
         limit = 2 * float(np.linalg.norm(bound[row, columns])) + ROUNDED * sizes[int(row)]
         taken = _taken(matrix, norms, residual[row, columns], limit)
         for text in {_said(pool, taken, int(row), row_word)} if taken else ():

@@ -34,8 +34,8 @@ class CudaDriver:
     """Launches on the first CUDA device, one after another in one worker process.
 
     A launch that faults, or gives no answer in `seconds`, ends the worker; it is a finding (`card-fault`,
-    `card-hang`), and the next launch starts a fresh one. `worker`: the command that serves, without its last
-    argument, the descriptor of a `multiprocessing` connection.
+    `card-hang`), and the next launch starts a fresh worker. `worker`: the command that serves, without its
+    last argument, the descriptor of a `multiprocessing` connection.
     """
 
     capabilities: Capabilities = frozenset({"written"})

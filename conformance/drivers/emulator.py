@@ -33,7 +33,7 @@ from tileproof.spec.machine.schedule import Schedule
 from tileproof.spec.plan import KernelPlan, Products, SmemObservation, TmemObservation
 
 Mma = Literal["fast", "exact"]
-# What launches other than the main one are run with.
+# Keywords for the launches beside the main launch.
 OTHERS = ("schedule", "mma", "races", "allow", "strict", "seconds_limit", "instruction_limit", "host_threads")
 
 

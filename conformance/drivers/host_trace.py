@@ -22,7 +22,7 @@ class WriteEvent:
 
 
 class _Output(np.ndarray):
-    """An output, or a part of one, whose assignments are recorded."""
+    """An output, or a part of an output, whose assignments are recorded."""
 
     name: str = ""
     events: list[WriteEvent] | None = None

@@ -173,7 +173,7 @@ def schedules_of(text: str, seed: int) -> list[Schedule]:
 def _first(
     case: Case, log: RunLog, schedule: Schedule, options: JudgeOptions, deadline: float, progress: Progress
 ) -> None:
-    """Runs the first schedule, whose outputs the later ones must repeat."""
+    """Run the first schedule, whose outputs the later schedules must repeat."""
     progress(f"running under {schedule}")
     remaining = deadline - time.monotonic()
     run = partial(case.run, schedule, remaining, True)

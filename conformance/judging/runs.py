@@ -41,7 +41,7 @@ def run_once(
     seconds: float = 0.0,
     instead: Arrays | None = None,
 ) -> RunResult:
-    """Runs the steps of a launch file on fresh buffers, until one is stopped by a finding. `outputs` are the
+    """Runs the steps of a launch file on fresh buffers, until a finding stops a step. `outputs` are the
     judged buffers that the host does not free, `stages` the captures as arrays.
 
     `seconds` (0: none) limits all launches together; `instead`: contents that replace the file's. Raise the

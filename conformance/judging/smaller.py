@@ -40,7 +40,7 @@ def smaller(
 ) -> SmallSchedule | None:
     """The smallest schedule found in that time (of this process) that shows the finding, None without any.
 
-    Of several launches, the decisions are those of the one that has the finding; each try runs all of them
+    Of several launches, the decisions are those of the launch that has the finding; each try runs all of them
     under the same schedule, as a replay does.
     """
     signature = Signature.of(finding)

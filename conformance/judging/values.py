@@ -150,7 +150,7 @@ def differing(
 
 
 def _stage(stage: CapturedStage, expected: ExpectedOutput) -> tuple[StageScore, list[WrongArray]]:
-    """Each capture against its own reference, or all against one."""
+    """Each capture against its own reference, or all captures against the same reference."""
     count = len(stage.moments)
     if expected.value.ndim == 3 and expected.value.shape[0] != count:
         raise TileproofError(

@@ -161,7 +161,7 @@ class PlacedLaunch:
 
     def run(self, how: KeywordsOf, schedule: Schedule | None = None) -> Iterator[RunResult]:
         """Runs the steps, and gives the result of each launch; `how(number, launch)` is passed to
-        `Module.launch`. They run in the order of the file, or in the one that `schedule` chooses.
+        `Module.launch`. They run in the order of the file, or in the order that `schedule` chooses.
         """
         for _, result in self.numbered(how, schedule):
             yield result

@@ -1,4 +1,4 @@
-"""A launch run once on the emulator: its steps on fresh buffers, until a finding stops one."""
+"""A launch run once on the emulator: its steps on fresh buffers, until a finding stops a step."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def meet(first: Index, second: Index) -> bool:
 
 
 def split_name(name: str) -> tuple[str, str | None]:
-    """``P[3, :, 128:192]`` as the tensor's name and the text of the index; None without one."""
+    """``P[3, :, 128:192]`` as the tensor's name and the text of the index; None without an index."""
     found = _NAME.match(name)
     return (found[1], found[2]) if found else (name, None)
 

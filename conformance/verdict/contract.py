@@ -164,7 +164,9 @@ class VerdictRecord:
 
 
 def what_is_wrong(checks: Sequence[CheckOutcome], findings: Sequence[Finding]) -> list[str]:
-    """The reasons for the verdict "defect": each finding, and each required check that failed without one."""
+    """The reasons for the verdict "defect": each finding, and each required check that failed without a
+    finding.
+    """
     with_finding = {finding.check for finding in findings}
     failed = (check for check in checks if check.required and check.outcome == "failed")
     return [

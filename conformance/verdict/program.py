@@ -148,7 +148,7 @@ def covered(decoded: Decoded, executed: Iterable[bytes]) -> ProgramCoverage | No
 
 
 def merged(parts: Sequence[ProgramCoverage]) -> ProgramCoverage:
-    """The coverage of several entries as one."""
+    """The joint coverage of several entries."""
     return ProgramCoverage(
         sum(part.instructions for part in parts),
         sum(part.instructions_covered for part in parts),

@@ -30,7 +30,7 @@ def only_type(m: Modifiers, allowed: set[str]) -> str:
 
 
 def _refuse(given: dict[str, object], *allowed: str) -> None:
-    """Every modifier that was read must be one that the type allows."""
+    """The type must allow every modifier that was read."""
     for name, value in given.items():
         if value and name not in allowed:
             raise Unknown(f"does not support the modifier .{value} of this type")

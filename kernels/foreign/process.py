@@ -68,8 +68,8 @@ class ForeignProcess:
         return self.owner == os.getpid() and (self._adopted or self._process.poll() is None)
 
     def adopt(self) -> None:
-        """Has this process, a fork of the one that started it, ask the questions from here on. It does not
-        end with this process, and two processes must not ask at once.
+        """Has this process, a fork of the process that started it, ask the questions from here on. It does
+        not end with this process, and two processes must not ask at once.
         """
         self.owner, self._adopted = os.getpid(), True
 

@@ -1,7 +1,7 @@
 """d_sink on the host, in f32: a reduction over tokens of what the backward kernel outputs and was given.
 
 It reads 8 bytes and does four operations per token and head, 1 KB per token against the 0.5 MB of q, o, dO
-and dQ that the backward kernel moves for it, so it needs no kernel of its own. Its roundings are one's.
+and dQ that the backward kernel moves for it, so it needs no kernel of its own. It rounds as a kernel would.
 """
 
 from __future__ import annotations

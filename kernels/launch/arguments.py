@@ -168,7 +168,7 @@ def size_of(argument: LaunchArgument) -> int:
 
 
 def items_of(argument: LaunchArgument) -> Iterator[Item]:
-    """The items of an argument, itself where it is one."""
+    """The items of an argument; an argument that is an item is returned itself."""
     if isinstance(argument, StructArgument | BytesArgument):
         yield from (placed.item for placed in argument.items)
     else:

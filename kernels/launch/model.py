@@ -1,7 +1,7 @@
 """The launch as typed data: modules, buffers, launches in order, and captures.
 
-A kernel describes its launch as a `LaunchFile` (`builder`); a file holds one in Python (`launch()` or
-`LAUNCH`) or as JSON (`launch.schema.json`). Offsets and sizes are in bytes. Nothing here runs anything: a
+A kernel describes its launch as a `LaunchFile` (`builder`); a file holds a `LaunchFile` in Python (`launch()`
+or `LAUNCH`) or as JSON (`launch.schema.json`). Offsets and sizes are in bytes. Nothing here runs anything: a
 driver places the buffers, writes their addresses where arguments name them, and encodes the tensor maps.
 """
 

@@ -26,7 +26,7 @@ def store(value: str, more: str = "") -> str:
 
 @pytest.mark.parametrize("threads", [32, 64])
 @pytest.mark.parametrize(
-    ("one", "other", "code"),
+    ("value", "other", "code"),
     [
         ("0x3F800000", "0x3F800001", "race-rounded-value"),  # 1 and the next
         ("0x3F800000", "0x3F80007F", "race-rounded-value"),  # 127 units in the last place

@@ -28,7 +28,7 @@ def schedules(random: int) -> list[Schedule]:
 
 
 def first_opinion(launch: LaunchFile, plan: KernelPlan | None, random: int) -> Opinion:
-    """Runs `launch` under `schedules(random)`; `plan`, if there is one, names barriers and roles.
+    """Runs `launch` under `schedules(random)`; `plan`, where given, names barriers and roles.
 
     Error: some schedule had a finding of severity error. Warnings and notes are remarks. An instruction
     that the emulator refuses is no opinion.
@@ -72,7 +72,7 @@ def _line(finding: Finding, under: Sequence[Schedule], tried: int) -> str:
 
 
 def nameless(file: LaunchFile) -> KernelPlan:
-    """A plan that names nothing, for a launch without one."""
+    """A plan that names nothing, for a launch without a plan."""
     launch = file.main
     x, y, z = (*launch.cluster, 1, 1, 1)[:3]
     return KernelPlan(

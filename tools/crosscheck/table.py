@@ -96,7 +96,7 @@ def _line(cells: Iterable[str]) -> str:
 
 
 def _counts(rows: Iterable[TableRow]) -> list[str]:
-    """Who finds how many of the wrong programs, and what is said of the right ones."""
+    """Who finds how many of the wrong programs, and what is reported for the correct programs."""
     wrong = [row for row in rows if row.wrong]
     right = [row for row in rows if not row.wrong]
 

@@ -135,7 +135,7 @@ class SideBySide:
         return True
 
     def _give(self, pool: Pool, waiting: deque[KernelProgress]) -> bool:
-        """Starts the next task, if there is one: surveys first, then problems, then what is made smaller."""
+        """Start the next task, if any: surveys first, then problems, then shrinking."""
         if waiting:
             progress = waiting.popleft()
             given = self._given

@@ -234,7 +234,7 @@ def tried(name: str) -> dict[str, Any]:
 
 def scan(seconds: float, seed: int) -> dict[str, Any]:
     """Calls on drawn problems that were made smaller: how many, which ended the process and in what operator,
-    and whether they do so alone in a new one.
+    and whether they do so alone in a new process.
     """
     import random
     import time

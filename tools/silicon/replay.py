@@ -4,7 +4,8 @@
 
 Needs a CUDA driver and cuda-bindings; PTX is retargeted to the card's own architecture. Launches whose PTX
 the driver does not assemble for this card are counted by the assembler's words. A launch that breaks the
-context ends its process; the next one goes on in a fresh one. `--all` also writes the verdict of each launch.
+context ends its process; the next launch continues in a fresh process. `--all` also writes the verdict of
+each launch.
 """
 
 from __future__ import annotations

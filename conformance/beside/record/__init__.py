@@ -1,3 +1,3 @@
-"""Launches of a CUDA host program, recorded by a runtime that stands in for the real one, as emulator
+"""Launches of a CUDA host program, recorded by a stand-in for the CUDA runtime, as emulator
 launches.
 """

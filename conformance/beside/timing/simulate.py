@@ -287,8 +287,8 @@ class Model:
         return max(after, time + (self.f["barrier_look"] if step.waits[0] == "mbarrier" else 0.0))
 
     def _due(self, warp: Warp, instruction: Sass, entry: Passage) -> Step | None:
-        """The next step of an instruction's line, if it has one left; of one with a predicate, if the run had
-        it here."""
+        """The next step of an instruction's line, if any is left; of an instruction with a predicate, if the
+        run had it here."""
         steps = self.work.steps.get(warp, {}).get(instruction.line, ())
         at = self.cursor[(warp, instruction.line)]
         if at == len(steps) or (instruction.guard and not entry.holds(instruction.line, steps[at].at)):

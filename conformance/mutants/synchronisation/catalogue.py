@@ -136,7 +136,7 @@ def page(rows: Sequence[PlantedDefect]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Write the page, or with --check return 1 when the one on disk is stale."""
+    """Write the page, or with --check return 1 when the page on disk is stale."""
     # With `python -m` this module runs under another name than the rows import it by.
     from tileproof.conformance.mutants.synchronisation import catalogue
 

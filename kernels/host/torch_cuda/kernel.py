@@ -1,7 +1,7 @@
 """Calls PyTorch's CUDA attention operators on the inputs of a problem.
 
 As on the CPU, the forward is judged on its own, and the backward is given the problem's o and lse. A mask
-that the operator has no argument for goes in as its additive mask, where it has one.
+that the operator has no argument for goes in as its additive mask, where it has a mask.
 """
 
 from __future__ import annotations

@@ -94,7 +94,7 @@ class Worker:
 
 @cache
 def of_process(pid: int) -> Worker:
-    """The worker of the process `pid`: one that is forked has its own."""
+    """The worker of the process `pid`; a forked process has its own."""
     return Worker()
 
 

@@ -41,7 +41,7 @@ ROW_PITCH = 8  # rows of a head in the example's workspace are padded to a multi
 
 
 def describe(inputs: Inputs, plan: KernelPlan, built: Built, probe: bool) -> LaunchFile:
-    """The main launch, with the one before that sums delta, and the one after that rounds dQ.
+    """The launches in order: one that sums delta, the main launch, and one that rounds dQ.
 
     Outputs: `delta [b, h, m]` (negated, rows padded), `scaled_lse` as it, `dQ_acc [rows, d]` f32, which the
     example clears and the kernel adds to, `dQ [b, h, m, d]`, `dK [b, h_kv, n, d]`, `dV [b, h_kv, n, d_v]`

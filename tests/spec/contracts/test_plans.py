@@ -16,7 +16,7 @@ PLANS = [plan for plan in known_plans() if plan.mmas]
 CHAINS = [operand for plan in PLANS for operand in operands(plan)]
 
 
-@pytest.mark.parametrize("one", CHAINS, ids=lambda chain: chain.name)
+@pytest.mark.parametrize("chain", CHAINS, ids=lambda chain: chain.name)
 def test_every_mma_of_the_plans_fits(chain: Operands) -> None:
     assert chain.misfits() == []
 

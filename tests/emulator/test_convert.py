@@ -289,7 +289,7 @@ def _nearest_or_cut(x: np.ndarray, kind: np.dtype, cut: bool) -> np.ndarray:
 @pytest.mark.parametrize("name", ["f16", "bf16"])
 @pytest.mark.parametrize("packed", [False, True])
 def test_satfinite_of_16_bits(rounding: str, relu: str, name: str, packed: bool) -> None:
-    """Infinity and what would become it are the largest value with its sign; a NaN stays one."""
+    """Infinity and what would become it are the largest value with its sign; a NaN stays a NaN."""
     kind = np.dtype(np.float16) if name == "f16" else BF16
     most = float(ml_dtypes.finfo(kind).max)
     with np.errstate(over="ignore", invalid="ignore"):

@@ -65,7 +65,7 @@ def test_R28_a_map_is_changed_when_its_copies_are_over_and_fenced(way: str, sche
     change = " ".join(WAYS[way])
     result, right = groups(change, "load", ACQUIRE, schedule)
     assert not result.findings and right.all()
-    # DeepGEMM#343: the next group's address goes in while the load of the last one is in flight.
+    # DeepGEMM#343: the next group's address goes in while the load of the last group is in flight.
     result, _ = groups(change, "", ACQUIRE, schedule)
     (found,) = result.errors
     assert found.code == "race-copy-unwaited" and found.machine.race is not None

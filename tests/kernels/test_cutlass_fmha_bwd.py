@@ -281,7 +281,7 @@ def of_build(name: str) -> KeyBlockCase:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", OTHERS)
 def test_bf16_and_packed_sequences_are_right_at_the_edges(name: str) -> None:
-    """Among the packed ones is a sequence without keys, and one without queries."""
+    """Among the packed sequences, one has no keys and one has no queries."""
     tested = under_test(name)
     plan = tested.plan()
     form = "bf16" if "bf16" in name else "f16"

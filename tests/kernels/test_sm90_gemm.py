@@ -1,4 +1,4 @@
-"""sm90-gemm: the same PTX judged tile by tile on the emulator and, where there is one, on a card."""
+"""sm90-gemm: the same PTX judged tile by tile on the emulator and, where present, on a card."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ def ratio(value: Array, expected: Array, bound: Array) -> float:
 
 
 def first_wrong(run: Run) -> str | None:
-    """The first stage outside its bound, in the order of the graph; None when every one is inside."""
+    """The first stage outside its bound, in the order of the graph; None when every stage is inside."""
     return next((stage for stage, worst in ratios(run).items() if worst > 1), None)
 
 

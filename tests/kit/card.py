@@ -1,4 +1,4 @@
-"""The CUDA card of this machine, for tests that need one; without one they are skipped by name."""
+"""The CUDA card of this machine, for tests that need a card; without a card they are skipped by name."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tileproof.spec.machine.errors import TileproofError
 
 @cache
 def without_card() -> str:
-    """Why there is no card here; empty when there is one."""
+    """Why there is no card here; empty when there is a card."""
     try:
         with CudaDriver() as driver:
             driver.start()

@@ -1,4 +1,4 @@
-"""Evidences of the gate, made by hand: right and wrong ones, without running a kernel."""
+"""Evidences of the gate, made by hand: clean and defective, without running a kernel."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ WAIT = 20 * SECONDS  # of a busy machine
 # Before pytest is started: modules of the spec come from the copy.
 _START = """
 import sys, pytest
-finder = next(one for one in sys.meta_path if hasattr(one, "known_source_files"))
+finder = next(f for f in sys.meta_path if hasattr(f, "known_source_files"))
 own, copy = sys.argv[1], sys.argv[2]
 files = finder.known_source_files
 for name, path in list(files.items()):

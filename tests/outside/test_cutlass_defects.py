@@ -52,7 +52,7 @@ def judged(example: Example) -> tuple[set[str], set[bool]]:
 
 
 def test_the_exchange_of_latent_attention_lacks_a_barrier() -> None:
-    """A thread writes its next maximum before its partner has read the last one."""
+    """A thread writes its next maximum before its partner has read the last maximum."""
     example = named("77-latent")
     found, right = judged(example)
     assert found == written_up(example.name) and "race-unordered" in found and right == {True, False}
@@ -147,7 +147,7 @@ def test_the_wgmma_tutorial_waits_for_its_own_copies_only() -> None:
 
 
 def test_the_wgmma_tutorial_by_tma_leaves_copies_behind() -> None:
-    """It copies tiles past the last one, which nothing waits for: a CTA exits under them."""
+    """It copies tiles past the last tile, which nothing waits for: a CTA exits under them."""
     example = named("cute-wgmma-tma")
     found, right = judged(example)
     assert found == written_up(example.name) and right == {True, False}

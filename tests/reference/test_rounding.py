@@ -1,4 +1,4 @@
-"""A correct kernel's roundings stay inside every bound; each planted fault of arithmetic leaves one."""
+"""A correct kernel's roundings stay inside every bound; each planted fault of arithmetic exceeds a bound."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def excess(found: F64, want: F64, bound: F64) -> float:
 
 
 class Own(Evaluation):
-    """Bounds on what an evaluation over another arithmetic had itself: each stage on that one's inputs."""
+    """Bounds on an evaluation over another arithmetic: each stage on the inputs that it had there."""
 
     def __init__(self, inputs: Inputs, walked: Evaluation, problem: SparseMlaBwd = SPARSE_MLA_BWD) -> None:
         super().__init__(problem, inputs, walked.tiling, BOUND)
@@ -192,7 +192,7 @@ def test_planted_fault_is_outside(fault: str, stages_hit: set[str]) -> None:
     worst = judge(small(topk=128), Faulty(fault=fault))
     red = {stage for stage, ratio in worst.items() if ratio > 1.0}
     assert stages_hit <= red
-    # assume-guarantee: a stage that only takes the wrong one as an input stays inside
+    # assume-guarantee: a stage that only takes the wrong stage as an input stays inside
     assert {s.split()[0] for s in red} == {s.split()[0] for s in stages_hit}
 
 

@@ -35,7 +35,7 @@ def row(line: str) -> tuple[np.ndarray, np.ndarray, np.float32, np.float32, np.f
 
 
 def matches(type_: str, d_type: str, dot: Dot = warp_mma.dot) -> tuple[int, int]:
-    """(words that are the recorded ones, words)."""
+    """(words equal to the recorded words, words)."""
     lines = [line for line in WORDS.read_text().splitlines() if line.startswith(type_ + " ")]
     right = 0
     for a, b, c, d, half in map(row, lines):

@@ -1,4 +1,4 @@
-"""Evidence files: long ones are compressed, the table lists each, and what was written is read again."""
+"""Evidence files: long files are compressed, the table lists each, and what was written is read again."""
 
 from __future__ import annotations
 

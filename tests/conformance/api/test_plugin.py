@@ -71,7 +71,7 @@ def test_wrong(tileproof_judge):
 @pytest.mark.tileproof(policies=("late",), races=False)
 def test_marked(tileproof_judge):
     verdict = tileproof_judge(scale(), times, accept=("incomplete",))
-    assert [one.policy for one in verdict.schedules] == ["late"]
+    assert [schedule.policy for schedule in verdict.schedules] == ["late"]
 
 @pytest.mark.tileproof(races=False)
 class TestInner:

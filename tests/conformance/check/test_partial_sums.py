@@ -1,4 +1,4 @@
-"""Partial sums are judged after each k-block; the first wrong one is named, and what its k-block did."""
+"""Partial sums are judged after each k-block; the first wrong sum is named, and what its k-block did."""
 
 from __future__ import annotations
 

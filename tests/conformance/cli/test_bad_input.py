@@ -36,7 +36,7 @@ def test_every_command_is_in_one_group() -> None:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A working folder with right files and wrong ones."""
+    """A working folder with valid and invalid files."""
     write_scale(tmp_path)
     right = json.loads((tmp_path / "scale.json").read_text())
     for name, data in (

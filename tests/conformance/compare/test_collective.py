@@ -126,7 +126,7 @@ def test_additions_toward_zero_lean() -> None:
 
 
 def test_equal_terms_are_no_evidence() -> None:
-    """Sums of 4096 equal terms: all roundings of a row go one way, far past what independent ones do."""
+    """Sums of 4096 equal terms: all roundings of a row go one way, far past what independent roundings do."""
     wide = np.ones((64, 4096))
     values = round_bf16(np.random.default_rng(1).standard_normal((64, 1)) * wide)
     term = BOUND.rowsum(Bounded(values), Bounded(round_bf16(wide / 3)))

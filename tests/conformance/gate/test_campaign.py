@@ -264,7 +264,7 @@ def test_a_campaign_merges_into_the_evidence(
     assert made.kernels[0].sections["campaign"]["finished"] == 2
     assert [check.name for check in made.kernels[0].checks].count("campaign") == 1
     assert "campaign" not in made.kernels[1].sections
-    # A second campaign takes the first one's place.
+    # A second campaign takes the place of the first.
     clean = results(a=(GOOD, ()), b=(replace(GOOD, name="examples 1"), ()))
     assert merged(made, WANTED, clean, True).kernels[0].verdict == "clean"
 

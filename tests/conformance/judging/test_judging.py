@@ -1,5 +1,5 @@
 # ruff: noqa: E501 - PTX lines are kept whole
-"""`judge` on a launch file: each check on a right kernel, and on one with a planted mistake."""
+"""`judge` on a launch file: each check on a correct kernel, and on a kernel with a planted defect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A launch file against its PTX: a right one has no contradiction, and each wrong one is named."""
+"""A launch file against its PTX: a correct file has no contradiction, and each contradiction is named."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The picture of a trace: what is shown, the one in docs/, and the command's choices."""
+"""The picture of a trace: what is shown, the picture in docs/, and the command's choices."""
 
 from __future__ import annotations
 

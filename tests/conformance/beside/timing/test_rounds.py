@@ -1,4 +1,4 @@
-"""Tokens in rounds over a card: a last round that is not full takes as long as one that is."""
+"""Tokens in rounds over a card: a last round that is not full takes as long as a full round."""
 
 from __future__ import annotations
 

@@ -41,13 +41,13 @@ def test_every_row_and_code_is_on_the_page() -> None:
 
 
 def test_the_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    (example,) = re.findall(r"```python\n(.*?)```", (DOCS / "emulator-alone.md").read_text(), re.S)
+    (example,) = re.findall(r"```python[^\n]*\n(.*?)```", (DOCS / "emulator-alone.md").read_text(), re.S)
     exec(compile(example, "docs/emulator-alone.md", "exec"), {})
     printed = capsys.readouterr().out
     assert "('out', 8, 8)" in printed and "shared-pending" in printed and "ld.shared.f32" in printed
 
 
 def test_the_example_can_fail() -> None:
-    (example,) = re.findall(r"```python\n(.*?)```", (DOCS / "emulator-alone.md").read_text(), re.S)
+    (example,) = re.findall(r"```python[^\n]*\n(.*?)```", (DOCS / "emulator-alone.md").read_text(), re.S)
     with pytest.raises(AssertionError):
         exec(compile(example.replace("mul.f32", "add.f32"), "docs/emulator-alone.md", "exec"), {})

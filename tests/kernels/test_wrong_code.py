@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,9 @@ from tileproof.conformance.cli.app import main
 from tileproof.emulator import Memory, Module
 from tileproof.kernels.registry import kernel
 from tileproof.kernels.wrong_code import wrong_code
+from tileproof.tools.site.executed import blocks
+
+from tests.kit.paths import ROOT
 
 HEADER = """.version 9.0
 .target {target}
@@ -94,33 +98,36 @@ def computed(ptx: str, *words: int) -> int:
     return int(cell.numpy()[0])
 
 
+CASES: list[tuple[str, str, list[int], int]] = [
+    ("packed-constant", PACKED.format(constant="5", use=LOW), [2], 0x40E00000),
+    ("packed-constant", PACKED.format(constant="0x00090005", use="st.global.b16 [%rd1], %r3;"), [2], 7),
+    ("selected-negative-zero", SELECTED.format(zero="0f80000000"), [0], 0x80000000),
+    (
+        "half-atomic-of-64-bits",
+        ATOMIC.format(load=WIDE, kind="f16x2"),
+        [0x3C004000, 0x44004400],
+        0x3C004000,
+    ),
+    (
+        "half-atomic-of-64-bits",
+        ATOMIC.format(load=WIDE, kind="bf16x2"),
+        [0x3F804000, 0x40404040],
+        0x3F804000,
+    ),
+    ("lop3-equal-operands", LOP3.format(second="%r1"), [0x12], 2),
+    ("set-half-widened", SET, [0x44003C00], 0x3C00),
+    ("negated-short", NEGATED.format(use="mul.wide.s16 %r1, %h3, %h2;"), [0x00028000], 0xFFFF0000),
+    ("negated-short", NEGATED.format(use=COMPARED), [0x00028000], 1),
+    ("merged-ones", MERGED.format(other="-1"), [0], 0x3F800000),
+    ("field-past-sign", FIELD.format(at=40, length=8), [5], 0),
+    ("absolute-negative-zero", ABSOLUTE.format(zero="0f80000000", other="0f3F800000"), [0], 0),
+]
+
+
 @pytest.mark.parametrize("target", ["sm_90", "sm_100a", "sm_120"])
 @pytest.mark.parametrize(
     ("name", "body", "words", "want"),
-    [
-        ("packed-constant", PACKED.format(constant="5", use=LOW), [2], 0x40E00000),
-        ("packed-constant", PACKED.format(constant="0x00090005", use="st.global.b16 [%rd1], %r3;"), [2], 7),
-        ("selected-negative-zero", SELECTED.format(zero="0f80000000"), [0], 0x80000000),
-        (
-            "half-atomic-of-64-bits",
-            ATOMIC.format(load=WIDE, kind="f16x2"),
-            [0x3C004000, 0x44004400],
-            0x3C004000,
-        ),
-        (
-            "half-atomic-of-64-bits",
-            ATOMIC.format(load=WIDE, kind="bf16x2"),
-            [0x3F804000, 0x40404040],
-            0x3F804000,
-        ),
-        ("lop3-equal-operands", LOP3.format(second="%r1"), [0x12], 2),
-        ("set-half-widened", SET, [0x44003C00], 0x3C00),
-        ("negated-short", NEGATED.format(use="mul.wide.s16 %r1, %h3, %h2;"), [0x00028000], 0xFFFF0000),
-        ("negated-short", NEGATED.format(use=COMPARED), [0x00028000], 1),
-        ("merged-ones", MERGED.format(other="-1"), [0], 0x3F800000),
-        ("field-past-sign", FIELD.format(at=40, length=8), [5], 0),
-        ("absolute-negative-zero", ABSOLUTE.format(zero="0f80000000", other="0f3F800000"), [0], 0),
-    ],
+    CASES,
 )
 def test_a_reproducer_is_right_on_the_emulator_and_wrong_in_sass(
     target: str, name: str, body: str, words: list[int], want: int
@@ -129,6 +136,36 @@ def test_a_reproducer_is_right_on_the_emulator_and_wrong_in_sass(
     (found,) = wrong_code(text(body, target))
     assert (found.entry, found.pattern.name, found.count) == ("k", name, 1)
     assert "docs/findings.md" in str(found)
+
+
+def instructions(text: str) -> list[str]:
+    """The instructions and labels of PTX, without comments."""
+    lines = re.sub(r"//[^\n]*", "", text).replace("\n", ";").split(";")
+    return [line.strip() for line in lines if line.strip()]
+
+
+def sections(page: str) -> dict[str, str]:
+    """The PTX of the page's sections, by the name of the pattern."""
+    found = re.findall(r"^## Wrong code by ptxas: `([\w-]+)`\n(.*?)(?=^## |\Z)", page, re.M | re.S)
+    return {name: blocks(text)[0].content for name, text in found}
+
+
+def reproduced(name: str, ptx: str) -> bool:
+    """Whether a reproducer of a pattern has these instructions in this order."""
+    for body in (instructions(body) for known, body, *_ in CASES if known == name):
+        rest = iter(body)
+        if all(line in rest for line in instructions(ptx)):
+            return True
+    return False
+
+
+def test_the_page_shows_instructions_of_the_reproducers() -> None:
+    """The PTX of docs/findings.md is run and compiled here, as part of a reproducer."""
+    shown = sections((ROOT / "docs" / "findings.md").read_text(encoding="utf-8"))
+    assert set(shown) == {name for name, *_ in CASES}
+    for name, ptx in shown.items():
+        assert reproduced(name, ptx), ptx
+        assert not reproduced(name, ptx.replace("%r", "%q").replace("%f", "%q").replace("%h", "%q"))
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ PAGE = (FOLDER / "README.md").read_text(encoding="utf-8")
 def test_the_example_stops_at_the_tile_that_it_names(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (example,) = re.findall(r"```python\n(.*?)```", PAGE, re.S)
+    (example,) = re.findall(r"```python[^\n]*\n(.*?)```", PAGE, re.S)
     stops = []
 
     def stop() -> None:

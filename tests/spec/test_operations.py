@@ -380,7 +380,7 @@ def test_operations_in_print() -> None:
 
 def test_the_example_of_the_page_runs(capsys: pytest.CaptureFixture[str]) -> None:
     page = (ROOT / "docs" / "adding-a-problem.md").read_text(encoding="utf-8")
-    ((example, shown),) = re.findall(r"```python\n(.*?)```\n\n((?:    [^\n]*\n)+)", page, re.S)
+    ((example, shown),) = re.findall(r"```python[^\n]*\n(.*?)```\n\n((?:    [^\n]*\n)+)", page, re.S)
     # A stage's annotations are looked up in its module.
     exec(example, {"__name__": "example"})
     assert capsys.readouterr().out == textwrap.dedent(shown)

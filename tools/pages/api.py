@@ -79,7 +79,7 @@ def _entry(module: str, name: str) -> list[str]:
     text = documented(f"{module}.{name}", value)
     parts = [f"### {name}"]
     if callable(value):
-        parts.append(f"```python\n{_signature(name, value)}\n```")
+        parts.append(f"```python generated\n{_signature(name, value)}\n```")
     parts.append(_markdown(text))
     if inspect.isclass(value):
         rows = []

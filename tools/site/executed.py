@@ -1,13 +1,19 @@
 """Code blocks of pages and what they print: ``python -m tileproof.tools.site.executed [--check] PAGE...``.
 
-A block begins with its language and an attribute:
+Every block says after its language how it is executed or compared; a block that says nothing is a problem:
 
 - ``LANGUAGE file=NAME``: written to NAME in the page's folder, which is empty at the start.
-- ``sh exit=N``: run by bash in that folder with `tileproof` and `pytest` on the path; N is its exit code.
+- ``sh exit=N``: run by bash in that folder with `tileproof`, `pytest` and `nvcc` on the path and the
+  toolkit's folder in `CUDA`; N is its exit code.
 - ``python run``: run in the names of the page's earlier ``python run`` blocks.
 - ``LANGUAGE from=PATH``: occurs like this, but for its indent, in PATH of the repository.
 - ``text output``: all that the block before it printed; without --check it is written anew.
-- ``text`` after ``sh exit=N``: lines that are printed in this order, among others.
+- ``text`` after ``sh exit=N``: lines that are printed in this order, among others. A shown line that ends
+  in ``...`` is the beginning of a printed line.
+- ``LANGUAGE test=PATH``: a test of the repository executes it; PATH names the page.
+- ``sh needs=WHAT exit=N``: as ``sh exit=N`` where ``--with WHAT`` is given (a key of NEEDS); elsewhere
+  `tools.site.shown` checks its commands, options and modules.
+- ``python generated``: a signature, which the generator of the page compares (GENERATED).
 
 Seconds are left out of what is compared.
 """
@@ -24,13 +30,60 @@ import subprocess
 import sys
 import tempfile
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tileproof.kernels import toolchain
+from tileproof.spec.machine.errors import TileproofError
+
 ROOT = Path(__file__).resolve().parents[2]
 WIDTH = 96
-_BLOCK = re.compile(r"^```(\w+)(?: (\w+)(?:=(\S+))?)?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+NEEDS = {
+    "card": "a GPU, and torch with CUDA",
+    "network": "packages or sources that are fetched",
+    "minutes": "several minutes of processor time",
+    "program": "a program of the reader",
+    "avx512-bf16": "a processor with VDPBF16PS",
+}
+GENERATED = {"python.md": "tileproof.tools.pages.api"}
+_BLOCK = re.compile(r"^```(\w*)([^\n`]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A code block: language, attributes after it, content, and the line it begins at."""
+
+    language: str
+    attributes: Mapping[str, str]
+    content: str
+    line: int
+
+    @property
+    def needs(self) -> str:
+        """What it cannot be executed without (a key of NEEDS), or ""."""
+        return self.attributes.get("needs", "")
+
+    @property
+    def runs(self) -> bool:
+        """Whether it is executed: by bash or by Python."""
+        return ("exit" in self.attributes and self.language == "sh") or "run" in self.attributes
+
+
+def _block(match: re.Match[str]) -> Block:
+    words = (word.partition("=") for word in match[2].split())
+    attributes = {name: value for name, _, value in words}
+    return Block(match[1], attributes, match[3], match.string.count("\n", 0, match.start()) + 1)
+
+
+def every_page() -> list[Path]:
+    """README.md, CONTRIBUTING.md and the pages of docs/."""
+    return [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def blocks(page: str) -> list[Block]:
+    """The code blocks of a page, in order."""
+    return [_block(match) for match in _BLOCK.finditer(page)]
 
 
 def repeatable(text: str) -> str:
@@ -41,11 +94,19 @@ def repeatable(text: str) -> str:
 
 def missing(shown: str, printed: str) -> str:
     """The first shown line that was not printed, in order; "" when all were."""
-    lines = iter(printed.splitlines())
+    lines = iter(repeatable(printed).splitlines())
     for line in shown.splitlines():
-        if line.strip() and not any(line.strip() in other for other in lines):
+        looked_for = repeatable(line.strip()).removesuffix(" ...")
+        if looked_for and not any(looked_for in other for other in lines):
             return line
     return ""
+
+
+def _nvcc() -> Path | None:
+    try:
+        return toolchain.find().nvcc
+    except TileproofError:
+        return None
 
 
 @dataclass
@@ -53,18 +114,24 @@ class PageRun:
     """A page as its blocks are executed: its folder, its names, and what is wrong."""
 
     folder: Path
+    page: Path
     names: dict[str, object] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
     commands: int = 0
     printed: str | None = None  # by the block before
+    waits: bool = False  # the block before was not run: it needs what is not here
 
     def _tools(self) -> Path:
-        """A folder with `tileproof` and `pytest` of this environment."""
+        """A folder with `tileproof`, `pytest`, and nvcc (if it is installed) of this environment."""
         tools = self.folder / "bin"
         tools.mkdir(exist_ok=True)
-        for name, module in (("tileproof", "tileproof"), ("pytest", "pytest -p no:cacheprovider")):
+        python = f'"{sys.executable}" -m'
+        commands = {"tileproof": f"{python} tileproof", "pytest": f"{python} pytest -p no:cacheprovider"}
+        if nvcc := _nvcc():
+            commands["nvcc"] = f'"{nvcc}"'
+        for name, command in commands.items():
             script = tools / name
-            script.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m {module} "$@"\n')
+            script.write_text(f'#!/bin/sh\nexec {command} "$@"\n')
             script.chmod(0o755)
         return tools
 
@@ -75,70 +142,93 @@ class PageRun:
             "PYTHONDONTWRITEBYTECODE": "1",
             "COLUMNS": str(WIDTH),
             "NO_COLOR": "1",
+            **({"CUDA": str(nvcc.parents[1])} if (nvcc := _nvcc()) else {}),
         }
         line = ["bash", "-c", f"set -e\n{content}"]
         done = subprocess.run(
             line, cwd=self.folder, env=environment, capture_output=True, text=True, check=False, timeout=600
         )
         if str(done.returncode) != code:
-            told = done.stdout + done.stderr
-            self.problems.append(f"exit code {done.returncode} instead of {code}: {content}{told}")
+            printed = done.stdout + done.stderr
+            self.problems.append(f"exit code {done.returncode} instead of {code}: {content}{printed}")
         return done.stdout
 
-    def _python(self, content: str) -> str:
+    def _python(self, content: str, _: str) -> str:
         out = io.StringIO()
         with contextlib.redirect_stdout(out):
             exec(compile(content, "page", "exec"), self.names)
         return out.getvalue()
 
-    def block(self, language: str, key: str, value: str, content: str) -> str:
+    def _from(self, block: Block) -> None:
+        whole = (ROOT / block.attributes["from"]).read_text(encoding="utf-8")
+        indents = {len(line) - len(line.lstrip()) for line in whole.splitlines()}
+        if not any(textwrap.indent(block.content, " " * indent) in whole for indent in indents):
+            self.problems.append(f"{block.attributes['from']} has no such lines: {block.content}")
+
+    def _test(self, block: Block) -> None:
+        path = ROOT / block.attributes["test"]
+        if not path.is_file() or self.page.name not in path.read_text(encoding="utf-8"):
+            self.problems.append(f"{path} is no test that names {self.page.name}: {block.content}")
+
+    def _skipped(self, block: Block, given: Collection[str]) -> bool:
+        """Whether a block, or the text after it, waits for what this machine was not said to have."""
+        if block.needs and block.needs not in NEEDS:
+            self.problems.append(f"needs={block.needs}: one of {', '.join(NEEDS)} is known")
+        return bool(block.needs) and block.needs not in given
+
+    def block(self, block: Block, given: Collection[str] = ()) -> str:
         """Execute a block; return its content, for ``text output`` what was printed."""
-        before, self.printed = self.printed, None
-        if key == "file":
-            (self.folder / value).write_text(content)
-        elif key == "from":
-            whole = (ROOT / value).read_text(encoding="utf-8")
-            indents = {len(line) - len(line.lstrip()) for line in whole.splitlines()}
-            if not any(textwrap.indent(content, " " * indent) in whole for indent in indents):
-                self.problems.append(f"{value} has no such lines: {content}")
-        elif (language, key) == ("sh", "exit"):
-            self.printed = self._shell(content, value)
+        before, waits = self.printed, self.waits
+        self.printed, self.waits = None, False
+        attributes = block.attributes
+        if self._skipped(block, given):
+            self.waits = True
+        elif block.runs:
+            run = self._shell if "exit" in attributes else self._python
+            self.printed = run(block.content, attributes.get("exit", ""))
             self.commands += 1
-        elif (language, key) == ("python", "run"):
-            self.printed = self._python(content)
-            self.commands += 1
-        elif (language, key) == ("text", "output"):
+        elif "file" in attributes:
+            (self.folder / attributes["file"]).write_text(block.content)
+        elif "from" in attributes:
+            self._from(block)
+        elif "test" in attributes:
+            self._test(block)
+        elif waits and block.language == "text":
+            pass
+        elif "output" in attributes:
             if before is None:
-                self.problems.append(f"nothing was printed before this block: {content}")
-                return content
+                self.problems.append(f"nothing was printed before this block: {block.content}")
+                return block.content
             return "".join(f"{line.rstrip()}\n" for line in repeatable(before).splitlines())
-        elif language == "text" and before is not None and (line := missing(content, before)):
-            self.problems.append(f"not printed: {line}\n{before}")
-        return content
+        elif block.language == "text" and before is not None:
+            if line := missing(block.content, before):
+                self.problems.append(f"not printed: {line}\n{before}")
+        elif "generated" not in attributes or self.page.name not in GENERATED:
+            self.problems.append(f"line {block.line}: a block that is not executed: {block.content}")
+        return block.content
 
 
-def executed(page: str) -> tuple[str, PageRun]:
-    """The page with what its blocks print now, and its execution."""
+def executed(text: str, page: Path, given: Collection[str] = ()) -> tuple[str, PageRun]:
+    """The page's text with what its blocks print now, and its execution; `given`: keys of NEEDS."""
     with tempfile.TemporaryDirectory() as folder:
-        run = PageRun(Path(folder))
+        run = PageRun(Path(folder), page)
 
         def again(match: re.Match[str]) -> str:
-            content = run.block(match[1], match[2] or "", match[3] or "", match[4])
-            return match[0].replace(match[4], content) if match[4] else match[0][:-3] + content + "```"
+            content = run.block(_block(match), given)
+            return f"{match[0][: match.start(3) - match.start()]}{content}```"
 
-        return _BLOCK.sub(again, page), run
+        return _BLOCK.sub(again, text), run
 
 
 def has_blocks(page: str) -> bool:
-    """Whether a page has a block that is executed."""
-    keys = {(match[1], match[2]) for match in _BLOCK.finditer(page)}
-    return bool(keys & {("sh", "exit"), ("python", "run")})
+    """Whether a page has a block that is executed here."""
+    return any(block.runs and not block.needs for block in blocks(page))
 
 
-def stale(path: Path) -> list[str]:
+def stale(path: Path, given: Collection[str] = ()) -> list[str]:
     """What is wrong with a page's blocks."""
     before = path.read_text(encoding="utf-8")
-    after, run = executed(before)
+    after, run = executed(before, path, given)
     changes = difflib.unified_diff(
         before.splitlines(), after.splitlines(), "shown", "printed", lineterm="", n=1
     )
@@ -149,17 +239,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Execute pages and write what they print; with --check exit 1 where a page shows something else."""
     parser = argparse.ArgumentParser(prog="python -m tileproof.tools.site.executed", description=main.__doc__)
     parser.add_argument("--check", action="store_true", help="only compare")
-    parser.add_argument("pages", nargs="*", type=Path, help="pages (all of README.md and docs/ with blocks)")
+    parser.add_argument(
+        "--with",
+        dest="given",
+        action="append",
+        choices=sorted(NEEDS),
+        default=[],
+        help="also execute the blocks that need this (repeatable)",
+    )
+    parser.add_argument("pages", nargs="*", type=Path, help="pages (all of README.md and docs/)")
     options = parser.parse_args(arguments)
-    everything = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
     code = 0
-    for path in options.pages or [
-        page for page in everything if has_blocks(page.read_text(encoding="utf-8"))
-    ]:
+    for path in options.pages or every_page():
         if options.check:
-            problems = stale(path)
+            problems = stale(path, options.given)
         else:
-            page, run = executed(path.read_text(encoding="utf-8"))
+            page, run = executed(path.read_text(encoding="utf-8"), path, options.given)
             path.write_text(page, encoding="utf-8")
             problems = run.problems
         for problem in problems:

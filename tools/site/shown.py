@@ -1,8 +1,8 @@
-"""Code blocks that are shown and not executed: ``python -m tileproof.tools.site.shown [PAGE...]``.
+"""Commands and Python that pages show: ``python -m tileproof.tools.site.shown [PAGE...]``.
 
-Their commands take minutes, need sources of others, a card, or data of the reader. What can be checked is
-checked: `tileproof` commands and their options exist, modules that `python -m` names exist, Python compiles,
-and what it imports from this package exists. Exit 1 where something does not.
+`executed` runs the code blocks of a page; some need what this machine lacks, and commands also stand in
+lines and inline code. Here every `tileproof` command and its options exist, modules that `python -m` names
+exist, Python compiles, and what it imports from this package exists. Exit 1 where something does not.
 """
 
 from __future__ import annotations
@@ -20,52 +20,74 @@ from pathlib import Path
 import click
 from tileproof.conformance.cli.app import main as command_line
 from tileproof.tools.site.contents import ROOT
+from tileproof.tools.site.executed import GENERATED, blocks, every_page
 
-_BLOCK = re.compile(r"^```(sh|console|bash|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_INDENTED = re.compile(r"^    (tileproof .*)$", re.MULTILINE)
-_GENERATED = {"docs/python.md"}  # signatures, from the sources themselves
+_FENCES = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+_OUTSIDE = (
+    re.compile(r"^ {4,}(?:replay: )?(tileproof .*)$", re.MULTILINE),
+    re.compile(r"`((?:\.venv/bin/)?(?:tileproof|python -m tileproof\.) ?[^`\n]+)`"),
+)
+_WORKFLOW = re.compile(r"^ +- run: (tileproof .*)$", re.MULTILINE)
+_ENDS = ("|", ";", "&&", ">", "--")
 
 
-def commands(text: str) -> Iterator[list[str]]:
-    """The words of each command of a block: continued lines joined; comments, prompts and pipes left out."""
+def _words(text: str) -> Iterator[list[str]]:
+    """The words of each command of a text: continued lines joined; comments, pipes and prompts left out."""
     for line in text.replace("\\\n", " ").split("\n"):
-        line = line.strip().removeprefix("$ ")
+        line = line.strip().removeprefix("$ ").removesuffix("...")
         try:
             words = shlex.split(line, comments=True)
         except ValueError:
             continue  # a text that goes on, or output
-        ends = [at for at, word in enumerate(words) if word in ("|", ";", "&&", ">", "--")]
-        yield words[: ends[0]] if ends else words
+        while words and re.fullmatch(r"[A-Z_]+=\S*", words[0]):
+            words = words[1:]
+        ends = [at for at, word in enumerate(words) if word in _ENDS or word.endswith(",")]
+        if words := words[: ends[0]] if ends else words:
+            yield words
 
 
-def _option(words: Sequence[str]) -> str:
-    """What is wrong with a `tileproof` command."""
-    name, *rest = words or [""]
+def commands(page: str) -> list[list[str]]:
+    """The words of each command that a page shows: in blocks, indented lines, inline code, workflows."""
+    text = re.sub(r"there is no `[^`]+`", "", _FENCES.sub("", page).replace("\\\n", " "))
+    shown = [block.content for block in blocks(page) if block.language in ("sh", "console", "bash")]
+    shown += [match for pattern in _OUTSIDE for match in pattern.findall(text)]
+    shown += _WORKFLOW.findall(page)
+    return [words for part in shown for words in _words(part)]
+
+
+def _wrong(words: Sequence[str]) -> str:
+    """Why `tileproof` does not take these words; "" where it does. Files need not exist."""
+    name, *rest = words
     if name.startswith("-"):
         return ""
     command = command_line.commands.get(name)
     if command is None:
         return f"tileproof has no command {name}"
-    if any(word in ("...", "…") or word.startswith("[") for word in rest):
+    if any(word in ("...", "…") or ("[" in word and "=" not in word) for word in rest):
         return ""
     try:
-        command.make_parser(click.Context(command)).parse_args(list(rest))
+        command.make_context(name, list(rest))
+    except click.exceptions.Exit:
+        return ""
+    except click.exceptions.BadParameter as error:
+        placeholder = any(word.isupper() or "ID" in word or "." in word or "$" in word for word in rest)
+        if placeholder or isinstance(error.param, click.Argument):
+            return ""
+        return f"tileproof {name}: {error.format_message()}"
     except click.UsageError as error:
         return f"tileproof {name}: {error.format_message()}"
     return ""
 
 
-def _shell(text: str) -> Iterator[str]:
-    for words in commands(text):
-        while words and re.fullmatch(r"[A-Z_]+=\S*", words[0]):
-            words = words[1:]
-        if words[:1] == ["tileproof"]:
-            if wrong := _option(words[1:]):
-                yield wrong
-        elif words[1:2] == ["-m"] and words[0].startswith("python") and len(words) > 2:
-            name = words[2]
-            if name.startswith(("tileproof.", "tests.")) and not _there(name):
-                yield f"no module {name}"
+def _command(words: Sequence[str]) -> str:
+    program = Path(words[0]).name
+    if program == "tileproof":
+        return _wrong(words[1:]) if len(words) > 1 else ""
+    if words[1:2] == ["-m"] and program.startswith("python") and len(words) > 2:
+        name = words[2]
+        if name.startswith(("tileproof.", "tests.")) and not _there(name):
+            return f"no module {name}"
+    return ""
 
 
 def _there(name: str) -> bool:
@@ -95,23 +117,18 @@ def _python(text: str) -> Iterator[str]:
 
 
 def problems(page: str) -> list[str]:
-    """What is wrong with the blocks of a page that are not executed."""
-    found: list[str] = []
-    for block in _BLOCK.finditer(page):
-        found += _python(block[2]) if block[1] == "python" else _shell(block[2])
-    for line in _INDENTED.findall(page):
-        found += _shell(line)
+    """What a page shows that does not exist."""
+    found = [wrong for words in commands(page) if (wrong := _command(words))]
+    for block in blocks(page):
+        if block.language == "python":
+            found += _python(block.content)
     return found
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print what is wrong; exit 1 if something is."""
     given = sys.argv[1:] if arguments is None else list(arguments)
-    pages = [Path(name) for name in given] or [
-        path
-        for path in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
-        if str(path.relative_to(ROOT)) not in _GENERATED
-    ]
+    pages = [Path(name) for name in given] or [page for page in every_page() if page.name not in GENERATED]
     wrong = [f"{path.name}: {each}" for path in pages for each in problems(path.read_text(encoding="utf-8"))]
     for line in wrong:
         print(line, file=sys.stderr)

@@ -199,7 +199,7 @@ def result_of(seen: Result) -> dict[str, Any]:
 
 def test_the_description_is_the_one_of_the_documents() -> None:
     page = (ROOT / "docs/adding-a-kernel.md").read_text(encoding="utf-8")
-    block = page.partition("```python\n")[2].partition("```")[0]
+    block = page.partition("```python ")[2].partition("\n")[2].partition("```")[0]
     assert block.startswith("def describe(") and block in PACKAGE
 
 

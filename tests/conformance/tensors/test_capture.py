@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tileproof import capture
 from tileproof.conformance.tensors.files import read
 from tileproof.conformance.tensors.judging import judge_tensors
 from tileproof.conformance.tensors.named import named
 from tileproof.spec.problems import problem_type
+from tileproof.tools.site import executed
 
 from tests.kit.dumps import BF16, dump, inputs, outputs_only
+from tests.kit.paths import ROOT
 
 torch: Any = pytest.importorskip("torch")
 PROBLEM = problem_type("sparse_mla_bwd")
@@ -25,7 +26,15 @@ def tensor(array: Any) -> Any:
     return torch.from_numpy(np.array(array))
 
 
-def test_the_first_backward_of_a_function_is_saved(tmp_path: Path) -> None:
+(CODE,) = (
+    block.content
+    for block in executed.blocks((ROOT / "docs" / "tensors.md").read_text(encoding="utf-8"))
+    if "test" in block.attributes
+)
+
+
+def test_the_first_backward_of_a_function_is_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the code of docs/tensors.md, which saves the tensors at hand and then those of a function."""
     right = outputs_only(dump(inputs(s_q=1, h_q=4, topk=64, lengths=False)))
     given = {name: tensor(value) for name, value in right.items() if name != "sm_scale"}
     calls = []
@@ -41,15 +50,12 @@ def test_the_first_backward_of_a_function_is_saved(tmp_path: Path) -> None:
             calls.append(dO)
             return given["dq"], given["dkv"].to(torch.bfloat16)
 
+    monkeypatch.chdir(tmp_path)
+    exec(CODE, {"SparseMLA": Attention, "scale": float(right["sm_scale"]), **given})
     path = tmp_path / "dump.safetensors"
-    capture.backward(
-        Attention,
-        path,
-        saved=("q", "kv", "o", "lse", "indices"),
-        gradients=("dO",),
-        returns=("dq", "dkv"),
-        sm_scale=float(right["sm_scale"]),
-    )
+    at_hand = read(path)
+    assert judge_tensors(PROBLEM, named(PROBLEM, at_hand), "dump").verdict == "clean"
+    path.unlink()
     for factor in (1, 2):
         q, kv = (given[name].clone().requires_grad_() for name in ("q", "kv"))
         Attention.apply(q, kv).backward(given["dO"] * factor)

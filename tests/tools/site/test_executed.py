@@ -10,12 +10,10 @@ from tileproof.tools.site import executed
 from tests.kit.judging import plugin_is_installed
 from tests.kit.paths import ROOT
 
-# `make docs` runs the blocks of every page; here are those that cost little.
-PAGES = (
-    "README.md", "docs/algorithm.md", "docs/bounds.md", "docs/explore.md", "docs/judging.md",
-    "docs/machine.md", "docs/sparse-mla.md", "docs/ten-minutes.md", "docs/tensors.md", "docs/verdict.md",
-    pytest.param("docs/checking.md", marks=pytest.mark.slow),
-    pytest.param("docs/kernels.md", marks=pytest.mark.slow),
+# `make docs` runs the blocks of every page. Here are those that cost little, and every page is read.
+FAST = (
+    "README.md", "docs/algorithm.md", "docs/bounds.md", "docs/judging.md", "docs/machine.md",
+    "docs/recording.md", "docs/sparse-mla.md", "docs/ten-minutes.md", "docs/tensors.md", "docs/verdict.md",
 )  # fmt: skip
 PAGE = """```sh file=a.sh
 echo "seen in 1.52 s"
@@ -47,22 +45,33 @@ requires-python = ">=3.11"
 """
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", FAST)
 def test_blocks_of_a_page(page: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if not plugin_is_installed():
         monkeypatch.setenv("PYTEST_PLUGINS", "tileproof.conformance.api.plugin")
     assert executed.stale(ROOT / page) == []
 
 
-def test_every_page_with_blocks_is_named() -> None:
-    named = {page if isinstance(page, str) else page.values[0] for page in PAGES}
-    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
-    blocks = {str(path.relative_to(ROOT)) for path in pages if executed.has_blocks(path.read_text())}
-    assert blocks == named | {"docs/operator.md"}  # needs torch: tests/ops
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "page",
+    [path for path in executed.every_page() if str(path.relative_to(ROOT)) not in FAST],
+    ids=lambda path: path.name,
+)
+def test_blocks_of_another_page(page: Path) -> None:
+    assert executed.stale(page) == []
+
+
+def test_every_block_of_every_page_is_executed_or_says_why_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(executed.PageRun, "_shell", lambda *_: "")
+    monkeypatch.setattr(executed.PageRun, "_python", lambda *_: "")
+    monkeypatch.setattr(executed, "missing", lambda *_: "")
+    for path in executed.every_page():
+        assert executed.executed(path.read_text(encoding="utf-8"), path)[1].problems == [], path.name
 
 
 def test_a_page_is_left_as_it_is_where_it_is_right() -> None:
-    page, run = executed.executed(PAGE)
+    page, run = executed.executed(PAGE, Path("page.md"))
     assert (page, run.problems, run.commands) == (PAGE, [], 3)
     assert executed.has_blocks(PAGE) and not executed.has_blocks("```sh\nls\n```\n")
 
@@ -76,6 +85,11 @@ def test_a_page_is_left_as_it_is_where_it_is_right() -> None:
         (">=3.11", ">=2.7", "pyproject.toml has no such lines"),
         ("```sh exit=3\nbash a.sh; exit 3\n```", "", "nothing was printed before"),
         ("text output\nseen in ... s", "text\nnever", "not printed: never"),
+        ("text output\nseen in ... s", "text\nseen in 9.99 ...", ""),
+        ("```python run\nprint", "```python\nprint", "line 17: a block that is not executed"),
+        ("```python run\nprint", "```python generated\nprint", "a block that is not executed"),
+        ("```python run\nprint", "```python test=tests/none.py\nprint", "is no test that names page.md"),
+        ("sh exit=3", "sh needs=patience exit=3", "needs=patience: one of"),
     ],
 )
 def test_a_change_is_seen(old: str, new: str, told: str, tmp_path: Path) -> None:

@@ -31,8 +31,8 @@ def ran(program: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_example_of_the_page(tmp_path: Path) -> None:
-    program, judging = re.findall(r"```python\n(.*?)```", PAGE, re.S)
-    (said,) = re.findall(r"```text\n(.*?)```", PAGE, re.S)
+    program, judging = re.findall(r"```python[^\n]*\n(.*?)```", PAGE, re.S)
+    (said,) = re.findall(r"```text[^\n]*\n(.*?)```", PAGE, re.S)
     done = ran(program, tmp_path)
     # Parts that depend on the version of Triton are not compared.
     known = [line.split(" at 0x")[0].split(", Triton")[0] for line in said.splitlines()[:-1]]

@@ -14,7 +14,7 @@ DOC = (ROOT / "docs" / "build-errors.md").read_text()
 
 
 def test_the_example_is_what_is_printed(compiled: Callable[[str], Compiled]) -> None:
-    (printed,) = re.findall(r"```text\n(.*?)```", DOC, re.DOTALL)
+    (printed,) = re.findall(r"```text[^\n]*\n(.*?)```", DOC, re.DOTALL)
     result = report.explain(report.parse(compiled("b_not_transposed").log), WRONG / "build.log")
     assert report.text(result) + "\n" == printed
 

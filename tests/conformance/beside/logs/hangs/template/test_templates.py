@@ -18,7 +18,7 @@ DOC = (ROOT / "docs" / "explain.md").read_text(encoding="utf-8")
 
 
 def fence(name: str) -> str:
-    (found,) = re.findall(rf"```{name}\n(.*?)```", DOC, re.DOTALL)
+    (found,) = re.findall(rf"```{name}[^\n]*\n(.*?)```", DOC, re.DOTALL)
     return str(found)
 
 

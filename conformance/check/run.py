@@ -8,36 +8,27 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 from tileproof.conformance.check import spread
+from tileproof.conformance.check.builds import ComparedBuilds
 from tileproof.conformance.check.machine_causes import known_code, with_machine
-from tileproof.conformance.compare import rows
-from tileproof.conformance.compare.compare import Comparison, Divergence, compare, index, order
-from tileproof.conformance.compare.endtoend import EndToEnd
-from tileproof.conformance.compare.finished import finished_findings
+from tileproof.conformance.compare.compare import index, order
 from tileproof.conformance.compare.held import Ordered
-from tileproof.conformance.compare.machine import machine_findings
 from tileproof.conformance.compare.repeat import outputs_differ
-from tileproof.conformance.compare.rows import Rows, judge_rows, plant_canaries
-from tileproof.conformance.diagnose import partial
-from tileproof.conformance.diagnose.arrays import WEAK
-from tileproof.conformance.diagnose.cause import cause, diagnose
+from tileproof.conformance.compare.rows import plant_canaries
 from tileproof.conformance.drivers.driver import ALL, Capabilities, Driver
 from tileproof.conformance.judging.judged_run import JudgedRun
-from tileproof.conformance.observe.observation import Observation, axis_words, observe
-from tileproof.conformance.observe.tiles import Chain, StageTile
+from tileproof.conformance.observe.observation import Observation, axis_words
+from tileproof.conformance.observe.tiles import StageTile
 from tileproof.kernels.compile import Built
 from tileproof.kernels.kernel import Kernel
 from tileproof.kernels.variant import Variant
-from tileproof.reference.evaluate import Shared
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.finding import Finding, ProblemPlace
-from tileproof.spec.machine.finding_text import source_or_line
-from tileproof.spec.machine.run_result import Output, RunResult
+from tileproof.spec.machine.run_result import RunResult
 from tileproof.spec.machine.schedule import Schedule
 from tileproof.spec.plan import KernelPlan, OutputObservation, Products
-from tileproof.spec.problems.base import known_stage, tiling_of
+from tileproof.spec.problems.base import known_stage
 from tileproof.spec.problems.cases import AnyCase, ProblemInputs, spread_of
 
-ELSEWHERE = 3  # other wrong tiles that are asked for a cause where the first has none
 # What ends a launch early: the strongest evidence that the launch gives.
 ENDED = ("hang", "card-fault", "card-hang")
 
@@ -184,130 +175,40 @@ def judge_run(
     the driver's tensor cores. What a driver without some of `capabilities` hands back in their place is not
     looked at.
     """
-    marks = "written" in capabilities
     run = JudgedRun(
         executed=production.executed_by_entry,
         finished=not production.errors,
         points=production.counters.schedule_points,
         certificate=production.certificate,
     )
-    problem, tiling = plan.problem, tiling_of(plan)
-    wanted = [name for name in problem.stages if name in (stages or plan.stages)]
-    faults: list[Finding] = []
-    views: dict[str, Observation] = {}
-    sums: dict[str, list[Rows]] = {}
-    shared: Shared = {}
+    wanted = [name for name in plan.problem.stages if name in (stages or plan.stages)]
     ordered = None if products is None else Ordered(plan, products)
-    whole = EndToEnd(problem, inputs, tiling, shared)
-    for build in ("production", "probe"):
-        if faults or (build == "probe" and probe is None):
-            break
-        run_result = production if build == "production" or probe is None else (last := probe())
-        run_result = run_result if marks else _assume_all_written(run_result)
-        captures = build == "production" and "capture" in capabilities
-        view = observe(
-            plan, inputs, run_result, build, probe=build == "probe", captures=captures, surplus=marks
-        )
-        tiles = tuple(tile for tile in view.tiles if tile.stage in wanted)
-        views[build] = replace(view, tiles=tiles)
-        chain = Chain(inputs, index(view.tiles), shared, problem=problem, tiling=tiling)
-        result = compare(chain, tiles, ordered)
-        run.count(result.scores)
-        parts = tuple(tile for tile in view.partials if tile.stage in wanted)
-        compared = compare(chain, parts, ordered)
-        run.count({partial.SCORE.format(stage=name): score for name, score in compared.scores.items()})
-        sums_wrong = partial.WrongSums(chain, parts, compared, result)
-        faults += sums_wrong.findings(result, build, coded=coded, explain=explain)
-        faults += _wrong_tiles(chain, result, sums_wrong, build, coded, explain)
-        rows_seen = judge_rows(plan, chain, run_result, build, explain=explain)
-        sums[build] = [row for row in rows_seen if row.at.stage in wanted]
-        for partial_sum in sums[build]:
-            run.count({rows.SCORE.format(stage=partial_sum.at.stage): partial_sum.score})
-            faults += partial_sum.findings
-        if build == "production":
-            scores, wrong = whole.judge(plan, run_result, build, wanted)
-            run.count(scores)
-            faults += wrong
-        faults += finished_findings(plan, inputs, run_result, build, wanted)
-        faults += [finding for finding in view.findings if finding.problem.stage in wanted]
-        faults += machine_findings(plan, inputs, run_result, build)
-        for remark in run_result.findings:
-            if remark.severity != "error":
-                run.remark(remark.code, remark.count)
-        for accepted in run_result.allowed:
-            at = accepted.machine
-            place = source_or_line(at.source, at.ptx_line)
-            run.remark(f"allowed: {accepted.code} at {place}", accepted.count)
-    if not faults and probe is not None:
-        faults += _disagreements(plan, views["production"], views["probe"], run)
-        added = [partial_sum.at for partial_sum in sums["production"]]
-        faults += outputs_differ(plan, inputs, added, production, last, sums["production"], "the probe build")
-    if not faults and again is not None and not production.certified:
+    builds = ComparedBuilds(plan, inputs, wanted, run, capabilities, ordered, coded, explain)
+    findings = builds.compare("production", production)
+    if not findings and probe is not None:
+        last = probe()
+        findings += builds.compare("probe", last)
+        if not findings:
+            findings += _disagreements(plan, builds.views["production"], builds.views["probe"], run)
+            sums = builds.sums["production"]
+            added = [added_rows.at for added_rows in sums]
+            findings += outputs_differ(plan, inputs, added, production, last, sums, "the probe build")
+    if not findings and again is not None and not production.certified:
         outputs = [
             at
             for at in plan.observations
             if isinstance(at, OutputObservation) and at.stage in wanted and at.parameter not in plan.unordered
         ]
         what = "another schedule" if "schedules" in capabilities else "a second launch"
-        faults += outputs_differ(plan, inputs, outputs, production, again(), sums["production"], what)
-        run.again, run.unrepeated = True, bool(faults)
-    stopped = any(fault.kind == "machine" for fault in faults)
-    short = any(code.stops for fault in faults if (code := known_code(fault.code)) is not None)
-    order_of = list(problem.stages)
-    faults = with_machine(faults, order_of, production.findings) if explain else faults
-    run.findings = sorted(faults, key=lambda fault: _rank(fault, stopped, short, order_of))
+        sums = builds.sums["production"]
+        findings += outputs_differ(plan, inputs, outputs, production, again(), sums, what)
+        run.again, run.unrepeated = True, bool(findings)
+    stopped = any(finding.kind == "machine" for finding in findings)
+    short = any(code.stops for finding in findings if (code := known_code(finding.code)) is not None)
+    order_of = list(plan.problem.stages)
+    findings = with_machine(findings, order_of, production.findings) if explain else findings
+    run.findings = sorted(findings, key=lambda finding: _rank(finding, stopped, short, order_of))
     return run
-
-
-def _assume_all_written(run_result: RunResult) -> RunResult:
-    """The result of a driver that does not report written elements."""
-    outputs = {
-        name: Output(output.values, np.ones(output.values.shape, bool))
-        for name, output in run_result.outputs.items()
-    }
-    return replace(run_result, outputs=outputs)
-
-
-def _wrong_tiles(
-    chain: Chain, result: Comparison, sums: partial.WrongSums, build: str, coded: bool, explain: bool
-) -> list[Finding]:
-    """One finding per stage: its first wrong tile, with the number of the others; not of tiles that are wrong
-    because a partial sum of theirs is.
-    """
-    wrong: dict[str, list[Divergence]] = {}
-    for divergence in sums.without_consequences(result).divergences:
-        wrong.setdefault(divergence.tile.stage, []).append(divergence)
-    found = []
-    for first, *others in wrong.values():
-        finding = diagnose(chain, first, build, others=len(others), coded=coded, explain=explain)
-        if explain and finding.cause in WEAK:
-            told = filter(None, (finding.cause, _cause_from_other_tiles(chain, first, others)))
-            finding = replace(finding, cause="; ".join(told))
-        if explain and sums.right(first.tile):
-            finding = replace(finding, cause="; ".join(filter(None, (finding.cause, partial.RIGHT))))
-        found.append(finding)
-    return found
-
-
-def _cause_from_other_tiles(chain: Chain, first: Divergence, others: list[Divergence]) -> str:
-    """The cause of another wrong tile of the stage, with its place: with repeated keys, a narrow mask or
-    only NaN, a tile has little information. One tile of each other group is tried first.
-    """
-    asked = [
-        other for other in others if np.isfinite(other.tile.value[other.tile.written & other.wrong]).any()
-    ]
-    asked.sort(key=lambda divergence: int(divergence.wrong.sum()))
-    groups = {
-        other.tile.coord.group: other for other in asked if other.tile.coord.group != first.tile.coord.group
-    }
-    others = [other for other in reversed(asked) if groups.get(other.tile.coord.group) is not other]
-    for group in [*groups.values(), *others][:ELSEWHERE]:
-        told = cause(chain, group)
-        if told not in WEAK:
-            coord = group.tile.coord
-            block = "" if coord.k_block is None else f", k-block {coord.k_block}"
-            return f"in {chain.problem.unit} {coord.group}{block}: {told}"
-    return ""
 
 
 def _disagreements(

@@ -38,7 +38,7 @@ class EndToEnd:
             )
         return self._known[stage]
 
-    def judge(
+    def compare(
         self, plan: KernelPlan, run_result: RunResult, build: str, stages: list[str]
     ) -> tuple[dict[str, StageScore], list[Finding]]:
         """Scores and findings of the plan's outputs among `stages`.

@@ -119,7 +119,7 @@ class GroupComparer:
                 values = np.asarray(self.dump.tensors[form][self._index(form, group)])
                 outputs[form.name] = Output(values, np.ones(values.shape, bool))
             whole = EndToEnd(self.problem, inputs, self.tiling, shared)
-            chained, off = whole.judge(self.plan, RunResult(outputs=outputs), "", list(self.plan.stages))
+            chained, off = whole.compare(self.plan, RunResult(outputs=outputs), "", list(self.plan.stages))
             scores |= chained
             findings += [self._placed(finding, group) for finding in off]
         return GroupComparison(tuple(findings), scores, chain)

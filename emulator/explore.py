@@ -15,18 +15,18 @@ import numpy as np
 from tileproof.emulator.coverage import union
 from tileproof.emulator.errors import LaunchError
 from tileproof.emulator.forked import forked
-from tileproof.emulator.judge import (
+from tileproof.emulator.options import LaunchKeywords
+from tileproof.emulator.schedule_run import (
     ALLOWED,
     Compare,
-    Judge,
     Launch,
     Outcome,
     Outputs,
+    ScheduleRunner,
     Seen,
     Signature,
     differing_bits,
 )
-from tileproof.emulator.options import LaunchKeywords
 from tileproof.emulator.shrink import Shrunk, shrink
 from tileproof.spec.machine.certificate import Certificate
 from tileproof.spec.machine.finding import Finding
@@ -224,7 +224,7 @@ def explore(
     if isinstance(schedules, int):
         planned(1, policies)  # before a launch: whether they can be explored
     if how.get("races"):
-        outcome, result = Judge(launch).run(Schedule("early"), **how)
+        outcome, result = ScheduleRunner(launch).run(Schedule("early"), **how)
         certificate = result.certificate
         if certificate and isinstance(schedules, int) and not sample:
             return Exploration(
@@ -244,12 +244,12 @@ def explore(
     first, points = first_outputs(launch, **how)
     plan = planned(schedules, policies, seed, points) if isinstance(schedules, int) else list(schedules)
     plan = [*reversing, *plan[skip:]][: len(plan) - skip]
-    judge = Judge(launch, first, compare)
+    runner = ScheduleRunner(launch, first, compare)
     outcomes: list[Outcome] = []
     ran = b""
     interrupted = False
     try:
-        for outcome in forked(lambda schedule: judge.run(schedule, **how)[0], plan, processes):
+        for outcome in forked(lambda schedule: runner.run(schedule, **how)[0], plan, processes):
             ran = union(bits for bits in (ran, outcome.executed) if bits)
             outcomes.append(replace(outcome, executed=b""))
             progress("schedules", len(outcomes), len(plan))
@@ -259,7 +259,7 @@ def explore(
     wanted = [defect for defect in defects if defect.severity in ("error", "warning") and shrink_seconds > 0]
 
     def small(defect: Defect) -> Shrunk:
-        return shrink(judge, defect.signature, defect.schedules, seconds=shrink_seconds, **how)
+        return shrink(runner, defect.signature, defect.schedules, seconds=shrink_seconds, **how)
 
     try:
         for number, shrunk in enumerate(forked(small, [] if interrupted else wanted, processes), 1):

@@ -57,7 +57,7 @@ class Group:
 
 
 @dataclass
-class Verdict:
+class WaitDiagnosis:
     """Whether a node's wait can still be satisfied: edges to possible producers, and the evidence."""
 
     dead: bool

@@ -7,8 +7,8 @@ from dataclasses import replace
 from functools import partial
 
 from tileproof.emulator import hang_others as others
-from tileproof.emulator.hang import Group, Hang, Names, Verdict, count_text, join, lanes_text
-from tileproof.emulator.hang_mbarrier import ARRIVE, MbarrierVerdict
+from tileproof.emulator.hang import Group, Hang, Names, WaitDiagnosis, count_text, join, lanes_text
+from tileproof.emulator.hang_mbarrier import ARRIVE, MbarrierDiagnosis
 from tileproof.spec.machine.finding import Edge, Graph, Node, Root
 
 MAX_ROOTS = 4
@@ -18,7 +18,7 @@ class _Builder:
     def __init__(self, hang: Hang, names: Names) -> None:
         self.hang, self.names, self.view = hang, names, hang.view
         self.nodes: dict[str, Node] = {}
-        self.verdicts: dict[str, Verdict] = {}
+        self.diagnoses: dict[str, WaitDiagnosis] = {}
         self.edges: list[Edge] = []
 
     def run(self) -> Graph:
@@ -42,12 +42,12 @@ class _Builder:
         match g.wait:
             case "mbarrier" if (g.rank, g.offset) in self.hang.barriers:
                 b = self.hang.barriers[g.rank, g.offset]
-                judged = MbarrierVerdict(self.hang, self.names, g.rank, g.offset).judge
+                diagnose = MbarrierDiagnosis(self.hang, self.names, g.rank, g.offset).diagnose
                 node = Node(
                     f"mbarrier {g.rank}.{g.offset:#x}", "mbarrier", "", g.rank,
                     offset=g.offset, phase=b["phase"],
                 )  # fmt: skip
-                self._waits(g, node, f"parity {g.parity}", judged)
+                self._waits(g, node, f"parity {g.parity}", diagnose)
                 self._waiter_hints(g, b)
             case "named":
                 named = partial(others.named_barrier, self.hang, self.names, g.rank, g.offset)
@@ -74,14 +74,14 @@ class _Builder:
                         g.id, other.id, f"waits for {lanes_text(other.lanes) or 'all lanes'} at {here}"
                     )
 
-    def _waits(self, g: Group, node: Node, what: str, judged: Callable[[], Verdict]) -> None:
-        """A group that waits for `what` of a node, whose text is its verdict's, judged once."""
+    def _waits(self, g: Group, node: Node, what: str, diagnose: Callable[[], WaitDiagnosis]) -> None:
+        """A group that waits for `what` of a node, whose text is that of its diagnosis, made once."""
         self._edge(g.id, node.id, f"waits {what and f'for {what} '}at {self.view.at(g.pc)}")
         if node.id in self.nodes:
             return
-        self.verdicts[node.id] = verdict = judged()
-        self.nodes[node.id] = replace(node, what=verdict.message)
-        for needs, why in verdict.edges:
+        self.diagnoses[node.id] = diagnosis = diagnose()
+        self.nodes[node.id] = replace(node, what=diagnosis.message)
+        for needs, why in diagnosis.edges:
             self._edge(node.id, needs, why)
 
     def _edge(self, waiter: str, needs: str, why: str) -> None:
@@ -90,7 +90,7 @@ class _Builder:
 
     def _waiter_hints(self, g: Group, b: dict) -> None:  # type: ignore[type-arg]
         """A waiter that a barrier has lapped, or whose parity names a phase it cannot have meant."""
-        phase, verdict = b["phase"], self.verdicts[f"mbarrier {g.rank}.{g.offset:#x}"]
+        phase, diagnosis = b["phase"], self.diagnoses[f"mbarrier {g.rank}.{g.offset:#x}"]
         passed = b["passed"][g.warp][1] if g.warp < len(b["passed"]) else -2
         # A phase that no warp saw before the next was complete: PTX ISA 9.7.13.15.4 asks for a wait between.
         unseen = passed == -2 and phase >= 2 and all(pair[1] < 0 for pair in b["passed"])
@@ -102,13 +102,13 @@ class _Builder:
                 last = "this warp has passed it only as free from the start"
             else:
                 last = f"the last phase that this warp waited for is {passed}"
-            self.verdicts[g.id] = Verdict(
+            self.diagnoses[g.id] = WaitDiagnosis(
                 True,
                 f"{self._group(g)} waits for phase {meant} of {self.names.mbarrier(g.rank, g.offset)}, which "
                 f"has completed: before the wait saw it the barrier went on to phase {phase}, of the same "
                 "parity",
                 [f"{last}: it is lapped by {phase - meant}", *self._arrivals(b)],
-                last=verdict.last,
+                last=diagnosis.last,
             )
         elif passed == -2 and phase > 0:
             hint = (
@@ -116,8 +116,8 @@ class _Builder:
                 f"complete: parity {(phase - 1) & 1} would let it pass, parity {g.parity} waits for phase "
                 f"{phase}"
             )
-            if hint not in verdict.evidence:
-                verdict.evidence.append(hint)
+            if hint not in diagnosis.evidence:
+                diagnosis.evidence.append(hint)
 
     def _arrivals(self, b: dict) -> list[str]:  # type: ignore[type-arg]
         """Who has arrived at the barrier, of those whose arrivals went on after its waiter's phase."""
@@ -138,10 +138,10 @@ class _Builder:
         after: dict[str, list[str]] = {id: [] for id in self.nodes}
         for edge in self.edges:
             # What a lapped wait looks at now says nothing: the phase that it meant has completed.
-            if edge.waiter not in self.verdicts or self.nodes[edge.waiter].kind != "warp":
+            if edge.waiter not in self.diagnoses or self.nodes[edge.waiter].kind != "warp":
                 after[edge.waiter].append(edge.needs)
         reach = {id: _closure(id, after) for id in self.nodes}
-        dead = [id for id, verdict in self.verdicts.items() if verdict.dead]
+        dead = [id for id, diagnosis in self.diagnoses.items() if diagnosis.dead]
         roots = [
             id
             for id in dead
@@ -151,10 +151,10 @@ class _Builder:
         waiting = {id: sum(1 for g in groups if id in reach[g] or id == g) for id in self.nodes}
         roots = [id for id in roots if waiting[id]] or roots
         # Of barriers that nothing has ever touched, those to which someone may still come are followers.
-        roots = [id for id in roots if not self.verdicts[id].perhaps] or roots
+        roots = [id for id in roots if not self.diagnoses[id].perhaps] or roots
         if roots:
             roots.sort(
-                key=lambda id: (self.nodes[id].kind != "warp", -waiting[id], self.verdicts[id].last, id)
+                key=lambda id: (self.nodes[id].kind != "warp", -waiting[id], self.diagnoses[id].last, id)
             )
             return [self._unsatisfiable(id, waiting[id]) for id in roots[:MAX_ROOTS]]
         cycles = {frozenset(n for n in reach[id] if id in reach[n]) for id in self.nodes if id in reach[id]}
@@ -172,10 +172,10 @@ class _Builder:
         return spins[:MAX_ROOTS]
 
     def _unsatisfiable(self, id: str, followers: int) -> Root:
-        verdict, node = self.verdicts[id], self.nodes[id]
+        diagnosis, node = self.diagnoses[id], self.nodes[id]
         kind = "lapped" if node.kind == "warp" else "unsatisfiable"
         tail = "" if kind == "lapped" else ", and no one can still bring it"
-        return Root(kind, node, verdict.message + tail, tuple(verdict.evidence), followers)  # type: ignore[arg-type]
+        return Root(kind, node, diagnosis.message + tail, tuple(diagnosis.evidence), followers)  # type: ignore[arg-type]
 
     def _cycle(self, members: frozenset[str], followers: int) -> Root:
         edges = [e for e in self.edges if e.waiter in members and e.needs in members]
@@ -194,7 +194,7 @@ class _Builder:
             held = join((self.nodes[e.needs].what for e in edges if e.waiter == node.id), limit=4)
             evidence.append(f"{node.what}; it depends on {held}")
             if node.kind != "mbarrier":
-                evidence += self.verdicts[node.id].evidence
+                evidence += self.diagnoses[node.id].evidence
             if node.kind == "mbarrier" and node.phase == 0 and not self._touched(node):
                 evidence.append(
                     f"nothing has arrived at {self.names.mbarrier(node.rank, node.offset or 0)} yet: if its "

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from tileproof.emulator.hang import Group, Hang, Names, Verdict, count_text, join, lanes_text
+from tileproof.emulator.hang import Group, Hang, Names, WaitDiagnosis, count_text, join, lanes_text
 
 ARRIVE, EXPECT, DELIVER = range(3)
 _DEED = {ARRIVE: "arrive", EXPECT: "expect", DELIVER: "deliver"}
@@ -26,19 +26,21 @@ class Candidate:
     record: Any = None  # the producer's record in an earlier phase
 
 
-class MbarrierVerdict:
-    """Judges one mbarrier of a hung cluster."""
+class MbarrierDiagnosis:
+    """Diagnoses an mbarrier of a hung cluster."""
 
     def __init__(self, hang: Hang, names: Names, rank: int, offset: int) -> None:
         self.hang, self.names, self.rank, self.offset = hang, names, rank, offset
         self.view = hang.view
         self.b = hang.barriers[rank, offset]
         self.phase = self.b["phase"]
-        self.verdict = Verdict(False, "", last=max((p["last"] for p in self.b["producers"]), default=0))
+        self.diagnosis = WaitDiagnosis(
+            False, "", last=max((p["last"] for p in self.b["producers"]), default=0)
+        )
         self._possible = 0
 
-    def judge(self) -> Verdict:
-        """The verdict; PTX ISA 9.7.13.15: a phase ends when no arrival and no byte is outstanding."""
+    def diagnose(self) -> WaitDiagnosis:
+        """The diagnosis; PTX ISA 9.7.13.15: a phase ends when no arrival and no byte is outstanding."""
         pending, tx = self.b["pending"], self.b["tx"]
         lacks = []
         if pending:
@@ -55,8 +57,8 @@ class MbarrierVerdict:
         elif tx < 0:
             self._say(f"{count_text(-tx, 'byte')} arrived before any thread expected them")
         phase, name = self.names.phase(self.offset, self.phase), self.names.mbarrier(self.rank, self.offset)
-        self.verdict.message = f"{phase} of {name} lacks {' and '.join(lacks)}"
-        return self.verdict
+        self.diagnosis.message = f"{phase} of {name} lacks {' and '.join(lacks)}"
+        return self.diagnosis
 
     # --- who should act
 
@@ -72,7 +74,7 @@ class MbarrierVerdict:
         self._possible = sum(self._judge(candidate, deed) for candidate in candidates)
         short = self._possible < needed if deed == ARRIVE else not self._possible
         if short:
-            self.verdict.dead = True
+            self.diagnosis.dead = True
         if not candidates:
             self._nobody(deed)
         if deed == ARRIVE and short:
@@ -207,7 +209,7 @@ class MbarrierVerdict:
                 continue
             lanes = group.lanes & c.lanes
             able += c.amount * lanes.bit_count() // max(1, c.lanes.bit_count()) if deed == ARRIVE else 1
-            self.verdict.edges.append((group.id, c.why))
+            self.diagnosis.edges.append((group.id, c.why))
             self._say(f"{c.why}; it now {self._doing(group)}")
         gone = c.lanes
         for group in self.hang.live(c.rank, c.warp, c.lanes):
@@ -279,7 +281,7 @@ class MbarrierVerdict:
                 "live warp can come to it" + (f"; {join(gone, limit=4)}" if gone else "")
             )
         elif not anywhere:
-            self.verdict.perhaps = self._perhaps(deed)
+            self.diagnosis.perhaps = self._perhaps(deed)
             self._say(f"nothing has ever {'arrived at' if deed == ARRIVE else 'delivered to'} it, in any CTA")
         else:
             self._say(f"no other warp is known to bring one: no {_WORD[deed]} is under way")
@@ -336,5 +338,5 @@ class MbarrierVerdict:
                 )
 
     def _say(self, text: str) -> None:
-        if text not in self.verdict.evidence:
-            self.verdict.evidence.append(text)
+        if text not in self.diagnosis.evidence:
+            self.diagnosis.evidence.append(text)

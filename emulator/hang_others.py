@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from tileproof.emulator.hang import Group, Hang, Names, Verdict, count_text, join, lanes_text
+from tileproof.emulator.hang import Group, Hang, Names, WaitDiagnosis, count_text, join, lanes_text
 
 
-def named_barrier(hang: Hang, names: Names, rank: int, number: int) -> Verdict:
+def named_barrier(hang: Hang, names: Names, rank: int, number: int) -> WaitDiagnosis:
     """A named barrier waits for a count of threads, whole warps at a time (PTX ISA 9.7.13.1)."""
     cta = hang.ctas[rank]
     b = cta["named"][number]
     warps = [index for index, warp in enumerate(cta["warps"]) if warp["live"]]
     expected = b["expected"] if b["expected"] >= 0 else 32 * len(warps)
-    verdict = Verdict(
+    diagnosis = WaitDiagnosis(
         False,
         f"named barrier {number} of CTA {rank} has {b['arrived']} of {expected} threads, from "
         + join(names.warp(rank, warp) for warp in range(32) if b["warps"] >> warp & 1),
@@ -31,20 +31,20 @@ def named_barrier(hang: Hang, names: Names, rank: int, number: int) -> Verdict:
         if coming:
             able += 32
             for g in coming:
-                verdict.edges.append((g.id, f"{who}, {word}, is at {hang.view.at(g.pc)}"))
-            verdict.evidence.append(f"{who}, {word}, {_doing(hang, coming[0])}")
+                diagnosis.edges.append((g.id, f"{who}, {word}, is at {hang.view.at(g.pc)}"))
+            diagnosis.evidence.append(f"{who}, {word}, {_doing(hang, coming[0])}")
         elif groups and (index in came_before or not came_before):
-            verdict.evidence.append(
+            diagnosis.evidence.append(
                 f"{who}, {word}, is at {hang.view.at(groups[0].pc)} and can no longer come to it"
             )
         elif not warp["live"] and (index in came_before or not came_before):
-            verdict.evidence.append(f"{who}, {word}, exited at {hang.view.at(warp['exits'][-1][1])}")
-    verdict.dead = b["arrived"] + able < expected
+            diagnosis.evidence.append(f"{who}, {word}, exited at {hang.view.at(warp['exits'][-1][1])}")
+    diagnosis.dead = b["arrived"] + able < expected
     if 32 * len(cta["warps"]) < expected:
-        verdict.evidence.append(
+        diagnosis.evidence.append(
             f"the CTA has {count_text(len(cta['warps']), 'warp')} only: the count is wrong"
         )
-    return verdict
+    return diagnosis
 
 
 def _reaches_barrier(hang: Hang, g: Group, number: int) -> bool:
@@ -54,9 +54,9 @@ def _reaches_barrier(hang: Hang, g: Group, number: int) -> bool:
     )
 
 
-def cluster_barrier(hang: Hang, names: Names) -> Verdict:
+def cluster_barrier(hang: Hang, names: Names) -> WaitDiagnosis:
     """The cluster barrier waits for every thread that has not exited (PTX ISA 9.7.13.3)."""
-    verdict = Verdict(
+    diagnosis = WaitDiagnosis(
         False,
         f"the cluster barrier has {hang.raw['cluster_arrived']} of {hang.raw['live_threads']} live threads",
     )
@@ -69,24 +69,26 @@ def cluster_barrier(hang: Hang, names: Names) -> Verdict:
         reaches = any(hang.view.handler[pc] == "barrier.cluster.arrive" for pc in hang.view.reach(g.pc))
         # A thread that comes to no arrival would release it by its exit: what holds it up is the cause.
         way = "" if reaches else ", comes to no barrier.cluster.arrive"
-        verdict.edges.append((g.id, f"{who} has neither arrived nor exited"))
-        verdict.evidence.append(f"{who} has not arrived{way} and {_doing(hang, g)}")
-    return verdict
+        diagnosis.edges.append((g.id, f"{who} has neither arrived nor exited"))
+        diagnosis.evidence.append(f"{who} has not arrived{way} and {_doing(hang, g)}")
+    return diagnosis
 
 
-def tensor_memory(hang: Hang, names: Names, waiter: Group) -> Verdict:
+def tensor_memory(hang: Hang, names: Names, waiter: Group) -> WaitDiagnosis:
     """An allocation waits until another warp frees columns (PTX ISA 9.7.16.7.1)."""
     cta = hang.ctas[waiter.rank]
-    verdict = Verdict(False, f"tensor memory of CTA {waiter.rank} has no free block of the size asked for")
+    diagnosis = WaitDiagnosis(
+        False, f"tensor memory of CTA {waiter.rank} has no free block of the size asked for"
+    )
     for column, columns, pc, warp in cta["allocations"]:
-        verdict.evidence.append(
+        diagnosis.evidence.append(
             f"columns {column}-{column + columns - 1} were allocated by {names.warp(waiter.rank, warp)} at "
             f"{hang.view.at(pc)} and are not freed"
         )
     ranks = {waiter.rank}
     if any(cta["held"]):  # of cta_group::2: free when both CTAs have freed them
         ranks.add(waiter.rank ^ 1)
-        verdict.evidence.append(
+        diagnosis.evidence.append(
             f"{32 * sum(cta['held'])} columns are held until CTA {waiter.rank ^ 1} has allocated and freed "
             "them too"
         )
@@ -94,25 +96,25 @@ def tensor_memory(hang: Hang, names: Names, waiter: Group) -> Verdict:
         if g.rank not in ranks or (g.rank, g.warp, g.wait) == (waiter.rank, waiter.warp, "alloc"):
             continue
         if any(hang.view.handler[pc] == "tcgen05.dealloc" for pc in hang.view.reach(g.pc)):
-            verdict.edges.append((g.id, f"{names.warp(g.rank, g.warp)} may free them"))
-            verdict.evidence.append(f"{names.warp(g.rank, g.warp)} may free them and {_doing(hang, g)}")
-    if not verdict.edges:
-        verdict.dead = True
+            diagnosis.edges.append((g.id, f"{names.warp(g.rank, g.warp)} may free them"))
+            diagnosis.evidence.append(f"{names.warp(g.rank, g.warp)} may free them and {_doing(hang, g)}")
+    if not diagnosis.edges:
+        diagnosis.dead = True
         own = any(hang.view.handler[pc] == "tcgen05.dealloc" for pc in hang.view.reach(waiter.pc))
-        verdict.evidence.append(
+        diagnosis.evidence.append(
             "only the warp that waits comes to a tcgen05.dealloc"
             if own
             else "no live warp of the CTA comes to a tcgen05.dealloc"
         )
-    return verdict
+    return diagnosis
 
 
-def registers(hang: Hang, names: Names, waiter: Group) -> Verdict:
+def registers(hang: Hang, names: Names, waiter: Group) -> WaitDiagnosis:
     """setmaxnreg.inc waits until other warps of the CTA have given registers back (PTX ISA 9.7.19.5)."""
     cta, view = hang.ctas[waiter.rank], hang.view
     wanted = max(g.token for g in hang.groups if (g.rank, g.wait) == (waiter.rank, "registers"))
     free = cta["register_pool"]
-    verdict = Verdict(
+    diagnosis = WaitDiagnosis(
         False, f"the register pool of CTA {waiter.rank} has {free} registers where {wanted} are wanted"
     )
     coming = 0
@@ -127,25 +129,25 @@ def registers(hang: Hang, names: Names, waiter: Group) -> Verdict:
             ]
             if counts and min(counts) < warp["maxnreg"]:
                 coming += 32 * (warp["maxnreg"] - min(counts))
-                verdict.edges.append((g.id, f"{names.warp(g.rank, index)} may give registers back"))
+                diagnosis.edges.append((g.id, f"{names.warp(g.rank, index)} may give registers back"))
     holders: dict[tuple[int, str], list[str]] = {}
     for index, warp in enumerate(cta["warps"]):
         state = "" if warp["live"] else f" and exited at {view.at(warp['exits'][-1][1])}"
         holders.setdefault((warp["maxnreg"], state), []).append(names.warp(waiter.rank, index))
     for (count, state), who in holders.items():
         have = "holds" if len(who) == 1 else "hold"
-        verdict.evidence.append(f"{join(who)} {have} {count} registers per thread{state}")
-    verdict.dead = free + coming < wanted
-    if verdict.dead and not verdict.edges:
-        verdict.evidence.append("no warp that still runs comes to a setmaxnreg.dec")
-    return verdict
+        diagnosis.evidence.append(f"{join(who)} {have} {count} registers per thread{state}")
+    diagnosis.dead = free + coming < wanted
+    if diagnosis.dead and not diagnosis.edges:
+        diagnosis.evidence.append("no warp that still runs comes to a setmaxnreg.dec")
+    return diagnosis
 
 
-def warpgroup(hang: Hang, names: Names, waiter: Group) -> Verdict:
+def warpgroup(hang: Hang, names: Names, waiter: Group) -> WaitDiagnosis:
     """A wgmma.mma_async begins when all four warps of the warpgroup have executed it (PTX ISA 9.7.15)."""
     cta, first = hang.ctas[waiter.rank], waiter.warp // 4 * 4
     lacking = [warp for warp in range(first, first + 4) if cta["warps"][warp]["wgmma"] < waiter.token]
-    verdict = Verdict(
+    diagnosis = WaitDiagnosis(
         False,
         f"operation {waiter.token} of wgmma of warps {first} to {first + 3} of CTA {waiter.rank} lacks "
         + join(names.warp(waiter.rank, warp) for warp in lacking),
@@ -159,16 +161,16 @@ def warpgroup(hang: Hang, names: Names, waiter: Group) -> Verdict:
             if any(hang.view.handler[pc] == "wgmma.mma_async" for pc in hang.view.reach(g.pc))
         ]
         for g in coming:
-            verdict.edges.append((g.id, f"{who}, is at {hang.view.at(g.pc)}"))
+            diagnosis.edges.append((g.id, f"{who}, is at {hang.view.at(g.pc)}"))
         if coming:
-            verdict.evidence.append(f"{who}, {_doing(hang, coming[0])}")
+            diagnosis.evidence.append(f"{who}, {_doing(hang, coming[0])}")
             continue
-        verdict.dead = True
+        diagnosis.dead = True
         if groups:
-            verdict.evidence.append(f"{who}, is at {hang.view.at(groups[0].pc)} and comes to no other")
+            diagnosis.evidence.append(f"{who}, is at {hang.view.at(groups[0].pc)} and comes to no other")
         else:
-            verdict.evidence.append(f"{who}, exited at {hang.view.at(cta['warps'][warp]['exits'][-1][1])}")
-    return verdict
+            diagnosis.evidence.append(f"{who}, exited at {hang.view.at(cta['warps'][warp]['exits'][-1][1])}")
+    return diagnosis
 
 
 def other_lanes(hang: Hang, waiter: Group) -> list[Group]:

@@ -13,10 +13,10 @@ from itertools import combinations
 from typing import Unpack
 
 from tileproof.emulator.hang import Names
-from tileproof.emulator.judge import Judge, Signature
 from tileproof.emulator.options import LaunchKeywords, RunKeywords
 from tileproof.emulator.result import RunResult
 from tileproof.emulator.schedule import HeldBack
+from tileproof.emulator.schedule_run import ScheduleRunner, Signature
 from tileproof.spec.machine.finding import Finding
 from tileproof.spec.machine.schedule import BASES, BaseOrder, Hold, Policy, Schedule
 
@@ -60,8 +60,10 @@ class Shrunk:
 
 
 class _Search:
-    def __init__(self, judge: Judge, signature: Signature, seconds: float, how: LaunchKeywords) -> None:
-        self.judge, self.signature, self.how = judge, signature, how
+    def __init__(
+        self, runner: ScheduleRunner, signature: Signature, seconds: float, how: LaunchKeywords
+    ) -> None:
+        self.runner, self.signature, self.how = runner, signature, how
         self.deadline = time.process_time() + seconds
         self.tries = 0
 
@@ -72,13 +74,13 @@ class _Search:
     def shows(self, schedule: Schedule) -> RunResult | None:
         """The run's result when it has the finding."""
         self.tries += 1
-        outcome, result = self.judge.run(schedule, **self.how)
+        outcome, result = self.runner.run(schedule, **self.how)
         return result if any(seen.signature == self.signature for seen in outcome.seen) else None
 
     def recorded(self, schedule: Schedule, base: BaseOrder) -> Schedule:
         """A run under `schedule` as its decisions beside `base`."""
         how: RunKeywords = {**self.how, "schedule": schedule, "record": base}
-        result, _ = self.judge.launch(**how)
+        result, _ = self.runner.launch(**how)
         return schedule.replayed(result.decisions, base)
 
     def kept(self, like: Schedule, holds: Sequence[Hold]) -> tuple[Hold, ...] | None:
@@ -152,7 +154,7 @@ class _Search:
 
 
 def shrink(
-    judge: Judge,
+    runner: ScheduleRunner,
     signature: Signature,
     schedules: Sequence[Schedule],
     *,
@@ -163,7 +165,7 @@ def shrink(
 
     Ends after `seconds` of CPU time with the best result so far.
     """
-    search = _Search(judge, signature, seconds, how)
+    search = _Search(runner, signature, seconds, how)
     for policy in _FIXED:
         if any(s.policy == policy for s in schedules) and search.shows(Schedule(policy)):
             return _result(search, Schedule(policy), 0, True)
@@ -196,7 +198,7 @@ def _recorded(search: _Search, schedules: Sequence[Schedule]) -> list[Schedule]:
 
 def _others(search: _Search) -> list[Schedule]:
     """A replay of a "pct" schedule that also shows the finding, if a few seeds find it."""
-    points = search.judge.launch(schedule=Schedule("late"), **search.how)[0].counters.schedule_points
+    points = search.runner.launch(schedule=Schedule("late"), **search.how)[0].counters.schedule_points
     for seed in range(_OTHERS):
         schedule = Schedule("pct", seed, 2 + seed % 3, max(points, 1))
         if search.shows(schedule) is not None:
@@ -205,7 +207,7 @@ def _others(search: _Search) -> list[Schedule]:
 
 
 def _result(search: _Search, schedule: Schedule, recorded: int, minimal: bool) -> Shrunk:
-    outcome, result = search.judge.run(schedule, **search.how)
+    outcome, result = search.runner.run(schedule, **search.how)
     found = next((seen.finding for seen in outcome.seen if seen.signature == search.signature), None)
     return Shrunk(
         search.signature,

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from tileproof.emulator import RunResult, Schedule
 from tileproof.emulator.hang import Names
-from tileproof.emulator.judge import Outputs
 from tileproof.emulator.options import RunKeywords
+from tileproof.emulator.schedule_run import Outputs
 from tileproof.emulator.trace import Trace, TraceNames
 from tileproof.spec.machine.finding import Finding
 from tileproof.spec.machine.types import Array

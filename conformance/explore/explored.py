@@ -18,8 +18,8 @@ from tileproof.conformance.explore.case import TracedLaunch
 from tileproof.conformance.observe.observation import observe
 from tileproof.conformance.observe.tiles import Chain
 from tileproof.emulator import RunResult
-from tileproof.emulator.judge import Outputs
 from tileproof.emulator.options import RunKeywords
+from tileproof.emulator.schedule_run import Outputs
 from tileproof.kernels.compile import Built
 from tileproof.kernels.kernel import Kernel
 from tileproof.kernels.launch.model import LaunchFile

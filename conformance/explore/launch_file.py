@@ -20,8 +20,8 @@ from tileproof.conformance.launches.placing import dynamic_begin, symbols_of
 from tileproof.conformance.launches.running import Execution, execute
 from tileproof.emulator import RunResult, Schedule
 from tileproof.emulator.hang import Names
-from tileproof.emulator.judge import Outputs, differing_bits
 from tileproof.emulator.options import RunKeywords
+from tileproof.emulator.schedule_run import Outputs, differing_bits
 from tileproof.emulator.symbols import SharedNames
 from tileproof.emulator.trace import Trace
 from tileproof.kernels.launch.model import KernelLaunch, LaunchFile

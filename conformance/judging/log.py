@@ -11,7 +11,7 @@ from tileproof.conformance.compare.compare import StageScore
 from tileproof.conformance.judging.judged_run import JudgedRun
 from tileproof.conformance.judging.values import WrongArray
 from tileproof.conformance.processes.children import ChildResult
-from tileproof.emulator.judge import OUTPUT
+from tileproof.emulator.schedule_run import OUTPUT
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.finding import Finding
 from tileproof.spec.machine.finding_causes import key

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Unpack
 from tileproof.conformance.launches.placing import PlacedLaunch, symbols_of
 from tileproof.emulator import Allow, RunResult, Schedule
 from tileproof.emulator.codes import CODES
-from tileproof.emulator.judge import OUTPUT, Judge, Outputs, Signature
 from tileproof.emulator.options import RunKeywords
+from tileproof.emulator.schedule_run import OUTPUT, Outputs, ScheduleRunner, Signature
 from tileproof.emulator.shrink import shrink
 from tileproof.kernels.launch.model import KernelLaunch
 from tileproof.spec.machine.finding import Finding
@@ -54,7 +54,7 @@ def smaller(
         return result, {name: placed.buffers[name].numpy() for name in alive}
 
     first = {name: output.values for name, output in case.first.items() if name not in case.expected}
-    found = shrink(Judge(run, first), signature, list(schedules), seconds=seconds)
+    found = shrink(ScheduleRunner(run, first), signature, list(schedules), seconds=seconds)
     return SmallSchedule(found.schedule, tuple(found.lines()), found.minimal) if found.finding else None
 
 

@@ -11,7 +11,7 @@ from tileproof.conformance.compare.compare import StageScore, within_bound
 from tileproof.conformance.compare.compare import score as scored
 from tileproof.conformance.compare.patterns import arrangement
 from tileproof.conformance.judging.reference import ExpectedOutput
-from tileproof.emulator.judge import OUTPUT, differing_bits
+from tileproof.emulator.schedule_run import OUTPUT, differing_bits
 from tileproof.kernels.launch.model import LaunchFile
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.finding import Finding, ProblemPlace

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tileproof.emulator import LaunchError, RunResult, Schedule
 from tileproof.emulator.explore import EXPLORED, explore, planned
-from tileproof.emulator.judge import OUTPUT, Judge, Signature
+from tileproof.emulator.schedule_run import OUTPUT, ScheduleRunner, Signature
 from tileproof.emulator.shrink import shrink
 from tileproof.spec.machine.schedule import SEEDED
 
@@ -47,7 +47,7 @@ def test_a_window_is_shrunk_to_its_two_preemptions() -> None:
     assert {schedule.policy for schedule in seen} == {"pct", "random"}
     finding = programs.WINDOW(schedule=seen[0])[0].errors[0]
     for start in (seen[:1], seen[-1:], seen):
-        small = shrink(Judge(programs.WINDOW), Signature.of(finding), start)
+        small = shrink(ScheduleRunner(programs.WINDOW), Signature.of(finding), start)
         assert small.minimal and len(small.schedule.decisions) == 2
         assert [held.hold.warp for held in small.held_back] == [1, 0]
         assert small.held_back[0].instruction.startswith("st") and small.held_back[1].instruction.startswith(

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tileproof.emulator import RunResult, Schedule
 from tileproof.emulator.explore import Reversal, explore
-from tileproof.emulator.judge import OUTPUT, Outputs
+from tileproof.emulator.schedule_run import OUTPUT, Outputs
 
 from tests.emulator.test_certificate import START, launched
 from tests.kit.ptx import Memory, run

@@ -82,7 +82,8 @@ main()
 """
 MODULES = (
     "tileproof.conformance.cli.owner", "secrets", "tileproof.conformance.cli.app", "click", "numpy",
-    "tileproof.kernels.foreign.shared", "tileproof.conformance.cases.resolve", "tileproof.emulator.judge",
+    "tileproof.kernels.foreign.shared", "tileproof.conformance.cases.resolve",
+    "tileproof.emulator.schedule_run",
 )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ import pytest
 from tileproof.conformance.explore.explored import Explored
 from tileproof.emulator import RunResult, Schedule
 from tileproof.emulator.explore import explore
-from tileproof.emulator.judge import Judge, Outputs
+from tileproof.emulator.schedule_run import Outputs, ScheduleRunner
 from tileproof.kernels.compile import Built
 from tileproof.kernels.registry import kernel
 from tileproof.spec.problems.sparse_mla_bwd.case import one_token
@@ -46,12 +46,12 @@ def without_loop(built: Built, site: int) -> Built:
     return dataclasses.replace(built, ptx=built.ptx[:at] + "//" + built.ptx[at:])
 
 
-def shown(judge: Judge, schedules: list[Schedule], races: bool = False) -> bool:
+def shown(runner: ScheduleRunner, schedules: list[Schedule], races: bool = False) -> bool:
     """One of the schedules shows an error, a warning (a commit not waited for) or another output."""
     return any(
         seen.severity in ("error", "warning")
         for schedule in schedules
-        for seen in judge.run(schedule, races=races)[0].seen
+        for seen in runner.run(schedule, races=races)[0].seen
     )
 
 
@@ -63,12 +63,12 @@ def test_every_wait_without_its_loop_is_found(name: str) -> None:
     right = explored(name, built)
     first = right(schedule=Schedule("early"))[1]
     # The kernel as it is repeats its tries.
-    assert not shown(Judge(right, first, right.compare), SCHEDULES[:12], races=True)
+    assert not shown(ScheduleRunner(right, first, right.compare), SCHEDULES[:12], races=True)
     missed = []
     for site in range(WAITS[name]):
         wrong = explored(name, without_loop(built, site))
-        judge = Judge(wrong, first, right.compare)
-        if not shown(judge, SCHEDULES) and not shown(judge, SCHEDULES, races=True):
+        runner = ScheduleRunner(wrong, first, right.compare)
+        if not shown(runner, SCHEDULES) and not shown(runner, SCHEDULES, races=True):
             missed.append(site)
     assert missed == REDUNDANT[name]
 

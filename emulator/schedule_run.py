@@ -92,7 +92,7 @@ def differing_bits(name: str, first: Array, second: Array) -> npt.NDArray[np.boo
 
 
 @dataclass(frozen=True)
-class Judge:
+class ScheduleRunner:
     """Runs a launch under a schedule and reports findings; outputs that differ from `first` are findings."""
 
     launch: Launch

@@ -41,7 +41,7 @@ def judged(variant: NumericVariant, examples: int, seed: int) -> dict[str, Any]:
     from tileproof.conformance.check import property as engine
     from tileproof.conformance.check.under_test import on_driver, on_emulator
     from tileproof.conformance.drivers.host import HostDriver
-    from tileproof.conformance.mutants.defects import planted_reference
+    from tileproof.conformance.planted.defects import planted_reference
     from tileproof.kernels.called import HOST
     from tileproof.kernels.registry import kernel
     from tileproof.spec.machine.errors import TileproofError

@@ -16,7 +16,7 @@ from tileproof.conformance.judging.judging import Interrupts, JudgeOptions, judg
 from tileproof.conformance.judging.launch_case import LaunchCase
 from tileproof.conformance.judging.record import refused
 from tileproof.conformance.judging.reference import ReferenceFunction
-from tileproof.conformance.mutants.defects import planted_on, planted_reference
+from tileproof.conformance.planted.defects import planted_on, planted_reference
 from tileproof.conformance.verdict.contract import VerdictRecord
 from tileproof.emulator.causes import Allow
 from tileproof.kernels.kernel import Kernel

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from tileproof.conformance.check.run import KernelUnderTest
 from tileproof.conformance.drivers.driver import Driver
-from tileproof.conformance.mutants.defects import build_planted, require_own
+from tileproof.conformance.planted.defects import build_planted, require_own
 from tileproof.kernels.called import HOST
 from tileproof.kernels.compile import Built
 from tileproof.kernels.edit import PlantedDefect

@@ -43,7 +43,7 @@ DEFECT, COULD_NOT, INCOMPLETE = 1, 2, 3
     help="Schedules to explore per variant.",
 )
 @click.option(
-    "--mutants", default=0, show_default=True, type=click.IntRange(0), help="Planted defects per variant."
+    "--planted", default=0, show_default=True, type=click.IntRange(0), help="Planted defects per variant."
 )
 @click.option(
     "--drawn", default=0, show_default=True, type=click.IntRange(0),
@@ -95,7 +95,7 @@ def campaign(
     variant: str | None,
     examples: int,
     schedules: int,
-    mutants: int,
+    planted: int,
     drawn: int,
     profile: str,
     shard: int,
@@ -143,10 +143,10 @@ def campaign(
         (kernel, chosen_variant) for kernel in chosen_kernels for chosen_variant in chosen(kernel, variant)
     ]
     shared = str(Path(database).absolute()) if database else str((out / "examples").absolute())
-    plan = campaigns.CampaignPlan(examples, schedules, mutants, shard, seed, shared, drawn, profile)
+    plan = campaigns.CampaignPlan(examples, schedules, planted, shard, seed, shared, drawn, profile)
     programs = _programs(subjects, files)
     tool = tool_identity()
-    ran = f"campaign {examples} {schedules} {mutants} by {shard}"
+    ran = f"campaign {examples} {schedules} {planted} by {shard}"
     ran += f", {drawn} drawn, {profile}" if drawn else ""
     identity = RunIdentity(ran, seed, False, "", programs, tool.commit, tool.changed)
     store = ResultStore(out / "results.jsonl", identity, resume)

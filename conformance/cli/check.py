@@ -138,7 +138,7 @@ def check(
     from tileproof.conformance.check.under_test import on_driver
     from tileproof.conformance.judging.judging import JudgeOptions
     from tileproof.conformance.judging.runs import RunOptions
-    from tileproof.conformance.mutants.defects import planted_on, planted_reference
+    from tileproof.conformance.planted.defects import planted_on, planted_reference
     from tileproof.kernels.launch.model import LaunchFile
     from tileproof.spec.machine.schedule import Schedule
     from tileproof.spec.problems import problem_type

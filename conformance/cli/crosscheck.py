@@ -113,7 +113,7 @@ def _kernel_launch(
     """Return the launch of one group, the plan, and a description."""
     from tileproof.conformance.cases import resolve
     from tileproof.conformance.cases.generators import from_json, small
-    from tileproof.conformance.mutants.defects import build_planted, planted_on
+    from tileproof.conformance.planted.defects import build_planted, planted_on
     from tileproof.spec.problems.base import tiling_of
 
     found = resolve.compiled_kernel(kernel, NO_CASE)

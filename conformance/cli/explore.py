@@ -208,7 +208,7 @@ def _explored(
     from tileproof.conformance.cases.generators import from_json, small
     from tileproof.conformance.explore.explored import Explored
     from tileproof.conformance.explore.launch_file import ExploredLaunch
-    from tileproof.conformance.mutants.defects import build_planted, planted_on
+    from tileproof.conformance.planted.defects import build_planted, planted_on
     from tileproof.kernels.launch.model import LaunchFile
 
     found = resolve.compiled(name, ONE_ORDER)

@@ -107,7 +107,7 @@ def gate(
     from tileproof.conformance.gate.model import checks
     from tileproof.conformance.gate.reports import write_all
     from tileproof.conformance.gate.store import alone
-    from tileproof.conformance.mutants.defects import defect
+    from tileproof.conformance.planted.defects import defect
     from tileproof.kernels import registry
     from tileproof.kernels.kernel import Kernel
     from tileproof.kernels.launch.model import LaunchFile

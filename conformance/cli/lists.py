@@ -48,7 +48,7 @@ def kernels(as_json: bool) -> int:
 @click.option("--json", "as_json", is_flag=True, help="The result as JSON on standard output.")
 def defects(as_json: bool) -> int:
     """List the planted defects that `check --plant` accepts."""
-    from tileproof.conformance.mutants.defects import defects as known
+    from tileproof.conformance.planted.defects import defects as known
     from tileproof.kernels.edit import InStage
 
     rows = [

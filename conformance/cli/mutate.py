@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from tileproof.kernels.kernel import Kernel
     from tileproof.kernels.launch.model import LaunchFile
 
-NO_PTX = "plant its defects (`tileproof mutants`)"
+NO_PTX = "plant its defects (`tileproof plant`)"
 
 
 @click.command()

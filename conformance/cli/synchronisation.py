@@ -25,8 +25,8 @@ def synchronisation(only: tuple[str, ...], as_json: bool) -> int:
     """Plant each race and hang and print the emulator's finding; exit 1 if a defect has no finding or an
     unexpected finding.
     """
-    from tileproof.conformance.mutants.synchronisation.catalogue import catalogue, expected_of, where
-    from tileproof.conformance.mutants.synchronisation.run import run
+    from tileproof.conformance.planted.synchronisation.catalogue import catalogue, expected_of, where
+    from tileproof.conformance.planted.synchronisation.run import run
 
     known = catalogue()
     rows = [row for row in known.values() if not only or {row.id, *row.classes} & set(only)]

@@ -96,7 +96,7 @@ def trace(
     from tileproof.conformance.cases.generators import small
     from tileproof.conformance.explore.explored import Explored
     from tileproof.conformance.explore.launch_file import ExploredLaunch
-    from tileproof.conformance.mutants.defects import build_planted, planted_on
+    from tileproof.conformance.planted.defects import build_planted, planted_on
     from tileproof.emulator import Schedule
     from tileproof.emulator.trace_links import chosen as chosen_events
     from tileproof.kernels.called import HOST
@@ -220,7 +220,7 @@ def _trace_function(
     """Print or save the writes of a Python function; TileproofError for options that do not apply."""
     from tileproof.conformance.cases.generators import small
     from tileproof.conformance.drivers import host_trace
-    from tileproof.conformance.mutants.defects import build_planted, planted_reference
+    from tileproof.conformance.planted.defects import build_planted, planted_reference
 
     if asked:
         raise TileproofError(

@@ -21,7 +21,7 @@ from tileproof.conformance.gate.evidence import (
 from tileproof.conformance.gate.model import GatedVariant, Profile, checks
 from tileproof.conformance.gate.runner import CheckJob, not_run
 from tileproof.conformance.gate.store import ResultStore, RunIdentity
-from tileproof.conformance.mutants.defects import planted_reference
+from tileproof.conformance.planted.defects import planted_reference
 from tileproof.conformance.verdict.contract import CheckOutcome, VerdictRecord, named_check
 from tileproof.conformance.verdict.program import ROOT, program, tool_identity
 from tileproof.kernels import registry

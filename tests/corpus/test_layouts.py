@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tileproof.conformance.check.property import replay
 from tileproof.conformance.check.under_test import on_emulator
-from tileproof.conformance.mutants.defects import defect
+from tileproof.conformance.planted.defects import defect
 from tileproof.kernels.registry import kernel
 from tileproof.spec.machine.finding_text import lines
 from tileproof.spec.machine.schedule import Schedule

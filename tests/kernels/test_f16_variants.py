@@ -12,8 +12,8 @@ from tileproof.conformance.check.under_test import on_emulator
 from tileproof.conformance.drivers import emulator
 from tileproof.conformance.gate.checks import controls
 from tileproof.conformance.gate.model import GatedVariant
-from tileproof.conformance.mutants.defects import build_planted, defects
-from tileproof.conformance.mutants.synchronisation.run import variant_of
+from tileproof.conformance.planted.defects import build_planted, defects
+from tileproof.conformance.planted.synchronisation.run import variant_of
 from tileproof.kernels.edit import InStage, PlantedDefect
 from tileproof.kernels.places import instructions
 from tileproof.kernels.registry import kernel

@@ -17,8 +17,8 @@ from tileproof.conformance.check.run import run_case
 from tileproof.conformance.check.under_test import on_emulator
 from tileproof.conformance.drivers import emulator
 from tileproof.conformance.explore.explored import Explored
-from tileproof.conformance.mutants.defects import defects
 from tileproof.conformance.observe.capture import captured_tiles
+from tileproof.conformance.planted.defects import defects
 from tileproof.emulator.explore import explore
 from tileproof.kernels.compile import ROOT
 from tileproof.kernels.edit import Edit, InStage, Place, PlantedDefect

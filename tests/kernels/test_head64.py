@@ -11,7 +11,7 @@ from tileproof.conformance.check.run import run_case
 from tileproof.conformance.check.under_test import on_emulator
 from tileproof.conformance.cli.app import main
 from tileproof.conformance.explore.explored import Explored
-from tileproof.conformance.mutants.defects import defects
+from tileproof.conformance.planted.defects import defects
 from tileproof.emulator.explore import explore
 from tileproof.kernels.edit import InStage
 from tileproof.kernels.registry import kernel

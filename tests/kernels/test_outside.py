@@ -105,8 +105,8 @@ def passes_through_every_command(name: str) -> None:
     assert as_json("explore", name, "--schedules", "4")["verdict"] == "clean"
     planted = run("explore", name, "--schedules", "2", "--plant", "acme-read")
     assert planted.exit_code == 1 and "race-tmem-unwaited" in planted.output
-    killed = as_json("mutants", name, "--examples", "5")
-    assert [(row["mutant"], row["outcome"]) for row in killed["mutants"]] == [
+    killed = as_json("plant", name, "--examples", "5")
+    assert [(row["defect"], row["outcome"]) for row in killed["defects"]] == [
         ("acme-delta", "killed"), ("acme-read", "killed")
     ]  # fmt: skip
     trace = run("trace", name, "--blocks", "1", "--text")
@@ -134,11 +134,11 @@ def test_a_mutant_that_survives_is_told(tmp_path: Path) -> None:
     """One that changes nothing, and one that is found elsewhere than it says."""
     text = PACKAGE.replace("(Edit(NOT_STORED),)", "(Edit(NOT_STORED, NOT_STORED.text),)")
     text = text.replace("race-tmem-unwaited", "race-exit")
-    seen = run("mutants", str(package(tmp_path, text=text)), "--examples", "2", "--json")
+    seen = run("plant", str(package(tmp_path, text=text)), "--examples", "2", "--json")
     assert seen.exit_code == 1, seen.output
-    first, second = json.loads(seen.stdout)["mutants"]
+    first, second = json.loads(seen.stdout)["defects"]
     assert first["outcome"] == "survived 2 examples" and "race-tmem-unwaited" in second["outcome"]
-    assert run("mutants", "head64", "--only", "acme-delta").exit_code == 2
+    assert run("plant", "head64", "--only", "acme-delta").exit_code == 2
 
 
 PTX = """

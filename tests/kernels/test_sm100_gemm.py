@@ -1,6 +1,6 @@
 """sm100-gemm-bias: a product with a bias on the tensor core, judged tile by tile, and its planted defects.
 
-Those of order are run with every other kernel's (tests/conformance/mutants/synchronisation).
+Those of order are run with every other kernel's (tests/conformance/planted/synchronisation).
 """
 
 from __future__ import annotations

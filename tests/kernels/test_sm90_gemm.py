@@ -11,7 +11,7 @@ from tileproof.conformance.check.under_test import on_driver, on_emulator
 from tileproof.conformance.drivers.cuda import CudaDriver
 from tileproof.conformance.drivers.driver import not_judged
 from tileproof.conformance.drivers.emulator import EmulatorDriver
-from tileproof.conformance.mutants.synchronisation.run import run as run_row
+from tileproof.conformance.planted.synchronisation.run import run as run_row
 from tileproof.kernels.edit import InStage, PlantedDefect
 from tileproof.kernels.registry import kernel
 from tileproof.kernels.sm90.gemm.defects import ORDER, VALUES

@@ -27,8 +27,8 @@ from typing import Any
 import numpy as np
 from tileproof.conformance.cases.generators import small
 from tileproof.conformance.explore.explored import Explored
-from tileproof.conformance.mutants.synchronisation import run as synchronisation
-from tileproof.conformance.mutants.synchronisation.catalogue import catalogue
+from tileproof.conformance.planted.synchronisation import run as synchronisation
+from tileproof.conformance.planted.synchronisation.catalogue import catalogue
 from tileproof.emulator import LaunchError, Memory, Module, Schedule
 from tileproof.kernels.registry import all_compiled
 from tileproof.spec.machine.errors import TileproofError
@@ -80,7 +80,7 @@ def program_is_clean(draw: random.Random) -> None:
     """A small right program."""
     name, program = draw.choice(list(synchronisation.programs().items()))
     when = schedule(draw)
-    if shown := synchronisation.faults(synchronisation.launch(name, program.text(), when), when):
+    if shown := synchronisation.shown_findings(synchronisation.launch(name, program.text(), when), when):
         raise SoakError(f"{name} under {when}: {shown[0].finding}")
 
 

@@ -56,7 +56,7 @@ ROOMS = {
         "reference",
     ),
     "vectors": ("reference",),
-    "mutants": (
+    "planted": (
         "conformance.cases",
         "conformance.drivers",
         "kernels",
@@ -72,7 +72,7 @@ ROOMS = {
         "conformance.observe",
         "conformance.compare",
         "conformance.diagnose",
-        "conformance.mutants",
+        "conformance.planted",
         "reference",
         "kernels",
         "emulator",
@@ -93,7 +93,7 @@ ROOMS = {
         "conformance.cases",
         "conformance.judging",
         "conformance.drivers",
-        "conformance.mutants",
+        "conformance.planted",
         "conformance.check",
         "conformance.verdict",
         "kernels",
@@ -130,7 +130,7 @@ ROOMS = {
         "conformance.observe",
         "conformance.compare",
         "conformance.verdict",
-        "conformance.mutants",
+        "conformance.planted",
         "conformance.check",
         "conformance.explore",
         "conformance.beside.corpus",
@@ -198,7 +198,7 @@ def test_a_room_opens_only_its_doors(room: str) -> None:
         assert not forbidden(path.read_text(encoding="utf-8"), through(room)), path
 
 
-@pytest.mark.parametrize("room", [name for name in ROOMS if name not in ("mutants", "beside.corpus")])
+@pytest.mark.parametrize("room", [name for name in ROOMS if name not in ("planted", "beside.corpus")])
 def test_no_general_room_imports_a_problem(room: str) -> None:
     for path in files_of(room):
         assert not problems_in(path.read_text(encoding="utf-8")), path

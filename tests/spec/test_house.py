@@ -56,7 +56,7 @@ def general() -> Iterator[str]:
     """The Python files that must serve any kernel: mutants and the corpus are about single ones."""
     for name in TRACKED:
         own = name.startswith(
-            ("conformance/mutants/", "conformance/beside/corpus/", "kernels/sm", "kernels/host/")
+            ("conformance/planted/", "conformance/beside/corpus/", "kernels/sm", "kernels/host/")
         )
         machine = name.startswith("emulator/")  # 512 columns of tensor memory, 512 bytes
         if name.startswith(GENERAL) and name.endswith(".py") and not own and not machine:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tileproof.conformance.drivers import emulator as driver
-from tileproof.conformance.mutants.synchronisation.run import LIVELOCK, SCHEDULES
+from tileproof.conformance.planted.synchronisation.run import LIVELOCK, SCHEDULES
 from tileproof.kernels.launch.model import LaunchFile
 from tileproof.spec.machine.finding import Finding
 from tileproof.spec.machine.run_result import RunResult

@@ -14,7 +14,7 @@ from typing import Literal
 
 import numpy as np
 from tileproof.conformance.check.machine_causes import known_code
-from tileproof.conformance.mutants.synchronisation.run import SCHEDULES
+from tileproof.conformance.planted.synchronisation.run import SCHEDULES
 from tileproof.kernels import toolchain
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.run_result import Output

@@ -15,10 +15,10 @@ from tileproof.conformance.cases.generators import from_json
 from tileproof.conformance.check.property import drawn, edge_runs
 from tileproof.conformance.check.run import run_case
 from tileproof.conformance.check.under_test import on_emulator
-from tileproof.conformance.mutants.defects import build_planted, defects
-from tileproof.conformance.mutants.synchronisation import run as order
-from tileproof.conformance.mutants.synchronisation.catalogue import catalogue
-from tileproof.conformance.mutants.synchronisation.run import SCHEDULES
+from tileproof.conformance.planted.defects import build_planted, defects
+from tileproof.conformance.planted.synchronisation import run as order
+from tileproof.conformance.planted.synchronisation.catalogue import catalogue
+from tileproof.conformance.planted.synchronisation.run import SCHEDULES
 from tileproof.kernels.edit import InStage, PlantedDefect
 from tileproof.kernels.launch.model import LaunchFile
 from tileproof.kernels.registry import kernels

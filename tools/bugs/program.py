@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from tileproof.conformance.mutants.synchronisation.run import SCHEDULES
+from tileproof.conformance.planted.synchronisation.run import SCHEDULES
 from tileproof.kernels.compile import Unit, compile_unit
 from tileproof.kernels.launch.builder import Given, LaunchBuilder, tensor_map
 from tileproof.kernels.launch.contents import ArrayContent, name_of

@@ -10,7 +10,7 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from tileproof.conformance.mutants.synchronisation.run import SCHEDULES
+from tileproof.conformance.planted.synchronisation.run import SCHEDULES
 from tileproof.kernels.launch.model import LaunchFile
 from tileproof.spec.machine.finding import Finding
 from tileproof.spec.machine.schedule import Schedule

@@ -22,7 +22,7 @@ GROUPS = {
     "Bring a kernel": ("record", "inspect", "build"),
     "Gate a release": ("gate", "diff", "campaign"),
     "Find a cause": ("trace", "explain", "diagnose", "time"),
-    "Test the tests": ("mutants", "mutate", "synchronisation", "crosscheck"),
+    "Test the tests": ("plant", "mutate", "synchronisation", "crosscheck"),
     "Look up": ("kernels", "stages", "defects", "instructions", "layout", "corpus", "vectors"),
 }
 

@@ -12,8 +12,8 @@ from tileproof.conformance.check.run import run_case
 from tileproof.conformance.check.under_test import on_own_driver
 from tileproof.conformance.drivers.spoiled import FACTOR, Spoiled
 from tileproof.conformance.gate.model import CheckReport, GatedVariant, gate_check
-from tileproof.conformance.mutants.defects import build_planted, planted_reference
-from tileproof.conformance.mutants.synchronisation.run import run, variant_of
+from tileproof.conformance.planted.defects import build_planted, planted_reference
+from tileproof.conformance.planted.synchronisation.run import run, variant_of
 from tileproof.conformance.verdict.contract import PlantedControl
 from tileproof.kernels.edit import InStage, PlantedDefect, Reported
 from tileproof.kernels.places import instructions

@@ -1,5 +1,5 @@
 # ruff: noqa: E501 - rows and the texts that they are anchored on are kept whole
-"""Synchronisation mutants in head128-columns, before the first k-block, and in the output of dQ after the
+"""Planted synchronisation defects in head128-columns, before the first k-block, and in the output of dQ after the
 last."""
 
 from __future__ import annotations

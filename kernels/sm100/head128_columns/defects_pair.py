@@ -1,5 +1,5 @@
 # ruff: noqa: E501 - rows and the texts that they are anchored on are kept whole
-"""Synchronisation mutants in head128-columns: operations of each CTA on the other's barriers, from
+"""Planted synchronisation defects in head128-columns: operations of each CTA on the other's barriers, from
 initialisation to exit."""
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # ruff: noqa: E501 - rows and the texts that they are anchored on are kept whole
-"""Synchronisation mutants in head128-columns: signals that allow a CTA to send, given too early or to the
+"""Planted synchronisation defects in head128-columns: signals that allow a CTA to send, given too early or to the
 wrong place."""
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # ruff: noqa: E501 - rows and the texts that they are anchored on are kept whole
-"""Synchronisation mutants in head128-columns: shares and copies sent by st.async, and their destinations."""
+"""Planted synchronisation defects in head128-columns: shares and copies sent by st.async, and their destinations."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # ruff: noqa: E501 - rows and the texts that they are anchored on are kept whole
-"""Synchronisation mutants in head128-part0: two CTAs, one MMA thread, P in two stages."""
+"""Planted synchronisation defects in head128-part0: two CTAs, one MMA thread, P in two stages."""
 
 from __future__ import annotations
 

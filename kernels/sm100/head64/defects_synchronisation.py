@@ -1,5 +1,5 @@
 # ruff: noqa: E501 - rows and the texts that they are anchored on are kept whole
-"""Synchronisation mutants in head64: one MMA thread, operands by generic stores, dQ stored by TMA."""
+"""Planted synchronisation defects in head64: one MMA thread, operands by generic stores, dQ stored by TMA."""
 
 from __future__ import annotations
 

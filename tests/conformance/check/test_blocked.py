@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tileproof.conformance.check.property import check, replay
 from tileproof.conformance.check.under_test import on_own_driver
-from tileproof.conformance.mutants.defects import planted_reference
+from tileproof.conformance.planted.defects import planted_reference
 from tileproof.kernels.edit import InStage
 from tileproof.kernels.host.blocked.defects import DEFECTS, OF_SPLITS
 from tileproof.kernels.registry import kernel

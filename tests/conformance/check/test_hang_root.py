@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 from tileproof.conformance.cli.app import main
 from tileproof.conformance.drivers import emulator
-from tileproof.conformance.mutants.defects import build_planted, defect
+from tileproof.conformance.planted.defects import build_planted, defect
 from tileproof.kernels.registry import kernel
 from tileproof.spec.machine.schedule import Schedule
 from tileproof.spec.problems.sparse_mla_bwd.case import Indices, SparseCase

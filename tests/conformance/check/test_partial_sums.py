@@ -16,9 +16,9 @@ from tileproof.conformance.check.under_test import on_emulator
 from tileproof.conformance.compare.compare import Divergence
 from tileproof.conformance.diagnose.partial import RIGHT, counted
 from tileproof.conformance.judging.judged_run import JudgedRun
-from tileproof.conformance.mutants.defects import defects
 from tileproof.conformance.observe.partial import partial_sums, partial_tiles
 from tileproof.conformance.observe.tiles import Chain, StageTile
+from tileproof.conformance.planted.defects import defects
 from tileproof.kernels.registry import kernel
 from tileproof.spec.arithmetic.terms import Sum
 from tileproof.spec.machine.run_result import RunResult

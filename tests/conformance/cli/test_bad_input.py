@@ -16,7 +16,7 @@ from tileproof.conformance.cli.app import COMMANDS, main
 from tests.kit.newcomer import write_scale
 
 KERNEL_OR_FILE = ("campaign", "check", "explore", "gate", "judge", "mutate", "time", "trace", "inspect")
-KERNEL = ("build", "crosscheck", "mutants")
+KERNEL = ("build", "crosscheck", "plant")
 EVIDENCE = ("diff",)
 LOG = ("explain",)
 DUMP = ("tensors",)  # tests/conformance/tensors/test_bad_dumps.py

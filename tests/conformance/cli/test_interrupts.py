@@ -19,7 +19,7 @@ from tileproof.kernels.launch import jsonform
 
 from tests.kit.launch_files import scale
 
-module = import_module("tileproof.conformance.cli.mutants")
+module = import_module("tileproof.conformance.cli.plant")
 
 
 @pytest.fixture
@@ -89,9 +89,9 @@ def test_mutants(monkeypatch: pytest.MonkeyPatch) -> None:
         return "", "P"
 
     monkeypatch.setattr(module, "_run", run)
-    monkeypatch.setattr(sys, "argv", ["tileproof", "mutants", "head128-part0", "--only", "x"])
+    monkeypatch.setattr(sys, "argv", ["tileproof", "plant", "head128-part0", "--only", "x"])
     done = CliRunner().invoke(module.mutants, ["head128-part0", "--json"], standalone_mode=False)
     made = json.loads(done.stdout)
     assert done.return_value == 3 and made["verdict"] == "incomplete"
-    assert [row["mutant"] for row in made["mutants"]] == calls[:2]
-    assert words(made)[:3] == ["mutants", "head128-part0", f"--only={calls[2]}"] and "x" not in words(made)
+    assert [row["defect"] for row in made["defects"]] == calls[:2]
+    assert words(made)[:3] == ["plant", "head128-part0", f"--only={calls[2]}"] and "x" not in words(made)

@@ -31,7 +31,7 @@ ENDINGS = {
     "    except OSError:\n        pass\nos._exit(0)\n",
     "sys.exit": "import sys\nsys.exit(0)\n",
 }
-COMMANDS = ("check", "judge", "gate", "explore", "mutants", "mutate", "time", "trace", "inspect", "build")
+COMMANDS = ("check", "judge", "gate", "explore", "plant", "mutate", "time", "trace", "inspect", "build")
 
 
 def command(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from tileproof.conformance.cli.app import main
-from tileproof.conformance.mutants.synchronisation import catalogue
+from tileproof.conformance.planted.synchronisation import catalogue
 
 
 def test_table_of_one_class() -> None:

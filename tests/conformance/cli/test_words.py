@@ -23,7 +23,7 @@ COMMANDS = {
     "trace": ("trace", "launch.json", "--out=trace.json"),
     "a hang traced": ("trace", *PLANTED, "--out=trace.json"),
     "mutate": ("mutate", "launch.json", "--expect=ref.py", "--count=3", "-j1"),
-    "mutants": ("mutants", "sm90-gemm", "--only=s90-beta-dropped", "--examples=1"),
+    "plant": ("plant", "sm90-gemm", "--only=s90-beta-dropped", "--examples=1"),
     "synchronisation": ("synchronisation", "--only=copy-wrong-parity"),
     "check": ("check", "sm90-gemm", "--examples=1", "--no-edges"),
     "an error": ("check", "no-such-kernel"),

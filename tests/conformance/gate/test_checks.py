@@ -152,7 +152,7 @@ def test_the_number_of_a_compilers_run_is_no_difference() -> None:
 def failed() -> CheckReport:
     """Stage conformance of a kernel whose tile of P is wrong in its first k-step."""
     mutants = {defect.id: defect for defect in KERNEL.defects()}
-    from tileproof.conformance.mutants.defects import planted_reference
+    from tileproof.conformance.planted.defects import planted_reference
 
     with planted_reference(mutants["scale-in-p"]):
         return ran("stage conformance", replace(RIGHT, planted=mutants["scale-in-p"]))

@@ -12,7 +12,7 @@ from tileproof.conformance.gate.checks import controls, relations, stages
 from tileproof.conformance.gate.evidence import verdict_on
 from tileproof.conformance.gate.model import GatedVariant, checks
 from tileproof.conformance.gate.runner import CheckJob, in_process
-from tileproof.conformance.mutants.defects import defect, planted_reference
+from tileproof.conformance.planted.defects import defect, planted_reference
 from tileproof.kernels.host.blocked import kernel as blocked
 from tileproof.kernels.registry import kernel
 

@@ -14,7 +14,7 @@ from tileproof.conformance.cases.generators import small
 from tileproof.conformance.cli.trace import trace
 from tileproof.conformance.drivers import emulator
 from tileproof.conformance.drivers.names import PlanTraceNames
-from tileproof.conformance.mutants.defects import build_planted, planted_on
+from tileproof.conformance.planted.defects import build_planted, planted_on
 from tileproof.conformance.report.trace_picture import TracePicture, collect
 from tileproof.kernels.registry import kernel
 from tileproof.spec.machine.errors import TileproofError

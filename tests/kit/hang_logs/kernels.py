@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tileproof.conformance.cases.generators import small
 from tileproof.conformance.drivers import emulator
 from tileproof.conformance.drivers.plan_names import barrier_at, k_block, role_of
-from tileproof.conformance.mutants.defects import build_planted, planted_on
+from tileproof.conformance.planted.defects import build_planted, planted_on
 from tileproof.emulator.trace import Event, Trace
 from tileproof.kernels.registry import kernel as find_kernel
 from tileproof.spec.machine.schedule import Schedule

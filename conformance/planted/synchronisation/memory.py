@@ -1,10 +1,10 @@
 # ruff: noqa: E501 - rows and the texts that they are anchored on are kept whole
-"""Synchronisation mutants in small programs: memory of threads, CTAs and clusters."""
+"""Planted synchronisation defects in small programs: memory of threads, CTAs and clusters."""
 
 from __future__ import annotations
 
-from tileproof.conformance.mutants.synchronisation.copies import LOAD, WAIT_FULL
-from tileproof.conformance.mutants.synchronisation.ptx import (
+from tileproof.conformance.planted.synchronisation.copies import LOAD, WAIT_FULL
+from tileproof.conformance.planted.synchronisation.ptx import (
     CLUSTER_SYNC,
     Program,
     at,

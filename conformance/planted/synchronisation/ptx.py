@@ -1,4 +1,4 @@
-"""Small PTX programs for synchronisation mutants: a text with named barriers and tiles, and its launch."""
+"""Small PTX programs with planted synchronisation defects: text with named barriers and tiles, a launch."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 # ruff: noqa: E501 - rows and the texts that they are anchored on are kept whole
-"""Synchronisation mutants in small programs: named barriers, trip counts, empty work, CTA pairs,
+"""Planted synchronisation defects in small programs: named barriers, trip counts, empty work, CTA pairs,
 registers."""
 
 from __future__ import annotations
 
-from tileproof.conformance.mutants.synchronisation.ptx import (
+from tileproof.conformance.planted.synchronisation.ptx import (
     CLUSTER_SYNC,
     Program,
     at,

@@ -1,9 +1,9 @@
 # ruff: noqa: E501 - rows and the texts that they are anchored on are kept whole
-"""Synchronisation mutants in small programs: copies into and out of shared memory, and their rings."""
+"""Planted synchronisation defects in small programs: copies into and out of shared memory, and their rings."""
 
 from __future__ import annotations
 
-from tileproof.conformance.mutants.synchronisation.ptx import (
+from tileproof.conformance.planted.synchronisation.ptx import (
     FENCE_PROXY,
     Program,
     at,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tileproof.conformance.mutants.defects import (
+from tileproof.conformance.planted.defects import (
     build_planted,
     defect,
     defects,

@@ -11,9 +11,9 @@ from functools import lru_cache
 from tileproof.conformance.cases.generators import small
 from tileproof.conformance.drivers import emulator as driver
 from tileproof.conformance.drivers.names import PlanNames
-from tileproof.conformance.mutants.defects import build_planted
-from tileproof.conformance.mutants.synchronisation.catalogue import expected_of
-from tileproof.conformance.mutants.synchronisation.ptx import Program
+from tileproof.conformance.planted.defects import build_planted
+from tileproof.conformance.planted.synchronisation.catalogue import expected_of
+from tileproof.conformance.planted.synchronisation.ptx import Program
 from tileproof.emulator import Finding, Schedule
 from tileproof.emulator.hang import Names
 from tileproof.emulator.result import explained
@@ -79,7 +79,7 @@ class Outcome:
 @lru_cache(maxsize=1)
 def programs() -> Mapping[str, Program]:
     """All small programs by name."""
-    from tileproof.conformance.mutants.synchronisation import barriers, copies, memory, tensor
+    from tileproof.conformance.planted.synchronisation import barriers, copies, memory, tensor
 
     every = (
         *copies.PROGRAMS,
@@ -193,7 +193,9 @@ def _inputs(sizes: Sizes, d_qk: int, h_q: int):  # type: ignore[no-untyped-def]
     ).inputs()
 
 
-def faults(findings: Sequence[Finding], schedule: Schedule, expected: Reported | None = None) -> list[Shown]:
+def shown_findings(
+    findings: Sequence[Finding], schedule: Schedule, expected: Reported | None = None
+) -> list[Shown]:
     """What a launch is judged by: its first error or, when there is none, its first warning; and where that
     is a mere symptom, the first that is none as well. Where a note is expected, that note alone.
     """
@@ -277,7 +279,7 @@ def run(
     policies: list[str] = []
     for schedule in schedules:
         findings = launch(row.target, planted.text, schedule, row.sizes, planted.built, planted.kernel)
-        shown = faults(findings, schedule, expected)
+        shown = shown_findings(findings, schedule, expected)
         judged = judged or shown
         if any(not differs(row.id, expected, fault, planted.sources) for fault in shown):
             policies.append(schedule.policy)

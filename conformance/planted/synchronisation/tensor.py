@@ -1,9 +1,9 @@
 # ruff: noqa: E501 - rows and the texts that they are anchored on are kept whole
-"""Synchronisation mutants in small programs: tensor memory, the tensor core, their fences and commits."""
+"""Planted synchronisation defects in small programs: tensor memory, the tensor core, their fences and commits."""
 
 from __future__ import annotations
 
-from tileproof.conformance.mutants.synchronisation.ptx import (
+from tileproof.conformance.planted.synchronisation.ptx import (
     AFTER,
     BEFORE,
     FENCE_PROXY,

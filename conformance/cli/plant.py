@@ -1,4 +1,4 @@
-"""`tileproof mutants`: plant each planted defect of a kernel and report which are killed."""
+"""`tileproof plant`: plant each planted defect of a kernel and report which are killed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tileproof.kernels.variant import Variant
 
 SURVIVED = 1
-NO_MUTANTS = "a launch file has no planted defects: `tileproof mutate` draws mutants of its PTX"
+NO_DEFECTS = "a launch file has no planted defects: `tileproof mutate` draws mutants of its PTX"
 SEEDS = 3
 
 
@@ -36,7 +36,7 @@ SEEDS = 3
 )
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="First seed.")
 @click.option("--json", "as_json", is_flag=True, help="The result as JSON on standard output.")
-def mutants(
+def plant(
     kernel: str,
     only: tuple[str, ...],
     variant: str | None,
@@ -46,9 +46,9 @@ def mutants(
 ) -> int:
     """Plant each planted defect of KERNEL; exit 1 if a defect survives or has an unexpected finding."""
     from tileproof.conformance.cases import resolve
-    from tileproof.conformance.mutants.synchronisation.run import variant_of
+    from tileproof.conformance.planted.synchronisation.run import variant_of
 
-    found = resolve.kernel(kernel, NO_MUTANTS)
+    found = resolve.kernel(kernel, NO_DEFECTS)
     own = {defect.id: defect for defect in found.defects()}
     if not own or set(only) - set(own):
         raise TileproofError(
@@ -69,7 +69,7 @@ def mutants(
             wrong, seen = _run(found, into, defect, examples, seed)
             rows.append(
                 {
-                    "mutant": defect.id,
+                    "defect": defect.id,
                     "planted": defect.title,
                     "outcome": wrong or "killed",
                     "found as": seen,
@@ -82,9 +82,9 @@ def mutants(
     if as_json:
         word = "defect" if survived else "incomplete" if left else "clean"
         more = {"interrupted": True, "resume": resume} if left else {}
-        print(json.dumps({"verdict": word, "mutants": rows, **more}, indent=1))
+        print(json.dumps({"verdict": word, "defects": rows, **more}, indent=1))
     else:
-        text.print_rows(f"Mutants of {found.title(given)}", rows, False)
+        text.print_rows(f"Planted defects of {found.title(given)}", rows, False)
         click.echo(f"{len(rows) - len(survived)} of {len(rows)} killed")
         if left:
             click.echo(f"interrupted: {len(rows)} of {len(wanted)} were planted; resume: {resume}")
@@ -98,7 +98,7 @@ def _run(
     from tileproof.kernels.edit import InStage
 
     if not isinstance(defect.expected, InStage):
-        from tileproof.conformance.mutants.synchronisation.run import run
+        from tileproof.conformance.planted.synchronisation.run import run
 
         outcome = run(defect, kernel=kernel)
         return outcome.wrong, outcome.shown.finding.code if outcome.shown else ""
@@ -111,7 +111,7 @@ def _checked(
     """Run `check` with several seeds, since the first failing example depends on the seed."""
     from tileproof.conformance.check import property as engine
     from tileproof.conformance.check.under_test import on_own_driver
-    from tileproof.conformance.mutants.defects import planted_reference
+    from tileproof.conformance.planted.defects import planted_reference
 
     wrong, seen = "", ""
     tries = max(examples, expected.examples)

@@ -1,5 +1,5 @@
-"""The catalogue of synchronisation mutants: hangs and races, and the finding that the emulator must report
-for each.
+"""The catalogue of planted synchronisation defects: hangs and races, and the finding that the emulator must
+report for each.
 
 A row plants one mistake in a kernel (in its source or its PTX) or in a small program, and states the finding
 that names its root: code, both accesses, the missing edge, or the barrier and who failed it. `run`
@@ -40,7 +40,7 @@ NEAREST = MappingProxyType(
 
 def catalogue() -> Mapping[str, PlantedDefect]:
     """All rows by id, in the order of the table: of the kernels, what a launch must report; then programs."""
-    from tileproof.conformance.mutants.synchronisation import barriers, copies, memory, tensor
+    from tileproof.conformance.planted.synchronisation import barriers, copies, memory, tensor
 
     every = (
         *(
@@ -103,8 +103,8 @@ def page(rows: Sequence[PlantedDefect]) -> str:
     lines = [
         "# Planted synchronisation defects: races and hangs",
         "",
-        "The module `tileproof.conformance.mutants.synchronisation.catalogue`, run with `python -m`, "
-        "generates this page from the kernels' planted defects and `conformance/mutants/synchronisation/`. "
+        "The module `tileproof.conformance.planted.synchronisation.catalogue`, run with `python -m`, "
+        "generates this page from the kernels' planted defects and `conformance/planted/synchronisation/`. "
         "`tileproof synchronisation` "
         "plants every row, runs it with race checking and prints the finding. It fails if a row has no "
         "finding or another finding.",
@@ -138,10 +138,10 @@ def page(rows: Sequence[PlantedDefect]) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write the page, or with --check return 1 when the page on disk is stale."""
     # With `python -m` this module runs under another name than the rows import it by.
-    from tileproof.conformance.mutants.synchronisation import catalogue
+    from tileproof.conformance.planted.synchronisation import catalogue
 
     return write_or_check(
-        "tileproof.conformance.mutants.synchronisation.catalogue",
+        "tileproof.conformance.planted.synchronisation.catalogue",
         PAGE,
         lambda: catalogue.page(tuple(catalogue.catalogue().values())),
         arguments,

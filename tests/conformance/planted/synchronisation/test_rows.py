@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tileproof.conformance.mutants.synchronisation import catalogue
-from tileproof.conformance.mutants.synchronisation import run as running
-from tileproof.conformance.mutants.synchronisation.catalogue import CLASSES
-from tileproof.conformance.mutants.synchronisation.ptx import text
-from tileproof.conformance.mutants.synchronisation.run import SCHEDULES, faults, launch, programs, run
+from tileproof.conformance.planted.synchronisation import catalogue
+from tileproof.conformance.planted.synchronisation import run as running
+from tileproof.conformance.planted.synchronisation.catalogue import CLASSES
+from tileproof.conformance.planted.synchronisation.ptx import text
+from tileproof.conformance.planted.synchronisation.run import SCHEDULES, launch, programs, run, shown_findings
 from tileproof.emulator import Schedule
 from tileproof.kernels.edit import Edit, Place, PlantedDefect, Reported, Sizes
 from tileproof.kernels.registry import kernel
@@ -55,7 +55,7 @@ def test_planted_order_is_found_and_named(name: str) -> None:
 def test_program_as_it_should_be_is_clean(name: str) -> None:
     own = programs()[name].text()
     for schedule in CLEAN:
-        shown = faults(launch(name, own, schedule), schedule)
+        shown = shown_findings(launch(name, own, schedule), schedule)
         assert not shown, f"{schedule}: {shown[0].finding}"
 
 
@@ -66,7 +66,7 @@ def test_program_as_it_should_be_is_clean(name: str) -> None:
 def test_kernel_is_clean(name: str, sizes: Sizes) -> None:
     built = kernel(name).build(kernel(name).variant(d_qk=sizes.d_qk))
     for schedule in CLEAN[::2]:
-        shown = faults(launch(name, built.ptx, schedule, sizes, built), schedule)
+        shown = shown_findings(launch(name, built.ptx, schedule, sizes, built), schedule)
         assert not shown, f"{schedule}: {shown[0].finding}"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tileproof.conformance.check import property as engine
 from tileproof.conformance.check.under_test import on_emulator
-from tileproof.conformance.mutants.defects import planted_reference
+from tileproof.conformance.planted.defects import planted_reference
 from tileproof.kernels.edit import PlantedDefect
 from tileproof.kernels.registry import kernel
 from tileproof.kernels.sm100.head128_part0.defects import VALUES

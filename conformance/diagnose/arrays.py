@@ -67,7 +67,7 @@ def permuted(value: F64, bound: F64, found: F64, axes: tuple[str, str]) -> str:
 def shifted(value: F64, bound: F64, found: F64, wrong: npt.NDArray[np.bool_], axes: tuple[str, str]) -> str:
     """Whether rows or columns hold what belongs so many further, but for those at the end."""
     for axis, unit in enumerate(axes):
-        expected, limit, seen = (np.moveaxis(one, axis, 0) for one in (value, bound, found))
+        expected, limit, seen = (np.moveaxis(array, axis, 0) for array in (value, bound, found))
         off = np.moveaxis(wrong, axis, 0)
         for step in (s * side for s in STEPS if 2 * s <= len(seen) for side in (1, -1)):
             here = slice(0, -step) if step > 0 else slice(-step, None)

@@ -26,7 +26,7 @@ def explain_chain(product: Product, found: F64, bound: F64, region: Region) -> s
     rows = region[0]
     if product.kind != "rowsum" or rows.size < MIN_ROWS or product.a.shape[1] % (LANES * CHUNK):
         return ""
-    accesses = [one[rows].reshape(rows.size, -1, LANES, CHUNK) for one in (product.a, product.b)]
+    accesses = [operand[rows].reshape(rows.size, -1, LANES, CHUNK) for operand in (product.a, product.b)]
     if not all(np.isfinite(access).all() for access in accesses):
         return ""
     off, limit = found[rows, 0] - product.value()[rows, 0], bound[rows, 0]
@@ -67,7 +67,7 @@ def _steps(a: F64, b: F64, names: tuple[str, str]) -> Iterator[tuple[str, F64]]:
     size = a.shape[3]
     called = [*(f"operand {name}" for name in names for _ in range(size)), *[SUM] * (size - 1)]
     place = [*range(size), *range(size), *range(1, size)]
-    turned = [list(_bits(one)) for one in (a, b)]
+    turned = [list(_bits(operand)) for operand in (a, b)]
     own = (f"operand {names[0]}", f"operand {names[1]}", SUM)
     for n in range(size):
         x, y, z = a[..., n], b[..., n], before[..., n]
@@ -83,7 +83,7 @@ def _steps(a: F64, b: F64, names: tuple[str, str]) -> Iterator[tuple[str, F64]]:
             for words, element in turned[side]:
                 change = element[..., n] * other + z - right
                 yield f"{where}: operand {names[side]} {words}", change.sum(axis=(1, 2))
-        x, y, z, right = (one[..., None] for one in (x, y, z, right))
+        x, y, z, right = (bits[..., None] for bits in (x, y, z, right))
         for role, value in enumerate((others * y + z, x * others + z, x * y + others)):
             change = (value - right).sum(axis=(1, 2))
             for m, (name, at) in enumerate(zip(called, place, strict=True)):
@@ -119,10 +119,10 @@ def _exchanges(lanes: F64, rows: npt.NDArray[np.int64]) -> Iterator[tuple[str, F
     for n, mask in enumerate(MASKS):
         partner = values[..., lane ^ mask]
         where = f"where the lanes add the value of lane l ^ {mask}"
-        wrong = [(f"{words}, not its own", one + partner) for words, one in known[:-1]]
+        wrong = [(f"{words}, not its own", values + partner) for words, values in known[:-1]]
         wrong += [("twice its own", 2 * values), ("twice the other's", 2 * partner)]
         wrong += [("that exchange is missing", values)]
-        wrong += [(f"its own and {words}", values + one) for words, one in known[:-1]]
+        wrong += [(f"its own and {words}", values + other) for words, other in known[:-1]]
         for words, value in wrong:
             for later in MASKS[n + 1 :]:
                 value = value + value[..., lane ^ later]

@@ -79,8 +79,8 @@ def _moved(product: Product, side: int, found: F64, bound: F64, rows: I64) -> st
     right = np.einsum("rce,rce->rc", mine[rows], theirs)
     for where, piece in _pieces(count):
         base = total - right.sum(axis=1) + right[:, piece].sum(axis=1)
-        for one in _reads(size, count):
-            row, chunk = one.row[rows][:, piece], one.chunk[rows][:, piece]
+        for way in _reads(size, count):
+            row, chunk = way.row[rows][:, piece], way.chunk[rows][:, piece]
             known = ((row >= 0) & (row < size) & (chunk >= 0) & (chunk < count)).all(axis=1)
             if known.sum() < MIN_ROWS:
                 continue
@@ -89,7 +89,7 @@ def _moved(product: Product, side: int, found: F64, bound: F64, rows: I64) -> st
             with np.errstate(invalid="ignore"):
                 fits = known & (np.abs(value - base) <= limit)
             if _agree(fits, known):
-                return f"{where}operand {name} came from {one.words}"
+                return f"{where}operand {name} came from {way.words}"
     return ""
 
 

@@ -33,9 +33,9 @@ class _Pool:
     @staticmethod
     def of(own: F64, other: F64, size: int) -> _Pool:
         parts, which = [], []
-        for n, one in enumerate((own, other)):
-            row, vector = np.indices((one.shape[0], one.shape[1] // size)).reshape(2, -1)
-            parts.append(one.reshape(-1, size))
+        for n, operand in enumerate((own, other)):
+            row, vector = np.indices((operand.shape[0], operand.shape[1] // size)).reshape(2, -1)
+            parts.append(operand.reshape(-1, size))
             which.append(np.stack([np.full(row.size, n), row, vector], axis=1))
         return _Pool(
             np.concatenate([*parts, np.zeros((1, size))]),

@@ -95,14 +95,16 @@ def _explained(
         own = (first + rows) * length + piece[0]
         unit = VECTOR if rowsum else COLUMN_TILE
         mid = rows.size // 2
-        one = rows[mid]
+        middle = rows[mid]
         # Where that row's elements may begin, in units of one access.
         starts = np.arange(own[mid] % unit, flat.size - span + 1, unit)
         if rowsum and length % VECTOR == 0:
-            fits = _fit_chunks(product, side, piece, flat, rest[one, 0], bound[one, 0], one)[: starts.size]
+            fits = _fit_chunks(product, side, piece, flat, rest[middle, 0], bound[middle, 0], middle)[
+                : starts.size
+            ]
         else:
             windows = np.lib.stride_tricks.sliding_window_view(flat, span)[starts][:, within]
-            fits = _fit(product, side, piece, windows, rest[one], bound[one], one)
+            fits = _fit(product, side, piece, windows, rest[middle], bound[middle], middle)
         offs = starts[fits] - own[mid]
         # Of small integers many fit one row by chance.
         hits = np.zeros(offs.size, int)
@@ -135,8 +137,8 @@ def _fit_chunks(
     value, size = np.zeros(count), np.zeros(count)
     for total, chunks, factors in ((value, flat, other), (size, np.abs(flat), np.abs(other))):
         each = factors @ chunks.reshape(-1, VECTOR).T
-        for one, first in zip(each, at.tolist(), strict=True):
-            total += one[first : first + count]
+        for windows, first in zip(each, at.tolist(), strict=True):
+            total += windows[first : first + count]
     return np.asarray(np.abs(value - wanted) <= bound + 1e-6 * size)
 
 

@@ -43,7 +43,7 @@ def _slipped(deviation: Deviation, region: Region) -> str:
         (1, deviation.residual[at].T, deviation.slack[at].T),
     )
     terms = list({id(step.term): step.term for step in deviation.steps}.values())
-    for some in ([one] for one in terms) if len(terms) == 1 else (*([one] for one in terms), terms):
+    for some in ([term] for term in terms) if len(terms) == 1 else (*([term] for term in terms), terms):
         for off in (n * side for n in SLIPS for side in (1, -1)):
             for side, remaining, limit in sides:
                 ends = []
@@ -146,7 +146,7 @@ def _replaced(deviation: Deviation, region: Region) -> str:
         if told:
             # Of other rows of the same either operand may have been exchanged: the one that is known to lie
             # somewhere was.
-            sides = [one for one in told if one[1]][:1] or told
+            sides = [side for side in told if side[1]][:1] or told
             return _words(group, [side for side, _ in sides], sides[0][1])
     return ""
 
@@ -175,7 +175,7 @@ def _words(group: list[ProductStep], sides: list[int], what: str) -> str:
     for term in {id(step.term): step.term for step in group}.values():
         products.append(term.title)
         names = " or ".join(term.names[side] for side in sides)
-        told.append(f"{runs_of([one for one in group if one.term is term])} of operand {names}")
+        told.append(f"{runs_of([step for step in group if step.term is term])} of operand {names}")
     steps = "step" if len(group) == 1 else "steps"
     text = f"{' and '.join(told)} were not read by the {steps} of {' and '.join(products)}"
     return f"{text}: {what or 'its address, its layout, or its contents'}"
@@ -194,8 +194,8 @@ def _what(
         if scale == 0 or np.abs(solved - own).max() <= 1e-3 * scale:
             return ""
         found = [_window(whole, part, NEAR * scale) for part in np.split(solved, len(group), axis=1)]
-        if all(found) and len({one[1] for one in found if one}) == 1:
-            return _read(term, group, [one for one in found if one])
+        if all(found) and len({pair[1] for pair in found if pair}) == 1:
+            return _read(term, group, [pair for pair in found if pair])
     return what_was_read(solved, (term.names[side], term.a if side == 0 else term.b.T), inputs)
 
 

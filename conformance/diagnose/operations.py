@@ -64,7 +64,7 @@ def other_operations(stage: Stage, reference: Reference, copied: bool) -> Iterat
             with np.errstate(invalid="ignore", over="ignore"):
                 kept = stage.over(_Other(BOUND, number, change), dict(reference.operands))
                 term = kept.copy if copied and kept.copy is not None else kept.value
-                value, errors = (np.broadcast_to(_rows(one), shape) for one in (term.value, term.errors))
+                value, errors = (np.broadcast_to(_rows(part), shape) for part in (term.value, term.errors))
             words = _printed(stage, _Other(Text(), number, change))
             yield Alternative(f"it is {words}, not {stage.formula}", value, errors)
     for name in stage.inputs:
@@ -102,6 +102,6 @@ def _changes(name: str, count: int) -> Iterator[Change]:
 
 def _sum(how: str, n: int, m: AnyArithmetic, terms: tuple[OwnTerm, ...]) -> OwnTerm:
     """A factor added to the product of the others, subtracted from it, or omitted."""
-    rest = [one for i, one in enumerate(terms) if i != n]
+    rest = [other for i, other in enumerate(terms) if i != n]
     product = rest[0] if len(rest) == 1 else m.mul(*rest)
     return product if how == "rest" else getattr(m, how)(product, terms[n])

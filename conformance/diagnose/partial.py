@@ -44,7 +44,7 @@ class WrongSums:
     ) -> None:
         self._chain, self._seen = chain, Counter(map(_key, tiles))
         self._wrong: dict[Key, list[Divergence]] = {}
-        last = (self._as_last(one) for one in whole.divergences if _shown(one))
+        last = (self._as_last(divergence) for divergence in whole.divergences if _shown(divergence))
         for divergence in (*result.divergences, *filter(None, last)):
             self._wrong.setdefault(_key(divergence.tile), []).append(divergence)
 
@@ -132,20 +132,20 @@ def _contributions(chain: Chain, divergence: Divergence) -> list[Sum]:
     at = chain.span(tile.stage, tile.coord.group, tile.rows, tile.cols)
     blocks = range(chain.problem.k_blocks(chain.inputs, chain.tiling, tile.coord.group))
     found = [chain.contribution(tile.stage, tile.coord, k) for k in blocks]
-    each = [one for one in found if isinstance(one, Sum)]
+    each = [total for total in found if isinstance(total, Sum)]
     if len(each) != len(found) or len(at) != 2:
         return []
     return [
         Sum(
-            one.value[at],
-            one.magnitude[at],
-            one.unit[at],
-            one.terms if one.terms.size == 1 else one.terms[at[1]],
-            one.carried if isinstance(one.carried, float) else one.carried[at],
-            None if one.may_be_nan is None else one.may_be_nan[at],
-            one.u,
+            total.value[at],
+            total.magnitude[at],
+            total.unit[at],
+            total.terms if total.terms.size == 1 else total.terms[at[1]],
+            total.carried if isinstance(total.carried, float) else total.carried[at],
+            None if total.may_be_nan is None else total.may_be_nan[at],
+            total.u,
         )
-        for one in each
+        for total in each
     ]
 
 
@@ -182,17 +182,17 @@ def _mistakes(k: int, blocks: int) -> Iterator[tuple[str, list[int]]]:
 def _combined(each: Sequence[Sum], counts: Sequence[int]) -> Sum | None:
     """The sum in which each k-block counts so often, with its own bound; None where none counts."""
     total: Sum | None = None
-    for one, count in zip(each, counts, strict=True):
+    for part, count in zip(each, counts, strict=True):
         if count:
             size = abs(count)
             times = Sum(
-                count * one.value,
-                size * one.magnitude,
-                one.unit,
-                size * one.terms,
-                size * one.carried,
-                one.may_be_nan,
-                one.u,
+                count * part.value,
+                size * part.magnitude,
+                part.unit,
+                size * part.terms,
+                size * part.carried,
+                part.may_be_nan,
+                part.u,
             )
             total = times if total is None else total.joined(times)
     return total
@@ -217,7 +217,7 @@ def _holds_last_alone(chain: Chain, divergence: Divergence) -> bool:
 def _solved(each: Sequence[Sum], k: int, found: np.ndarray, region: Region) -> str:
     """Counts of several k-blocks, or a factor of the last one, by least squares; "" if none fits."""
     at = np.ix_(*region)
-    values = np.stack([one.value[at].ravel() for one in each], axis=1)
+    values = np.stack([total.value[at].ravel() for total in each], axis=1)
     right = values[:, : k + 1].sum(axis=1)
     wanted = found[at].ravel() - right
     usable = np.isfinite(wanted) & np.isfinite(values).all(axis=1) & (np.abs(values).sum(axis=1) > 0)

@@ -28,7 +28,7 @@ def explain_shifted(value: F64, bound: F64, found: F64, wrong: Mask) -> str:
     for row, col in places[np.linspace(0, len(places) - 1, min(PROBES, len(places))).astype(int)]:
         fits = np.argwhere(np.abs(value - found[row, col]) <= bound) - (row, col)
         likely.update((int(down), int(right)) for down, right in fits)
-    for (down, right), _ in sorted(likely.items(), key=lambda one: (-one[1], _length(one[0])))[:TRIED]:
+    for (down, right), _ in sorted(likely.items(), key=lambda item: (-item[1], _length(item[0])))[:TRIED]:
         there = places + np.array([down, right])
         known = ((there >= 0) & (there < value.shape)).all(axis=1)
         if (down, right) == (0, 0) or known.mean() < INSIDE:

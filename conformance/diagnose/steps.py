@@ -172,7 +172,7 @@ class Deviation:
     def usable(self, at: Index) -> bool:
         """Whether the stage is a sum of products, and known there."""
         whole = (self.residual[at], self.slack[at])
-        return bool(self.steps) and all(np.isfinite(one).all() for one in whole)
+        return bool(self.steps) and all(np.isfinite(array).all() for array in whole)
 
 
 def _rounding(copied: bool) -> float:

@@ -49,7 +49,11 @@ def explain_stores(tile: StageTile, inputs: ProblemInputs, found: F64, expected:
 
 def data_of(inputs: ProblemInputs) -> Mapping[str, Array]:
     """The arrays of a launch's inputs that have rows."""
-    return {name: one for name, one in vars(inputs).items() if isinstance(one, np.ndarray) and one.ndim > 1}
+    return {
+        name: array
+        for name, array in vars(inputs).items()
+        if isinstance(array, np.ndarray) and array.ndim > 1
+    }
 
 
 def _source(vectors: F64, data: Mapping[str, Array], dtype: DType) -> str:

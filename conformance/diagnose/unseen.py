@@ -27,12 +27,12 @@ def explain_unseen(
     "" where nothing is known.
     """
     seen = {name for name, _ in chain.own_tiles}
-    for one in _solved(chain, divergence, copied):
-        name, reference = one.tile.stage, one.reference
-        words = explain_shifted(reference.value, reference.bound, one.tile.value, one.wrong)
+    for solved in _solved(chain, divergence, copied):
+        name, reference = solved.tile.stage, solved.reference
+        words = explain_shifted(reference.value, reference.bound, solved.tile.value, solved.wrong)
         if words:
             return f"{name}: {words}"
-        words = explain(chain, one) if name in chain.problem.stages and name not in seen else ""
+        words = explain(chain, solved) if name in chain.problem.stages and name not in seen else ""
         if words:
             return f"{name}, which was not observed in this launch: {words}"
     return ""

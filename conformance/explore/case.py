@@ -49,7 +49,7 @@ class ExploredCase(Protocol):
     def __call__(self, **how: Unpack[RunKeywords]) -> tuple[RunResult, Outputs]:
         """The result of one run, and the outputs, which must not depend on the schedule."""
 
-    def compare(self, name: str, one: Array, two: Array) -> npt.NDArray[np.bool_]:
+    def compare(self, name: str, first: Array, second: Array) -> npt.NDArray[np.bool_]:
         """The elements of an output that differ between two schedules by more than its bound allows."""
 
     def wrong(self, schedule: Schedule) -> list[Finding]:

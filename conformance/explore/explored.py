@@ -97,13 +97,13 @@ class Explored:
             ),
         )
 
-    def compare(self, name: str, one: Array, two: Array) -> npt.NDArray[np.bool_]:
+    def compare(self, name: str, first: Array, second: Array) -> npt.NDArray[np.bool_]:
         """Elements that differ; of rows that several tiles are added to, those further apart than two orders
         of the same f32 sum can be.
         """
-        if (one.view(np.uint8) == two.view(np.uint8)).all():
-            return np.zeros(one.shape, dtype=np.bool_)
-        return differing(one, two, self._bound(name))
+        if (first.view(np.uint8) == second.view(np.uint8)).all():
+            return np.zeros(first.shape, dtype=np.bool_)
+        return differing(first, second, self._bound(name))
 
     def _bound(self, name: str) -> npt.NDArray[np.float64] | None:
         """Twice the error bound of one order; from the kernel's own tiles, as an early launch shows them."""

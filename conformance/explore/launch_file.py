@@ -106,7 +106,7 @@ class ExploredLaunch:
             shown,
             findings=(*(f for result in results for f in result.findings), *done.placed.found),
             allowed=tuple(f for result in results for f in result.allowed),
-            certificate=merged_certificate((one.certificate for one in results), done.placed.found),
+            certificate=merged_certificate((result.certificate for result in results), done.placed.found),
         )
         return whole, outputs
 
@@ -141,7 +141,7 @@ class ExploredLaunch:
         run = run_once(self.file, self.modules, schedule, RunOptions(races=False))
         if run.stopped:
             return []
-        return [finding_of(one, "values") for one in judged_values(run, self.expected)[1]]
+        return [finding_of(wrong_array, "values") for wrong_array in judged_values(run, self.expected)[1]]
 
     def traced(self, schedule: Schedule, limit: int, seconds_limit: float = 0.0) -> Sequence[TracedLaunch]:
         """Each launch that ran, with its trace."""

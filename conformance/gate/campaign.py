@@ -115,8 +115,8 @@ def shards(kernels: Sequence[tuple[Kernel, Variant]], plan: CampaignPlan) -> lis
                 made.append(Shard(target.name, sizes, work, number, seed, count, "", plan.database))
         gated = GatedVariant(target, variant)
         own = [defect for defect in target.defects() if controls.of_variant(gated, defect)]
-        for number, one in enumerate(own[: plan.mutants]):
-            made.append(Shard(target.name, sizes, "mutant", number, plan.seed, 0, one.id, plan.database))
+        for number, planted in enumerate(own[: plan.mutants]):
+            made.append(Shard(target.name, sizes, "mutant", number, plan.seed, 0, planted.id, plan.database))
         for number, first in enumerate(range(0, plan.drawn, plan.a_shard)):
             count = min(plan.a_shard, plan.drawn - first)
             made.append(
@@ -197,7 +197,7 @@ def _schedules(shard: Shard, gated: GatedVariant | GatedLaunch) -> CheckReport:
     if made.outcome == "passed":  # the schedules agree: the values of one are those of all
         early = Schedule("early")
         replay = shlex.join([*words, "--schedule", str(early)])
-        made.findings = [replace(one, check=shard.name, replay=replay) for one in case.wrong(early)]
+        made.findings = [replace(finding, check=shard.name, replay=replay) for finding in case.wrong(early)]
         if made.findings:
             made.outcome, made.reason = "failed", headline(made.findings[0])
     made.details["not_judged"] = list(case.not_judged)
@@ -205,12 +205,12 @@ def _schedules(shard: Shard, gated: GatedVariant | GatedLaunch) -> CheckReport:
 
 
 def _mutant(shard: Shard, gated: GatedVariant) -> CheckReport:
-    one = next(mutant for mutant in gated.kernel.defects() if mutant.id == shard.mutant)
-    tried = controls.planted(gated, one)
+    defect = next(mutant for mutant in gated.kernel.defects() if mutant.id == shard.mutant)
+    tried = controls.planted(gated, defect)
     wrong = (
         ""
         if tried.fired
-        else f"{one.id} was found as {tried.found or 'no finding'}, expected was {tried.expected}"
+        else f"{defect.id} was found as {tried.found or 'no finding'}, expected was {tried.expected}"
     )
     return CheckReport.of(wrong, controls=[tried])
 
@@ -463,22 +463,22 @@ def merged(
     """The evidence with a campaign in it. TileproofError where it does not judge one of the kernels."""
     verdicts = []
     remaining = {_program(shard) for shard in wanted}
-    for one in made.kernels:
-        name = (one.program.kernel, tuple(sorted(one.program.variant.items())))
+    for record in made.kernels:
+        name = (record.program.kernel, tuple(sorted(record.program.variant.items())))
         if name not in remaining:
-            verdicts.append(one)
+            verdicts.append(record)
             continue
         remaining.remove(name)
         own = [shard for shard in wanted if _program(shard) == name]
         key = gated_by(own[0]).key
         results = [result for result in found.values() if result.gated == key]
-        verdicts.append(verdict_with(one, results, summary(own, {r.key: r for r in results})))
+        verdicts.append(verdict_with(record, results, summary(own, {r.key: r for r in results})))
     if remaining:
         raise TileproofError(
             "the evidence does not judge a kernel of the campaign",
             where="--into",
             expected=", ".join(name for name, _ in sorted(remaining)),
-            found=", ".join(one.program.kernel for one in made.kernels),
+            found=", ".join(record.program.kernel for record in made.kernels),
         )
     sections = {**made.sections, NAME: summary(wanted, found)}
     return again(made, verdicts, complete=complete, sections=sections)

@@ -43,24 +43,31 @@ def key(verdict: VerdictRecord) -> Key:
 
 def changes(before: Sequence[VerdictRecord], after: Sequence[VerdictRecord]) -> list[Changed]:
     """Everything that differs, kernel by kernel."""
-    old, new = ({key(one): one for one in which} for which in (before, after))
+    old, new = ({key(record): record for record in which} for which in (before, after))
     found: list[Changed] = []
     for name in dict.fromkeys([*old, *new]):
-        one, two = old.get(name), new.get(name)
-        some = one or two
+        before_record, after_record = old.get(name), new.get(name)
+        some = before_record or after_record
         assert some is not None
         where = some.label
-        if one is None or two is None:
-            words = (one.verdict if one else None, two.verdict if two else None)
-            found.append(Changed(where, "verdict", *words, worse=two is None))
+        if before_record is None or after_record is None:
+            words = (
+                before_record.verdict if before_record else None,
+                after_record.verdict if after_record else None,
+            )
+            found.append(Changed(where, "verdict", *words, worse=after_record is None))
             continue
-        figures: list[Figure] = [("verdict", one.verdict, two.verdict, _worse_word(one, two))]
-        figures.append(("PTX", one.program.ptx_sha256[:12], two.program.ptx_sha256[:12], False))
-        figures += list(_outcomes(one.checks, two.checks))
+        figures: list[Figure] = [
+            ("verdict", before_record.verdict, after_record.verdict, _worse_word(before_record, after_record))
+        ]
+        figures.append(
+            ("PTX", before_record.program.ptx_sha256[:12], after_record.program.ptx_sha256[:12], False)
+        )
+        figures += list(_outcomes(before_record.checks, after_record.checks))
         try:
-            figures += list(_errors(one, two))
-            figures += list(_scores(one, two))
-            figures += list(_clocks(one, two))
+            figures += list(_errors(before_record, after_record))
+            figures += list(_scores(before_record, after_record))
+            figures += list(_clocks(before_record, after_record))
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise TileproofError(
                 "the figures of the evidence do not match its schema",
@@ -89,8 +96,8 @@ def _worse_word(verdict: VerdictRecord, two: VerdictRecord) -> bool:
     return verdict.verdict != two.verdict and worst([verdict.verdict, two.verdict]) == two.verdict
 
 
-def _outcomes(one: Sequence[CheckOutcome], two: Sequence[CheckOutcome]) -> Iterable[Figure]:
-    old, new = ({c.name: c for c in which} for which in (one, two))
+def _outcomes(before: Sequence[CheckOutcome], after: Sequence[CheckOutcome]) -> Iterable[Figure]:
+    old, new = ({c.name: c for c in which} for which in (before, after))
     for name in dict.fromkeys([*old, *new]):
         a, b = old.get(name), new.get(name)
         was = a is not None and a.outcome == "passed"

@@ -78,11 +78,11 @@ def _again(
     tiles = observe(plan, inputs, seen, at.build or "production", probe=probe).tiles
     tile = next(
         (
-            one
-            for one in tiles
-            if one.stage == at.stage
-            and (one.coord.group, one.coord.cta) == (at.group, at.cta)
-            and one.coord.k_block == at.k_block
+            tile
+            for tile in tiles
+            if tile.stage == at.stage
+            and (tile.coord.group, tile.coord.cta) == (at.group, at.cta)
+            and tile.coord.k_block == at.k_block
         ),
         None,
     )

@@ -155,18 +155,18 @@ def _built(
     variants, verdicts = [], []
     for kernel, variant in kernels:
         own = planted if planted and planted.target == kernel.name else None
-        one = GatedVariant(kernel, variant, options.profile, options.seed, options.strict, own)
+        gated = GatedVariant(kernel, variant, options.profile, options.seed, options.strict, own)
         try:
-            progress(f"building {one.title}")
-            under = one.under_test
+            progress(f"building {gated.title}")
+            under = gated.under_test
             if under.probe is not None:
                 under.probe()  # once, and not once in every check's process
         except TileproofError as error:
-            verdicts.append(no_verdict(one, error.what, str(error)))
+            verdicts.append(no_verdict(gated, error.what, str(error)))
         except (KeyboardInterrupt, Stopped):
             break
         else:
-            variants.append(one)
+            variants.append(gated)
     return variants, verdicts
 
 
@@ -174,7 +174,7 @@ def _ended_early(kernels: Sequence[tuple[Kernel, Variant]], options: GateOptions
     """The evidence of a run that was ended while kernels were built: results of an earlier part are left."""
     none = [GatedVariant(kernel, variant, options.profile, options.seed) for kernel, variant in kernels]
     return evidence(
-        [no_verdict(one, "the run was ended before any check began") for one in none],
+        [no_verdict(gated, "the run was ended before any check began") for gated in none],
         [],
         profile=options.profile,
         seed=options.seed,

@@ -105,9 +105,9 @@ def determinism(gated: GatedLaunch) -> CheckOutcome:
 def _different(first: RunResult, second: RunResult) -> list[str]:
     out = [
         f"output {name}"
-        for name, one in first.outputs.items()
-        if one.values.tobytes() != second.outputs[name].values.tobytes()
-        or not np.array_equal(one.written, second.outputs[name].written)
+        for name, output in first.outputs.items()
+        if output.values.tobytes() != second.outputs[name].values.tobytes()
+        or not np.array_equal(output.written, second.outputs[name].written)
     ]
     same = [str(f) for f in first.findings] == [str(f) for f in second.findings]
     return out if same else [*out, "findings"]

@@ -93,16 +93,16 @@ _SCORE = (
 )  # fmt: skip
 
 
-def _mutants(one: VerdictRecord) -> UncheckedObject | None:
+def _mutants(record: VerdictRecord) -> UncheckedObject | None:
     """The score of a kernel's mutants; None without one."""
-    part = one.sections.get(MUTATION)
+    part = record.sections.get(MUTATION)
     if not isinstance(part, dict) or any(name not in part for name in _SCORE):
         return None
-    sizes = ",".join(f"{name}={size}" for name, size in one.program.variant.items())
+    sizes = ",".join(f"{name}={size}" for name, size in record.program.variant.items())
     words = [
-        f"tileproof mutate {one.program.kernel}", *([f"--variant {sizes}"] if sizes else []),
+        f"tileproof mutate {record.program.kernel}", *([f"--variant {sizes}"] if sizes else []),
         f"--seed {part['seed']}", f"--count {part['count']}", f"--operators {','.join(part['operators'])}",
-        *(f"--at {one}" for one in part.get("at", ())),
+        *(f"--at {mutant}" for mutant in part.get("at", ())),
         f"--profile {part['profile']}", *(f"--only {row['number']}" for row in part["survivors"][:1]),
     ]  # fmt: skip
     columns = list(part["by operator"][0]) if part["by operator"] else []

@@ -129,12 +129,12 @@ class ResultStore:
                 continue
             data = self._parsed(line)
             try:
-                one = jsonform.parse(StoredResult, data, f"{self.path}, line {number}")
-                unpack(one.executed)
+                stored = jsonform.parse(StoredResult, data, f"{self.path}, line {number}")
+                unpack(stored.executed)
             except (TileproofError, ValueError, zlib.error):
                 self.notes.append(f"{self.path}, line {number} is truncated or corrupt: its check runs again")
                 continue
-            self.done[one.key] = one
+            self.done[stored.key] = stored
 
     @staticmethod
     def _parsed(line: bytes) -> JsonObject | None:

@@ -42,14 +42,14 @@ def beyond(code: PtxCode, flow: Flow, at: CodeLine) -> str:
                 code, code.at[line.number], flow.before, lambda _: False, lambda other: not _all(other), True
             )
 
-        if meets(code, len(code.code), first, _all, lambda one: not ASYNC.match(one.opcode), True) and meets(
-            code, start, flow.before, fresh, lambda one: not LEARNS.match(one.opcode)
-        ):
+        if meets(
+            code, len(code.code), first, _all, lambda line: not ASYNC.match(line.opcode), True
+        ) and meets(code, start, flow.before, fresh, lambda line: not LEARNS.match(line.opcode)):
             return "no operation of tensor memory is issued before the barrier in front of it"
         return ""
     if not at.opcode.startswith("tcgen05.fence::before_thread_sync"):
         return ""
-    if not meets(code, start, flow.after, _all, lambda one: not TELLS.match(one.opcode)):
+    if not meets(code, start, flow.after, _all, lambda line: not TELLS.match(line.opcode)):
         return ""
     # Every thread that is still there comes to a barrier of that round, or leaves before; and behind none of
     # these is anything issued.
@@ -57,7 +57,7 @@ def beyond(code: PtxCode, flow: Flow, at: CodeLine) -> str:
     here = {rounds.get(n) for n in _next(code, flow, start)}
     if len(here) != 1 or None in here:
         return ""
-    met = [n for n, one in rounds.items() if one in here]
+    met = [n for n, number in rounds.items() if number in here]
     if all(meets(code, n, flow.after, lambda _: False, _issues_nothing, True) for n in met):
         return "no operation of tensor memory is issued behind the barrier that follows it"
     return ""
@@ -101,20 +101,20 @@ def before_all(code: PtxCode, drawn: Drawn, at: CodeLine) -> str:
     if drawn.operator not in ("remove-sync", "move") or not code.alone:
         return ""
     both = [code.code[code.at[n]] for n in drawn.lines if n in code.at]
-    for one in both:
-        if (one.opcode, one.operands, one.guard) != ("bar.warp.sync", ("-1",), ""):
+    for line in both:
+        if (line.opcode, line.operands, line.guard) != ("bar.warp.sync", ("-1",), ""):
             continue
         behind = list[CodeLine]()
-        for other in code.code[code.at[one.number] + 1 :]:
+        for other in code.code[code.at[line.number] + 1 :]:
             # Of a label between, or a branch, other lanes may come another way.
-            if other.block != one.block or other.guard:
+            if other.block != line.block or other.guard:
                 break
             behind.append(other)
             if _all(other):
                 break
             if not (other.opcode.startswith("tcgen05.fence::before") or ALU.match(other.opcode)):
                 break
-        if behind and _all(behind[-1]) and all(other in (one, *behind[:-1]) for other in both):
+        if behind and _all(behind[-1]) and all(other in (line, *behind[:-1]) for other in both):
             return (
                 "every lane continues from it to the barrier of all threads, without an access to "
                 "memory between"
@@ -127,7 +127,7 @@ def twice(code: PtxCode, drawn: Drawn, at: CodeLine) -> str:
     flow = Flow.of(code) if drawn.operator == "duplicate" and _all(at) and code.alone else None
     if flow is None or any(_BARRIER.match(line.opcode) and not _all(line) for line in code.code):
         return ""
-    every = [n for n, one in enumerate(code.code) if _all(one)]
+    every = [n for n, line in enumerate(code.code) if _all(line)]
     # Every thread comes to each of them, and to none again: so to all in one order.
     if all(_once(code, flow, n) for n in every):
         return (
@@ -145,7 +145,7 @@ def renamed(code: PtxCode, drawn: Drawn, at: CodeLine) -> str:
     if any(_BARRIER.match(line.opcode) and not _all(line) for line in code.code):
         return ""  # another may have that number
     # Else one thread may stand at this barrier while another stands at a barrier elsewhere.
-    if all(_once(code, flow, n) for n, one in enumerate(code.code) if _all(one)):
+    if all(_once(code, flow, n) for n, line in enumerate(code.code) if _all(line)):
         return "every thread reaches it once, and all barriers in the same order: no other thread meets there"
     return ""
 

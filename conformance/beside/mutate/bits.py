@@ -132,7 +132,7 @@ def _result(code: PtxCode, at: CodeLine, depth: int) -> int:
         return EVERY << min(zeros(a), zeros(b)) & whole
     if name in ("mul", "mad"):
         low = zeros(a) + zeros(b)
-        return EVERY << min(low, 64, *(zeros(one) for one in more[1:])) & whole
+        return EVERY << min(low, 64, *(zeros(factor) for factor in more[1:])) & whole
     by = at.operands[2]
     if not by.isdigit() or int(by) >= int(width[1]):
         return EVERY
@@ -154,8 +154,8 @@ def differing(code: PtxCode, a: str, b: str, at: CodeLine) -> int:
     """The bits in which two registers may differ where `at` reads one of them: one is made of the other, in
     the basic block of `at`, so that it is made of the value that the other has there; else EVERY.
     """
-    for one, other in ((a, b), (b, a)):
-        made, before = (code.definitions.get(name, ()) for name in (one, other))
+    for left, other in ((a, b), (b, a)):
+        made, before = (code.definitions.get(name, ()) for name in (left, other))
         if len(made) != 1 or len(before) != 1 or made[0].guard or before[0].guard:
             continue
         if not before[0].number < made[0].number < at.number:

@@ -123,7 +123,7 @@ class PtxCode:
     @cached_property
     def at(self) -> Mapping[int, int]:
         """Index in `code` by line number."""
-        return {one.number: n for n, one in enumerate(self.code)}
+        return {line.number: n for n, line in enumerate(self.code)}
 
     def body(self) -> range:
         start = re.search(rf"\.entry\s+{re.escape(self.entry)}\b", self.text)

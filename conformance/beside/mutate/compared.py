@@ -18,15 +18,15 @@ def change(code: PtxCode, text: str) -> Change | None:
     not one instruction less or one at another place, or the rest of the texts differs in more than what
     headers leave that make the same instructions (`places.instructions`).
     """
-    original, other = (PtxCode(without_numbers(one), code.entry) for one in (code.text, text))
-    one, two = _body(original), _body(other)
-    first = next((n for n, (a, b) in enumerate(zip(one, two, strict=False)) if a[1] != b[1]), -1)
+    original, other = (PtxCode(without_numbers(text), code.entry) for text in (code.text, text))
+    before, after = _body(original), _body(other)
+    first = next((n for n, (a, b) in enumerate(zip(before, after, strict=False)) if a[1] != b[1]), -1)
     if first < 0 or _declared(original) != _declared(other):
         return None
     back = 0
-    while back < min(len(one), len(two)) - first and one[-1 - back][1] == two[-1 - back][1]:
+    while back < min(len(before), len(after)) - first and before[-1 - back][1] == after[-1 - back][1]:
         back += 1
-    was, now = one[first : len(one) - back], two[first : len(two) - back]
+    was, now = before[first : len(before) - back], after[first : len(after) - back]
     if len(was) > _MOST or not was or any(number not in code.at for number, _ in (was[0], was[-1])):
         return None
     texts, becomes = [text for _, text in was], [text for _, text in now]

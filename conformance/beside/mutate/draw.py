@@ -71,8 +71,8 @@ class Pool:
             for what, frame, changed in walk(self.code, self.sources, self.prefix, operator, seed):
                 yield Drawn(0, operator, what, (frame,), sources=changed)
         else:
-            for at, one in _walk(self.code, operator, seed):
-                yield Drawn(0, operator, one.what, at.frames, at.opcode, dict(one.lines))
+            for at, change in _walk(self.code, operator, seed):
+                yield Drawn(0, operator, change.what, at.frames, at.opcode, dict(change.lines))
 
 
 def draw(pool: Pool, operators: Sequence[str], seed: int, rounds: int | None = None) -> Iterator[Drawn]:
@@ -146,13 +146,13 @@ def wanted(names: str | None) -> list[str]:
     """The operators in a comma-separated list, by default all; the TileproofError lists all."""
     if names is None:
         return [*OPERATORS, *SOURCE_OPERATORS]
-    found = [one.strip() for one in names.split(",")]
-    for one in found:
-        if one not in OPERATORS and one not in SOURCE_OPERATORS:
+    found = [name.strip() for name in names.split(",")]
+    for name in found:
+        if name not in OPERATORS and name not in SOURCE_OPERATORS:
             raise TileproofError(
                 "unknown operator",
                 where="--operators",
                 expected=", ".join((*OPERATORS, *SOURCE_OPERATORS)),
-                found=one,
+                found=name,
             )
     return found

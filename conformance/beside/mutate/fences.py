@@ -43,7 +43,7 @@ def beside(code: PtxCode, flow: Flow, at: CodeLine) -> str:
     if not earlier and not _BEFORE.match(at.opcode):
         return ""
     edges, barred = (flow.before, LEARNS) if earlier else (flow.after, TELLS)
-    if not meets(code, code.at[at.number], edges, _same(at), lambda one: not barred.match(one.opcode)):
+    if not meets(code, code.at[at.number], edges, _same(at), lambda line: not barred.match(line.opcode)):
         return ""
     if earlier:
         return "the same fence precedes it on every path, without a wait between"
@@ -54,12 +54,14 @@ def idle(code: PtxCode, flow: Flow, at: CodeLine) -> str:
     """Why a fence of tensor memory has nothing to order; "" when it is not known."""
     start = code.at[at.number]
     if AFTER.match(at.opcode):
-        free = meets(code, start, flow.after, _same(at), lambda one: not ORDERED.match(one.opcode), ends=True)
+        free = meets(
+            code, start, flow.after, _same(at), lambda line: not ORDERED.match(line.opcode), ends=True
+        )
         return "no operation of tensor memory is between it and the next such fence" if free else ""
     if not at.opcode.startswith("tcgen05.fence::before_thread_sync"):
         return ""
 
-    free = meets(code, start, flow.before, _fenced, lambda one: not ASYNC.match(one.opcode), ends=True)
+    free = meets(code, start, flow.before, _fenced, lambda line: not ASYNC.match(line.opcode), ends=True)
     return "no operation of tensor memory was issued since the same fence or a commit" if free else ""
 
 
@@ -69,9 +71,9 @@ def later(code: PtxCode, drawn: Drawn, at: CodeLine) -> str:
     """
     if drawn.operator == "move":
         both = [code.code[code.at[n]] for n in drawn.lines if n in code.at]
-        waits = [one for one in both if one.opcode.startswith("tcgen05.wait::ld")]
+        waits = [line for line in both if line.opcode.startswith("tcgen05.wait::ld")]
         loads = ("tcgen05.wait::ld", "tcgen05.ld")
-        if len(waits) != 1 or not all(one.opcode.startswith(loads) for one in both):
+        if len(waits) != 1 or not all(line.opcode.startswith(loads) for line in both):
             return ""
         at = waits[0]
     gone = drawn.operator in ("remove-sync", "move") or drawn.what.startswith("wait::ld is wait::st")
@@ -151,7 +153,7 @@ def _fenced(line: CodeLine) -> bool:
 
 
 def _same(at: CodeLine) -> Callable[[CodeLine], bool]:
-    return lambda one: one.opcode == at.opcode and not one.guard
+    return lambda line: line.opcode == at.opcode and not line.guard
 
 
 def without(reason: Reason, code: PtxCode, drawn: Drawn, at: CodeLine) -> str:
@@ -181,7 +183,7 @@ def over_warp(code: PtxCode, drawn: Drawn) -> str:
     places = [n for n in drawn.lines if n in code.at]
     both = [code.code[code.at[n]] for n in places]
     flow = Flow.of(code) if drawn.operator == "move" and len(both) == 2 and code.alone else None
-    if flow is None or any(one.guard for one in both):
+    if flow is None or any(line.guard for line in both):
         return ""
     for fence, barrier in (both, both[::-1]):
         if (barrier.opcode, barrier.operands) == ("bar.warp.sync", ("-1",)) and fence.block == barrier.block:
@@ -196,11 +198,11 @@ def unlike(code: PtxCode, drawn: Drawn) -> str:
     together.
     """
     both = [code.code[code.at[n]] for n in drawn.lines if n in code.at]
-    if drawn.operator != "move" or len(both) != 2 or any(one.guard for one in both):
+    if drawn.operator != "move" or len(both) != 2 or any(line.guard for line in both):
         return ""
-    first, last = sorted(both, key=lambda one: one.number)
+    first, last = sorted(both, key=lambda line: line.number)
     between = code.code[code.at[first.number] + 1 : code.at[last.number]]
-    kinds = {one.opcode.split("::")[0].split(".async")[0] for one in both}
+    kinds = {line.opcode.split("::")[0].split(".async")[0] for line in both}
     computes = all(ALU.match(line.opcode) or line.opcode.startswith("setp") for line in between)
     if kinds != {"tcgen05.fence", "fence.proxy"} or first.block != last.block or not computes:
         return ""
@@ -225,7 +227,7 @@ def _moved(code: PtxCode, drawn: Drawn) -> list[CodeLine]:
     first, last = sorted((span, other[0].span)) if other else (span, span)
     between = [line for line in code.code if first[1] < line.number < last[0]]
     made = {name for line in between for name in line.defines}
-    read = {name for one in gone for name in (*one.uses, *one.defines)}
+    read = {name for line in gone for name in (*line.uses, *line.defines)}
     computes = all(ALU.match(line.opcode) or line.opcode.startswith("setp") for line in between)
-    used = {name for line in between for name in line.uses} & {name for one in gone for name in one.defines}
+    used = {name for line in between for name in line.uses} & {name for line in gone for name in line.defines}
     return other if computes and not made & read and not used and len(other) == 1 else []

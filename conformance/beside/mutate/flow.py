@@ -39,7 +39,7 @@ class Flow:
                 known = labels.get(at.operands[0], ())
                 if not known:
                     return None
-                line = min(known, key=lambda one: abs(one - at.number))
+                line = min(known, key=lambda number: abs(number - at.number))
                 target = next((m for m, there in enumerate(numbers) if there > line), -1)
                 after.append((target, following) if at.guard else (target,))
             elif at.opcode.split(".")[0] in _ENDS:
@@ -48,10 +48,10 @@ class Flow:
                 after.append((following,))
         before: list[list[int]] = [[-1] if n == 0 else [] for n in range(len(numbers))]
         for n, targets in enumerate(after):
-            for one in targets:
-                if one >= 0:
-                    before[one].append(n)
-        return Flow(tuple(after), tuple(tuple(one) for one in before))
+            for successor in targets:
+                if successor >= 0:
+                    before[successor].append(n)
+        return Flow(tuple(after), tuple(tuple(predecessors) for predecessors in before))
 
 
 def meets(

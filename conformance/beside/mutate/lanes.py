@@ -50,9 +50,9 @@ def alike(code: PtxCode, register: str, by: CodeLine, depth: int = _DEPTH) -> fr
         return frozenset((0,))
     x, y = at.operands[1:]
     same = alike(code, x, at, depth - 1) & alike(code, y, at, depth - 1)
-    for one, other in ((x, y), (y, x)):
+    for left, other in ((x, y), (y, x)):
         exchange = made(code, other, at)
-        if exchange is not None and whole(exchange) and _same(code, exchange, one, at):
+        if exchange is not None and whole(exchange) and _same(code, exchange, left, at):
             same |= {d ^ int(exchange.operands[2]) for d in same}
     return frozenset(same)
 
@@ -65,7 +65,7 @@ def _same(code: PtxCode, exchange: CodeLine, register: str, by: CodeLine) -> boo
     # Made in another block: the same register, which nothing writes between the two.
     written = code.definitions.get(register, ())
     return exchange.operands[1] == register and not any(
-        exchange.number <= one.number <= by.number for one in written
+        exchange.number <= line.number <= by.number for line in written
     )
 
 

@@ -112,7 +112,7 @@ def original(
         base = replace(base, strict=strict)
         runs = []
         count = SCHEDULES[profile]
-        plan = [*FIRST, *(one for one in planned(count) if one not in FIRST)][:count]
+        plan = [*FIRST, *(schedule for schedule in planned(count) if schedule not in FIRST)][:count]
         for number, schedule in enumerate(plan):
             progress(number, count)
             run = run_once(file, modules, schedule, RunOptions(strict=strict))

@@ -46,9 +46,9 @@ OPERATORS: dict[str, Operator] = {}
 def operator(name: str) -> Callable[[Operator], Operator]:
     """Registers an operator under its name."""
 
-    def add(one: Operator) -> Operator:
-        OPERATORS[name] = one
-        return one
+    def add(function: Operator) -> Operator:
+        OPERATORS[name] = function
+        return function
 
     return add
 
@@ -67,7 +67,7 @@ def instead(at: CodeLine, what: str, **parts: object) -> Variation:
 def through(at: CodeLine, place: int, operand: str, width: str, make: str, what: str) -> Variation:
     """The instruction with a new register, made by `make` (with {new}), in place of an operand."""
     new = "%mutated"
-    operands = tuple(operand if n == place else one for n, one in enumerate(at.operands))
+    operands = tuple(operand if n == place else text for n, text in enumerate(at.operands))
     body = at.text(operands=tuple(operand.replace("{new}", new) for operand in operands))
     return Variation(
         what, {at.number: f"\t{{\n\t.reg .{width} {new};\n\t{make.replace('{new}', new)};\n{body}\n\t}}"}

@@ -46,9 +46,9 @@ RULES: dict[str, Rule] = {}
 def rule(name: str) -> Callable[[Rule], Rule]:
     """Registers a rule under its name."""
 
-    def add(one: Rule) -> Rule:
-        RULES[name] = one
-        return one
+    def add(function: Rule) -> Rule:
+        RULES[name] = function
+        return function
 
     return add
 
@@ -56,9 +56,9 @@ def rule(name: str) -> Callable[[Rule], Rule]:
 def proved(code: PtxCode, drawn: Drawn, facts: Facts) -> str:
     """The first rule that proves the mutant equivalent, and why; "" when none does."""
     at = _changed(code, drawn)
-    for name, one in RULES.items() if at is not None else ():
+    for name, decide in RULES.items() if at is not None else ():
         assert at is not None
-        because = one(code, drawn, at, facts)
+        because = decide(code, drawn, at, facts)
         if because:
             return f"{BY_A_RULE}{name}: {because}"
     return ""
@@ -91,7 +91,7 @@ def unread_bits(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
     other = _becomes(code, drawn, at)
     if other is not None and bits.always_zero(code, at) and bits.always_zero(code, other):
         return "the result is 0 in both"
-    if other is None or len(at.defines) != 1 or not all(_PURE.match(one.opcode) for one in (at, other)):
+    if other is None or len(at.defines) != 1 or not all(_PURE.match(line.opcode) for line in (at, other)):
         return ""
     differing = _differing(code, at, other) if other.opcode == at.opcode else _turned(code, at, other)
     asked = bits.read(code, at.operands[0])
@@ -124,7 +124,7 @@ def _differing(code: PtxCode, at: CodeLine, other: CodeLine) -> int:
     name = at.opcode.split(".")[0]
     if len(places) != 1:
         return bits.EVERY
-    was, now = (one.operands[places[0]] for one in (at, other))
+    was, now = (line.operands[places[0]] for line in (at, other))
     if _number(was) and _number(now):
         differ = (int(was, 0) ^ int(now, 0)) & bits.EVERY
     else:
@@ -148,7 +148,7 @@ def _turned(code: PtxCode, at: CodeLine, other: CodeLine) -> int:
     """The bits that may differ between a sum and a difference: those that twice the number reaches, and none
     where what is added is 0.
     """
-    names = {one.opcode.split(".")[0] for one in (at, other)}
+    names = {line.opcode.split(".")[0] for line in (at, other)}
     alike = at.operands == other.operands and at.opcode.split(".")[1:] == other.opcode.split(".")[1:]
     if names != {"add", "sub"} or not alike or len(at.operands) != 3:
         return bits.EVERY

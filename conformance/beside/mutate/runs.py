@@ -274,8 +274,8 @@ def _first_difference(base: Original, number: int, seen: RunResult | None) -> st
     run_case(under_test_of(base.kernel, base.variant, base.built, driver), case, schedule, explain=False)
     assert driver.first is not None
     was, now = (
-        {tile.key: tile for tile in observe(plan, inputs, one, "production").tiles}
-        for one in (driver.first, seen)
+        {tile.key: tile for tile in observe(plan, inputs, result, "production").tiles}
+        for result in (driver.first, seen)
     )
     wrong, missing = set(), set()
     for key, tile in was.items():

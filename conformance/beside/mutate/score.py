@@ -123,9 +123,9 @@ def into(
     not judge that variant.
     """
     own = [
-        one
-        for one in made.kernels
-        if (one.program.kernel, dict(one.program.variant)) == (kernel, dict(variant))
+        record
+        for record in made.kernels
+        if (record.program.kernel, dict(record.program.variant)) == (kernel, dict(variant))
     ]
     if not own:
         raise TileproofError(

@@ -119,8 +119,10 @@ def _alike(here: str, after: str) -> bool:
         return True
     if _into(here) == _into(after):
         return False
-    one, other = (match and (match[1] or match[2]) for match in (_KIND.match(here), _KIND.match(after)))
-    return bool(one and other) and ((one == other != "arrive_and_expect_tx") or {one, other} in _COMMUTE)
+    this_kind, other = (match and (match[1] or match[2]) for match in (_KIND.match(here), _KIND.match(after)))
+    return bool(this_kind and other) and (
+        (this_kind == other != "arrive_and_expect_tx") or {this_kind, other} in _COMMUTE
+    )
 
 
 @proposes("source-remove")
@@ -163,7 +165,7 @@ def walk(
                 (prefix + path, n + 1),
                 {path: _applied(sources[path], n, text)},
             )
-        pending = sorted((one for one in pending if one[2]), key=lambda one: one[:2])
+        pending = sorted((step for step in pending if step[2]), key=lambda step: step[:2])
 
 
 def _applied(source: str, n: int, text: str) -> str:

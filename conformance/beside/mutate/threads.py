@@ -55,7 +55,7 @@ class Threads:
         if kind is None or kind[1] == "f" or any("{" in operand or "[" in operand for operand in at.operands):
             return None
         given = [self.value(operand, depth) for operand in at.operands[1:]]
-        known = [one for one in given if one is not None]
+        known = [values for values in given if values is not None]
         if len(known) != len(given):
             return None
         return computed(IntegerForm(tuple(at.opcode.split(".")), kind[1] == "s", int(kind[2])), known)
@@ -142,4 +142,4 @@ def never(code: PtxCode, at: CodeLine) -> str:
 
 def _made_before(code: PtxCode, at: CodeLine, register: str) -> bool:
     made: Mapping[str, tuple[CodeLine, ...]] = code.definitions
-    return any(one.block == at.block and one.number < at.number for one in made.get(register, ()))
+    return any(line.block == at.block and line.number < at.number for line in made.get(register, ()))

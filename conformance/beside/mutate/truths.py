@@ -21,9 +21,9 @@ def asked(code: PtxCode, at: CodeLine, other: CodeLine) -> str:
         return ""
     result = at.operands[0]
     changed = [(a, b) for a, b in zip(at.operands[1:], other.operands[1:], strict=True) if a != b]
-    if len(changed) != 1 or not all(_NUMBER.fullmatch(one) for one in changed[0]):
+    if len(changed) != 1 or not all(_NUMBER.fullmatch(number) for number in changed[0]):
         return ""
-    was, now = (int(one, 0) & WORD for one in changed[0])
+    was, now = (int(number, 0) & WORD for number in changed[0])
     if bool(was) != bool(now):
         return ""
     for number in code.mentions(result):
@@ -41,7 +41,7 @@ def decided(code: PtxCode, at: CodeLine, other: CodeLine) -> str:
         return ""
     if any(not _made(code, at, operand) for operand in other.operands[1:] if operand not in at.operands[1:]):
         return ""
-    was, now = (_equal(code, one) for one in (at, other))
+    was, now = (_equal(code, line) for line in (at, other))
     return "" if was is None or was != now else f"they are {'equal' if now else 'never equal'} in both"
 
 

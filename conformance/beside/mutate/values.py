@@ -17,7 +17,7 @@ _FLOAT = re.compile(r"0f([0-9A-Fa-f]{8})")
 
 
 def _with(at: CodeLine, place: int, text: str) -> tuple[str, ...]:
-    return tuple(text if n == place else one for n, one in enumerate(at.operands))
+    return tuple(text if n == place else operand for n, operand in enumerate(at.operands))
 
 
 @operator("immediate")
@@ -61,12 +61,12 @@ def coordinate(code: PtxCode, at: CodeLine) -> Iterator[Variation]:
         match = re.fullmatch(r"\[(%\w+), \{([^}]*)\}\]", operand)
         if match is None:
             continue
-        coordinates = [one.strip() for one in match[2].split(",")]
-        for n, one in enumerate(coordinates):
+        coordinates = [index.strip() for index in match[2].split(",")]
+        for n, index in enumerate(coordinates):
             for off in (1, -1, 64):
                 listed = ", ".join("{new}" if m == n else c for m, c in enumerate(coordinates))
                 text = f"[{match[1]}, {{{listed}}}]"
-                make = f"add.s32 {{new}}, {one}, {off}"
+                make = f"add.s32 {{new}}, {index}, {off}"
                 yield through(at, place, text, "b32", make, f"coordinate {n} plus {off}: {short(at)}")
 
 
@@ -117,7 +117,9 @@ def operand(code: PtxCode, at: CodeLine) -> Iterator[Variation]:
         x, y = at.operands[a], at.operands[b]
         alike = x[:1] == y[:1] == "%" and _class(x) == _class(y) != ""
         if alike and x != y and not _commutes(at.opcode, a - first):
-            swapped = tuple(y if n == a else x if n == b else one for n, one in enumerate(at.operands))
+            swapped = tuple(
+                y if n == a else x if n == b else operand for n, operand in enumerate(at.operands)
+            )
             yield instead(at, f"operands exchanged: {short(at)}", operands=swapped)
     n = code.at[at.number]
     for place in sources:

@@ -67,7 +67,7 @@ def choose(
         group = taken.setdefault(expected(planted_defect), [])
         if (not limit or len(group) < limit) and into(planted_defect):
             group.append(planted_defect)
-    return [one for group in taken.values() for one in group]
+    return [defect for group in taken.values() for defect in group]
 
 
 def of_variant(gated: GatedVariant, defect: PlantedDefect) -> bool:

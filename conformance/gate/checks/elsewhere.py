@@ -57,7 +57,7 @@ def _on_card(gated: GatedVariant, card: CudaDriver) -> CheckReport:
         report = checking.check(under, examples=gated.effort.examples, seed=gated.seed, shrink_seconds=0.0)
         details = {"examples": report.examples, "driver": driver.name}
     wrong = report.failure.findings if report.failure else []
-    findings = [replace(one, check="card results") for one in wrong]
+    findings = [replace(finding, check="card results") for finding in wrong]
     return CheckReport(
         "failed" if findings else "passed",
         headline(findings[0]) if findings else "",

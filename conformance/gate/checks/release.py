@@ -38,7 +38,7 @@ def corpus(_gated: GatedVariant) -> CheckReport:
         return CheckReport("unsupported", "an installed package has no tests; run the gate in a checkout")
     covered = corpus_rows.coverage()
     without = corpus_rows.missing(covered)
-    tests = len({test for one in covered for test in one.tests})
+    tests = len({test for bug in covered for test in bug.tests})
     return CheckReport.of(
         f"no test covers {', '.join(without)}" if without else "",
         details={"rows": len(covered), "tests that are marked": tests, "tests that ran here": 0},

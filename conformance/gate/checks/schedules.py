@@ -30,9 +30,9 @@ def explored_kernel(
 ) -> CheckReport:
     """`explored` of a small case of a kernel."""
     case = small(gated.plan)
-    one = Explored.of(gated.kernel, gated.built, case)
+    case_explored = Explored.of(gated.kernel, gated.built, case)
     words = gated.replay("explore", f"--case={case.as_json()}")
-    return explored(one, words, number, seed, check, shrink, gated.strict, sample)
+    return explored(case_explored, words, number, seed, check, shrink, gated.strict, sample)
 
 
 def explored(

@@ -94,10 +94,10 @@ def determinism(gated: GatedVariant) -> CheckReport:
         return under.driver.run(launch, gated.plan, schedule, False)
 
     for schedule in TWICE:
-        one, two = launched(schedule), launched(schedule)
-        executed += [one.executed, two.executed]
+        first, second = launched(schedule), launched(schedule)
+        executed += [first.executed, second.executed]
         allowed = gated.plan.unordered if gated.function else ()
-        differ = [what for what in different(one, two) if what.removeprefix("output ") not in allowed]
+        differ = [what for what in different(first, second) if what.removeprefix("output ") not in allowed]
         wrong += [f"{what} under {schedule.policy} {schedule.seed}" for what in differ]
     return CheckReport.of(
         "not repeated: " + ", ".join(wrong) if wrong else "",

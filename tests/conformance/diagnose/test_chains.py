@@ -22,8 +22,8 @@ def summed(right: Product, step=None, exchange=None, ctas: int = 1):
     columns, `exchange(mask, value)` what the lanes have after an exchange.
     """
     a, b = (
-        one.reshape(64, 2, 32, 8).transpose(1, 3, 0, 2).reshape(ctas, -1, 64, 32)
-        for one in (right.a, right.b)
+        operand.reshape(64, 2, 32, 8).transpose(1, 3, 0, 2).reshape(ctas, -1, 64, 32)
+        for operand in (right.a, right.b)
     )
     result = np.zeros((64, 1))
     for cta in range(ctas):
@@ -87,7 +87,7 @@ def test_another_operand_of_one_exchange(wrong, says, ctas):
 )
 def test_an_element_taken_out_of_its_word_wrongly(wrong, says):
     right = product()
-    o, dO = (one.astype(ml_dtypes.bfloat16).astype(np.float64) for one in (right.a, right.b))
+    o, dO = (operand.astype(ml_dtypes.bfloat16).astype(np.float64) for operand in (right.a, right.b))
     right = Product("rowsum", o, dO, ("o", "dO"))
     halves = dO.astype(np.float32).view(np.uint32) >> 16
     words = halves[:, ::2] | halves[:, 1::2] << 16

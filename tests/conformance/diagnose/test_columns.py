@@ -87,7 +87,7 @@ def test_a_lane_that_reads_what_another_reads():
     right = product()
     chunk = np.arange(64)
     lanes = np.where(chunk % 32 == 31, chunk - 26, chunk)
-    a, b = (one.reshape(64, 64, 8)[:, lanes].reshape(64, 512) for one in (right.a, right.b))
+    a, b = (operand.reshape(64, 64, 8)[:, lanes].reshape(64, 512) for operand in (right.a, right.b))
     found = (a * b).sum(axis=1, keepdims=True)
     says = explain_columns(right, found, right.bound(), (ROWS, np.arange(1)))
     assert says == "the columns of lane 31 of the warp are missing, those of lane 5 counted twice"

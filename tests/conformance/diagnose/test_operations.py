@@ -41,7 +41,7 @@ from tests.conformance.diagnose.test_terms import scene
 )
 def test_another_operation(stage, made, says):
     here = scene(stage)
-    operands = {name: getattr(one, "value", one) for name, one in here.reference.operands.items()}
+    operands = {name: getattr(operand, "value", operand) for name, operand in here.reference.operands.items()}
     told = here.told(made(operands))
     assert told.startswith(says) if says else "it is" not in told and "exponent" not in told
 

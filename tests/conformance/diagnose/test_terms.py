@@ -57,8 +57,8 @@ class Scene:
 
     def part(self, term, at):
         """What the elements `at` of the summed axis contribute to the tile."""
-        one = self.terms[term]
-        return one.a[:, at] @ one.b[at]
+        product = self.terms[term]
+        return product.a[:, at] @ product.b[at]
 
 
 def scene(stage, values="normal", coord=None):
@@ -107,10 +107,10 @@ def test_a_missing_step_of_some_columns_only():
 def test_a_step_that_read_another_operand(stage, axis):
     """Of one step the first operand is that of other elements: its address was wrong."""
     here = scene(stage)
-    one = here.terms[0]
-    other = one.a[:, 40:56] @ one.b[16:32]
+    term = here.terms[0]
+    other = term.a[:, 40:56] @ term.b[16:32]
     says = here.told(here.reference.value - here.part(0, slice(16, 32)) + other)
-    assert f"{axis} 16..31 of operand {one.names[0]} were not read by the step" in says
+    assert f"{axis} 16..31 of operand {term.names[0]} were not read by the step" in says
     assert f"it read {axis} 40..55" in says
 
 
@@ -118,11 +118,11 @@ def test_a_step_that_read_another_operand(stage, axis):
 def test_a_step_of_each_share_that_read_another_operand(half):
     """Each of two CTAs has half of the columns, or of 512 of them; the same step of both read elsewhere."""
     here = scene("P")
-    one = here.terms[0]
+    term = here.terms[0]
     value = here.reference.value.copy()
     for first in (32, 32 + half):
         step = slice(first, first + 16)
-        value += np.roll(one.a, -8, axis=0)[:, step] @ one.b[step] - here.part(0, step)
+        value += np.roll(term.a, -8, axis=0)[:, step] @ term.b[step] - here.part(0, step)
     assert f"columns 32..47, {32 + half}..{47 + half} of operand q were not read by the step" in here.told(
         value
     )
@@ -131,11 +131,11 @@ def test_a_step_of_each_share_that_read_another_operand(half):
 def test_a_tile_of_each_share_of_the_first_columns_that_came_from_elsewhere():
     """The last 64 columns are shared out by themselves."""
     here = scene("P")
-    one, q = here.terms[0], here.chain.inputs.q.astype(np.float64).reshape(-1, 576)
+    term, q = here.terms[0], here.chain.inputs.q.astype(np.float64).reshape(-1, 576)
     value = here.reference.value.copy()
     for first in (64, 320):
         at = slice(first, first + 64)
-        value += q[136:200, at] @ one.b[at] - here.part(0, at)
+        value += q[136:200, at] @ term.b[at] - here.part(0, at)
     says = "columns 64..127 and 320..383 of operand q came from 8 rows further: a wrong address or coordinate"
     assert here.told(value).startswith(says)
 
@@ -199,12 +199,12 @@ def test_a_tile_that_begins_elsewhere(axis, step, says, whole):
 @pytest.mark.parametrize("name", ["q", "k"])
 def test_column_tiles_that_are_all_one_other_tile(name):
     here = scene("P")
-    one = here.terms[0]
+    term = here.terms[0]
     value = here.reference.value.copy()
     for first in (192, 448):
         at, read = slice(first, first + 64), slice(64, 128)
         a, b = (read, at) if name == "q" else (at, read)
-        value += one.a[:, a] @ one.b[b] - here.part(0, at)
+        value += term.a[:, a] @ term.b[b] - here.part(0, at)
     says = f"columns 192..255, 448..511 of operand {name} are its columns 64..127: a wrong address"
     assert here.told(value) == says
 
@@ -213,12 +213,12 @@ def test_column_tiles_that_are_all_one_other_tile(name):
 def test_all_steps_that_read_another_operand(half):
     """What lay at the address was part of q, in the CTA that has half of the columns, or in both."""
     here = scene("dQ")
-    one, q = here.terms[0], here.chain.inputs.q.astype(np.float64)
+    term, q = here.terms[0], here.chain.inputs.q.astype(np.float64)
     value = here.reference.value.copy()
     for cta, columns in enumerate((np.r_[0:256, 512:544], np.r_[256:512, 544:576])):
-        read = q[0, : len(one.a), 64 * cta : 64 * cta + one.a.shape[1]]
+        read = q[0, : len(term.a), 64 * cta : 64 * cta + term.a.shape[1]]
         if not (half and cta):
-            value[:, columns] = read @ one.b[:, columns]
+            value[:, columns] = read @ term.b[:, columns]
     says = "slots 0..127 of operand dS were not read by the steps of dS k: it read elements of q"
     assert here.told(value).startswith(says)
 
@@ -228,16 +228,16 @@ def test_all_steps_that_read_another_operand(half):
 def test_an_operand_that_begins_elsewhere(side, says, noise):
     """What lies before the first head is not known, and of each CTA another."""
     here = scene("dKV")
-    one = here.terms[1]
+    term = here.terms[1]
     rng = np.random.default_rng(1)
     value = here.reference.value.copy()
     for columns in (np.r_[0:256, 512:544], np.r_[256:512, 544:576]):
-        a, b = one.a.copy(), one.b[:, columns].copy()
+        a, b = term.a.copy(), term.b[:, columns].copy()
         if side == 0:
-            a[:, 1:], a[:, 0] = one.a[:, :-1], rng.standard_normal(64) * np.abs(one.a).max()
+            a[:, 1:], a[:, 0] = term.a[:, :-1], rng.standard_normal(64) * np.abs(term.a).max()
         else:
-            b[1:], b[0] = one.b[:-1, columns], rng.standard_normal(columns.size)
-        value[:, columns] += a @ b - one.a @ one.b[:, columns]
+            b[1:], b[0] = term.b[:-1, columns], rng.standard_normal(columns.size)
+        value[:, columns] += a @ b - term.a @ term.b[:, columns]
     if noise:
         value[:, :512] += rng.standard_normal((64, 512)) * np.abs(value).max()
     told = here.told(value)
@@ -260,10 +260,10 @@ def test_operands_of_both_products_that_begin_elsewhere():
 def test_a_step_whose_rows_are_others(down):
     """Of keys that many slots further; behind the last there are none."""
     here = scene("P")
-    one = here.terms[0]
-    keys = np.roll(one.b[32:48], -down, 1)
+    term = here.terms[0]
+    keys = np.roll(term.b[32:48], -down, 1)
     keys[:, np.arange(64)[-down:] if down > 0 else np.arange(-down)] = 0
-    value = here.reference.value - here.part(0, slice(32, 48)) + one.a[:, 32:48] @ keys
+    value = here.reference.value - here.part(0, slice(32, 48)) + term.a[:, 32:48] @ keys
     told = here.told(value)
     assert told.startswith("columns 32..47 of operand k were not read by the step of q k: ")
     way = f"it read the same columns, 8 rows {'further' if down > 0 else 'before'} (or their sum"
@@ -272,8 +272,8 @@ def test_a_step_whose_rows_are_others(down):
 
 def test_all_steps_that_read_what_the_first_one_reads():
     here = scene("dQ")
-    one = here.terms[0]
-    value = np.tile(one.a[:, :16], 8) @ one.b
+    term = here.terms[0]
+    value = np.tile(term.a[:, :16], 8) @ term.b
     says = "slots 0..127 of operand dS were not read by the steps of dS k: each read slots 0..15"
     assert here.told(value) == says
 
@@ -281,8 +281,10 @@ def test_all_steps_that_read_what_the_first_one_reads():
 def test_an_operand_whose_rows_are_exchanged_is_told_from_the_other():
     """The sum is the same when those of the other operand are."""
     here = scene("dKV")
-    one = here.terms[1]
-    value = here.reference.value - here.part(1, slice(16, 32)) + one.a[:, 16:32] @ np.roll(one.b[16:32], 3, 0)
+    term = here.terms[1]
+    value = (
+        here.reference.value - here.part(1, slice(16, 32)) + term.a[:, 16:32] @ np.roll(term.b[16:32], 3, 0)
+    )
     says = "heads 16..31 of operand dO were not read by the step of S dO: it read other elements of dO"
     assert here.told(value).startswith(says)
 
@@ -322,12 +324,12 @@ def test_steps_whose_keys_repeat_say_nothing_of_one_step():
 @pytest.mark.parametrize("share", [0, 256])
 def test_one_step_of_another_layout(share):
     here = scene("P")
-    one = here.terms[0]
+    term = here.terms[0]
     value = here.reference.value.copy()
     for first in {96, 96 + share}:
         at = slice(first, first + 16)
-        keys = LAYOUTS["read transposed (MN-major instead of K-major)"](one.b.T, 1)
-        value += one.a[:, at] @ keys[:, at].T - here.part(0, at)
+        keys = LAYOUTS["read transposed (MN-major instead of K-major)"](term.b.T, 1)
+        value += term.a[:, at] @ keys[:, at].T - here.part(0, at)
     where = "columns 96..111, 352..367" if share else "columns 96..111"
     assert here.told(value) == f"{where} of operand k: read transposed (MN-major instead of K-major)"
 
@@ -349,9 +351,9 @@ def test_noise_everywhere_has_no_cause(stage):
 @pytest.mark.parametrize(("down", "right"), [(1, 0), (0, 64), (64, 0), (-2, 0)])
 def test_a_column_tile_of_q_from_elsewhere(down, right):
     here = scene("P")
-    one, q = here.terms[0], here.chain.inputs.q.astype(np.float64).reshape(-1, 576)
+    term, q = here.terms[0], here.chain.inputs.q.astype(np.float64).reshape(-1, 576)
     rows = 128 + np.arange(64) + down  # of the token's first CTA
-    moved = q[rows][:, 64 + right : 128 + right] @ one.b[64:128]
+    moved = q[rows][:, 64 + right : 128 + right] @ term.b[64:128]
     says = here.told(here.reference.value - here.part(0, slice(64, 128)) + moved)
     if (down, right) == (0, 64):
         assert says == "columns 64..127 of operand q are its columns 128..191: a wrong address"
@@ -364,11 +366,11 @@ def test_a_column_tile_of_q_from_elsewhere(down, right):
 def test_a_column_tile_from_before_the_first_row(stage, name):
     """The first token's first row has none before it: zeros."""
     here = scene(stage, coord=TileCoord(0, 0, 0))
-    one = here.terms[0]
+    term = here.terms[0]
     array = getattr(here.chain.inputs, name).astype(np.float64)
     rows = array.reshape(-1, array.shape[-1])[:64, 64:128]
     before = np.concatenate((np.zeros((1, 64)), rows[:-1]))
-    says = here.told(here.reference.value - here.part(0, slice(64, 128)) + before @ one.b[64:128])
+    says = here.told(here.reference.value - here.part(0, slice(64, 128)) + before @ term.b[64:128])
     assert says.startswith(f"columns 64..127 of operand {name} came from 1 row before")
 
 
@@ -393,7 +395,7 @@ def test_delta_with_rows_from_elsewhere(name):
     here = scene("delta")
     arrays = {n: getattr(here.chain.inputs, n).astype(np.float64).reshape(-1, 512) for n in ("o", "dO")}
     rows = 128 + np.arange(64)
-    moved = {n: one[rows].copy() for n, one in arrays.items()}
+    moved = {n: array[rows].copy() for n, array in arrays.items()}
     moved[name][:, :256] = arrays[name][rows + 8][:, :256]
     value = (moved["o"] * moved["dO"]).sum(axis=1, keepdims=True)
     assert f"columns 0..255 of operand {name} came from 8 rows further" in here.told(value)
@@ -426,7 +428,8 @@ def test_errors_little_beyond_the_bound_are_told_from_other_data():
 def test_a_lost_load_of_dP(what):
     here = scene("dS")
     terms_ = {
-        name: one.value if hasattr(one, "errors") else one for name, one in here.reference.operands.items()
+        name: operand.value if hasattr(operand, "errors") else operand
+        for name, operand in here.reference.operands.items()
     }
     terms_["dP"] = here.chain.value_of("P", here.coord) if what == "P" else np.zeros_like(terms_["dP"])
     says = here.told(here.chain.stage("dS").exact(**terms_))
@@ -469,11 +472,11 @@ def test_a_share_of_a_sum_that_was_lost_or_is_another_slots(stage, operand, slot
     term = scene(operand).terms[0]
     rope = np.arange(512, term.a.shape[1])
     columns = np.concatenate([np.arange(256), rope[: rope.size // 2]])
-    zero, one = (
+    zero, other_share = (
         term.a[:, at] @ term.b[at] for at in (columns, np.setdiff1d(np.arange(term.a.shape[1]), columns))
     )
     first = np.arange(64) < 32
-    made = change(np.where(first, zero, one), np.where(first, one, zero))
+    made = change(np.where(first, zero, other_share), np.where(first, other_share, zero))
     value = here.chain.stage(stage).bounded(**{**here.reference.operands, operand: made}).value
     right = here.reference.value.copy()
     right[:, slots] = value[:, slots]

@@ -26,7 +26,7 @@ class Gemm:
         self.inputs = case.inputs()
         tiling = Tiling(64, 1, (("M", 64, 1), ("N", 64, 1)))
         self.chain = Chain(self.inputs, problem=GEMM_BIAS, tiling=tiling)
-        self.A, self.B = (one.astype(np.float64) for one in (self.inputs.A, self.inputs.B))
+        self.A, self.B = (operand.astype(np.float64) for operand in (self.inputs.A, self.inputs.B))
         assert self.inputs.bias is not None
         self.bias = self.inputs.bias.astype(np.float64)
 

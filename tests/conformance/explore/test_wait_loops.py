@@ -128,7 +128,7 @@ def test_the_decision_is_recorded_replayed_and_shrunk() -> None:
     # Without the try that times out the replay is right.
     assert not wrong(schedule=schedule.replayed(h for h in recorded if not h.gives_up))[0].errors
     (defect,) = [
-        one for one in explore(wrong, schedules=60).defects if one.signature.code == "shared-pending"
+        defect for defect in explore(wrong, schedules=60).defects if defect.signature.code == "shared-pending"
     ]
     assert defect.shrunk is not None and defect.shrunk.minimal
     (hold,) = defect.shrunk.schedule.decisions

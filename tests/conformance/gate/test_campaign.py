@@ -114,7 +114,7 @@ def test_the_score_of_rows_is_that_of_their_judgements() -> None:
         Judgement(drawn[1], "survived", same=True),
         Judgement(drawn[2], "equivalent", argument="a rule"),
     ]
-    rows = [json.loads(json.dumps(one.as_dict())) for one in judged]
+    rows = [json.loads(json.dumps(judgement.as_dict())) for judgement in judged]
     assert as_json(judgements(drawn, rows[::-1])) == as_json(judged)
     for wrong in (rows[:2], [*rows[:2], {**rows[2], "what": "removed another"}]):
         with pytest.raises(TileproofError, match="belong to another draw"):
@@ -205,7 +205,7 @@ def test_a_shard_that_ends_its_workers_is_named_and_the_others_are_kept(
     monkeypatch.setattr(campaign, "run_shard", cloudpickle.loads(deadly_bytes))
     store = ResultStore(tmp_path / "results.jsonl", IDENTITY, False)
     found = campaign.run(wanted, store, client)
-    outcomes = {key.rpartition(": ")[2]: one.check for key, one in found.items()}
+    outcomes = {key.rpartition(": ")[2]: result.check for key, result in found.items()}
     assert outcomes["schedules 0"].outcome == "passed"
     assert (
         outcomes["schedules 1"].outcome == "not run" and outcomes["schedules 1"].reason == "its worker died"
@@ -236,8 +236,10 @@ def results(**outcomes: Any) -> dict[str, StoredResult]:
 
 
 def judged() -> Any:
-    one = record(KERNEL.name)
-    return release(replace(one, program=replace(one.program, variant=dict(VARIANT.sizes))), record("another"))
+    made = record(KERNEL.name)
+    return release(
+        replace(made, program=replace(made.program, variant=dict(VARIANT.sizes))), record("another")
+    )
 
 
 WANTED = shards(SUBJECTS, CampaignPlan(examples=10, schedules=0, a_shard=5))

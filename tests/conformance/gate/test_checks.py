@@ -134,8 +134,8 @@ def test_a_plan_that_breaks_the_rules_of_the_machine_fails() -> None:
 
 def test_the_number_of_a_compilers_run_is_no_difference() -> None:
     name = "_ZN39_INTERNAL_{}_9_kernel_cu_e29296084cute1_E, _GLOBAL__N__{}_9_kernel_cu_e2929608"
-    one, two = (places.without_run(name.format(run, run)) for run in ("00271a6f", "7d1cedca"))
-    assert one == two != places.without_run(name.format("00271a6f", "00271a6f").replace("e292", "f292"))
+    first, second = (places.without_run(name.format(run, run)) for run in ("00271a6f", "7d1cedca"))
+    assert first == second != places.without_run(name.format("00271a6f", "00271a6f").replace("e292", "f292"))
     headers = '\t.file\t3 "{}/include/sm_30_intrinsics.hpp"\n\t.file\t1 "kernels/sm90/kernel.cu"\n'
     here, there = (places.without_run(headers.format(at)) for at in ("/a/.venv/bin/..", "/b"))
     assert here == there and "kernels/sm90/kernel.cu" in here
@@ -179,11 +179,11 @@ def test_shades_of_a_tile() -> None:
 
 def test_another_result_of_the_same_launch_is_seen() -> None:
     array, marks = np.ones(3, np.float32), np.ones(3, bool)
-    one = RunResult({"P": Output(array, marks)}, counters=Counters(mma_macs=1))
-    assert not stages.different(one, replace(one))
-    assert stages.different(one, replace(one, outputs={"P": Output(array * 2, marks)})) == ["output P"]
-    assert stages.different(one, replace(one, outputs={"P": Output(array, ~marks)})) == ["output P"]
-    assert stages.different(one, replace(one, counters=Counters(mma_macs=2))) == ["counters"]
+    result = RunResult({"P": Output(array, marks)}, counters=Counters(mma_macs=1))
+    assert not stages.different(result, replace(result))
+    assert stages.different(result, replace(result, outputs={"P": Output(array * 2, marks)})) == ["output P"]
+    assert stages.different(result, replace(result, outputs={"P": Output(array, ~marks)})) == ["output P"]
+    assert stages.different(result, replace(result, counters=Counters(mma_macs=2))) == ["counters"]
 
 
 def test_a_relation_that_does_not_hold_fails(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,8 +201,8 @@ def _zero_gradient(inputs: Any, seed: int) -> Any:
     return replace(inputs, dO=np.zeros_like(inputs.dO))
 
 
-def _unchanged(inputs: Any, seed: int, one: Any, two: Any) -> str:
-    return same({"delta": one["delta"]}, two)
+def _unchanged(inputs: Any, seed: int, base: Any, moved: Any) -> str:
+    return same({"delta": base["delta"]}, moved)
 
 
 def test_a_problem_without_relations_is_unsupported(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -249,7 +249,7 @@ def test_a_defect_that_changes_nothing_of_a_variant_is_not_planted_in_it(
     assert ptx not in (moved, other)
     built = {gone.id: moved, there.id: other}
     monkeypatch.setattr(
-        controls, "build_planted", lambda kernel, variant, one: replace(RIGHT.built, ptx=built[one.id])
+        controls, "build_planted", lambda kernel, variant, defect: replace(RIGHT.built, ptx=built[defect.id])
     )
     into = partial(controls.changes, RIGHT)
     assert choose((gone, there), 1, compile_free=False) == [gone]

@@ -173,7 +173,7 @@ def test_figures_that_no_gate_wrote_are_named(tmp_path: Path, section: Any, stag
     bad = replace(record(), checks=tuple(checks), sections={"mutation": section})
     for pair in ((bad, record()), (record(), bad)):
         with pytest.raises(TileproofError, match="figures of the evidence"):
-            changes(*([one] for one in pair))
+            changes(*([record_] for record_ in pair))
 
 
 def drawn_by(seed: int, killed: int, of: int, ptx: str = "a") -> VerdictRecord:
@@ -204,16 +204,16 @@ def test_a_score_of_other_mutants_is_worse_beyond_chance(
 def test_checks_of_the_release_are_compared() -> None:
     docs, failed = (CheckOutcome("docs in step", True, word) for word in ("passed", "failed"))  # type: ignore[arg-type]
     against = CheckOutcome(AGAINST, True, "passed")
-    (one,) = of_release([docs, against], [failed])
-    assert (one.kernel, one.what, one.before, one.after, one.worse) == (
+    (change,) = of_release([docs, against], [failed])
+    assert (change.kernel, change.what, change.before, change.after, change.worse) == (
         "release", "docs in step", "passed", "failed", True,
     )  # fmt: skip
     assert not of_release([docs], [docs, against]) and not of_release([failed], [docs])[0].worse
 
 
 def test_diff_says_what_got_worse(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for name, one in (("a", record()), ("b", record(wrong=True))):
-        write_all(release(one), tmp_path / name)
+    for name, kernel_record in (("a", record()), ("b", record(wrong=True))):
+        write_all(release(kernel_record), tmp_path / name)
     assert called("diff", str(tmp_path / "a"), str(tmp_path / "b"), "--json") == 1
     said = json.loads(capsys.readouterr().out)
     assert said["worse"] and said["after"] == "defect"
@@ -231,12 +231,12 @@ def text_of(out: Path, **options: Any) -> str:
 
 
 def test_the_evidence_is_the_same_for_a_seed_whatever_the_workers(tmp_path: Path) -> None:
-    one, two = text_of(tmp_path / "a"), text_of(tmp_path / "b", workers=3)
-    assert without_run(one) == without_run(two) and one != two
+    alone, spread = text_of(tmp_path / "a"), text_of(tmp_path / "b", workers=3)
+    assert without_run(alone) == without_run(spread) and alone != spread
     other = without_run(text_of(tmp_path / "c", seed=5))
-    assert other != without_run(one) and other["verdict"] == without_run(one)["verdict"]
+    assert other != without_run(alone) and other["verdict"] == without_run(alone)["verdict"]
     resumed = without_run(text_of(tmp_path / "a", resume=True))
-    assert resumed == without_run(one)
+    assert resumed == without_run(alone)
 
 
 def test_a_baseline_that_was_better_fails_the_gate(tmp_path: Path) -> None:
@@ -270,7 +270,7 @@ def test_a_kernel_that_cannot_be_built_is_an_error_and_the_others_are_judged(tmp
 
     bad = replace(KERNEL, name="broken", plan_of=broken)
     made = gate([(bad, bad.variants[0]), *SUBJECTS], tmp_path, GateOptions(only=("operand constraints",)))
-    assert [one.verdict for one in made.kernels] == ["error", "incomplete"] and made.exit_code == 2
+    assert [record_.verdict for record_ in made.kernels] == ["error", "incomplete"] and made.exit_code == 2
     (passed,) = (check for check in made.kernels[1].checks if check.outcome == "passed")
     assert passed.name == "operand constraints"
     assert any("determinism was not run: not selected (--only)" in line for line in made.kernels[1].why)
@@ -283,7 +283,9 @@ def test_a_run_that_ends_while_kernels_are_built_is_incomplete(tmp_path: Path) -
     last = replace(KERNEL, name="last", plan_of=stops)
     made = gate([*SUBJECTS, (last, last.variants[0])], tmp_path, GateOptions())
     assert made.exit_code == 3 and not made.complete and not (tmp_path / "results.jsonl").exists()
-    assert {one.checks[0].reason for one in made.kernels} == {"the run was ended before any check began"}
+    assert {record_.checks[0].reason for record_ in made.kernels} == {
+        "the run was ended before any check began"
+    }
 
 
 def test_an_unwritable_folder_is_exit_code_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

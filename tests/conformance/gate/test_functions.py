@@ -34,9 +34,11 @@ def test_a_right_function_is_clean() -> None:
     results = [result(check.name, on) for check in checks().values() if not check.release]
     assert {result.check.name for result in results if result.check.outcome == "passed"} == FUNCTIONS
     rest = [result.check for result in results if result.check.name not in FUNCTIONS]
-    assert all(one.outcome == "not run" and not one.required and "no PTX" in one.reason for one in rest)
+    assert all(
+        check.outcome == "not run" and not check.required and "no PTX" in check.reason for check in rest
+    )
     tried = [control for result in results for control in result.controls]
-    assert {one.expected for one in tried if one.fired} == {"LSE", "O", "dQ", "dK", "dV"}
+    assert {control.expected for control in tried if control.fired} == {"LSE", "O", "dQ", "dK", "dV"}
     assert verdict_on(on, results, interrupted=False).verdict == "clean"
 
 

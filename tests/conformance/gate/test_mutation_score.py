@@ -45,13 +45,17 @@ def test_the_score_is_in_the_evidence_and_the_seed_in_the_ledger(tmp_path: Path)
     gate = ("gate", KERNEL, "--only", ONE, "-j", "1", "--out", str(tmp_path))
     shown = run(*gate, "--mutants", "2", "--seed", "5")
     assert shown.exit_code == 3, shown.output  # the other checks were left out
-    (one,) = evidence.read(tmp_path).kernels
-    part = one.sections[MUTATION]
+    (kernel_record,) = evidence.read(tmp_path).kernels
+    part = kernel_record.sections[MUTATION]
     assert part["drawn"] == 2 and part["seed"] == 5 and part["killed"] + part["refused"] <= 2
     # Only schedules were explored: their launches are what covered the kernel.
-    assert [check.name for check in one.checks if check.outcome == "passed"] == [ONE]
-    assert {c.reason for c in one.checks if c.outcome != "passed"} == {"not selected (--only)"}
-    assert one.coverage is not None and not one.coverage.missing() and one.coverage.instructions_covered > 100
+    assert [check.name for check in kernel_record.checks if check.outcome == "passed"] == [ONE]
+    assert {c.reason for c in kernel_record.checks if c.outcome != "passed"} == {"not selected (--only)"}
+    assert (
+        kernel_record.coverage is not None
+        and not kernel_record.coverage.missing()
+        and kernel_record.coverage.instructions_covered > 100
+    )
 
     (journal,) = tmp_path.glob("mutants *.jsonl")
     judged = journal.read_text().splitlines()
@@ -66,8 +70,8 @@ def test_the_score_is_in_the_evidence_and_the_seed_in_the_ledger(tmp_path: Path)
     # By hand, another seed takes the place of the score.
     mutate = run("mutate", KERNEL, "--seed", "6", "--count", "1", "--into", str(tmp_path))
     assert mutate.exit_code in (0, 1, 3), mutate.output  # 3: that mutant is equivalent
-    (one,) = evidence.read(tmp_path).kernels
-    assert one.sections[MUTATION]["seed"] == 6 and one.sections[MUTATION]["drawn"] == 1
+    (kernel_record,) = evidence.read(tmp_path).kernels
+    assert kernel_record.sections[MUTATION]["seed"] == 6 and kernel_record.sections[MUTATION]["drawn"] == 1
 
 
 def test_no_score_is_drawn_unless_it_is_asked_for(tmp_path: Path) -> None:

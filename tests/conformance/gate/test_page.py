@@ -81,8 +81,8 @@ def test_mutants_are_shown_by_operator_with_those_that_survived() -> None:
 
 
 def test_every_verdict_has_a_page() -> None:
-    for one in (release(), wrong(), release(complete=False), release(record(checks=()))):
-        assert f'id="verdict">{one.verdict}<' in page(one)
+    for evidence in (release(), wrong(), release(complete=False), release(record(checks=()))):
+        assert f'id="verdict">{evidence.verdict}<' in page(evidence)
     assert "before all checks and mutants had run" in page(release(complete=False))
 
 
@@ -141,16 +141,18 @@ def test_a_source_line_stands_beside_each_place() -> None:
     sources = {"sm100/k/a.cuh": "1\n2\n  st(x);\n", "sm100/b.cuh": "x\n" * 9, "sm100/k/b.cuh": ""}
     known = source_lines((DEFECT, RACE), sources)
     assert known == {"a.cuh:3": "st(x);"}  # b.cuh is two files
-    one = record(wrong=True)
-    text = page(release(replace(one, sections={**one.sections, SECTION: {"b.cuh:9": "ld(<y>);"}})))
+    kernel_record = record(wrong=True)
+    text = page(
+        release(replace(kernel_record, sections={**kernel_record.sections, SECTION: {"b.cuh:9": "ld(<y>);"}}))
+    )
     assert "b.cuh:9  ld(&lt;y&gt;);</code>" in text and f"<summary>{SECTION}" not in text
 
 
 def test_the_first_reason_is_shown_and_what_may_follow_is_folded() -> None:
     """The reasons for a defect may follow from the first; what was not judged stands apart."""
-    one = record(wrong=True)
-    assert len(one.findings) == 2
-    text = page(release(replace(one, why=("a hang", "a second", "a third"))))
+    kernel_record = record(wrong=True)
+    assert len(kernel_record.findings) == 2
+    text = page(release(replace(kernel_record, why=("a hang", "a second", "a third"))))
     first, folded = text.index("a hang"), text.index("1 more, which may follow from")
     assert first < folded < text.index("a second") < text.index("1 not judged") < text.index("a third")
     assert text.count("1 more, which may follow from") == 2  # of the two findings

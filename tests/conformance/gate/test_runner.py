@@ -73,7 +73,7 @@ def ran(tmp_path: Path, *functions: Any, **how: Any) -> dict[str, StoredResult]:
         found = runner.run(jobs(*functions), store, **how)
     finally:
         store.close()
-    return {key.removeprefix("k: "): one for key, one in found.items()}
+    return {key.removeprefix("k: "): result for key, result in found.items()}
 
 
 @pytest.mark.parametrize(
@@ -89,8 +89,8 @@ def test_a_check_that_does_not_end_is_named_and_the_others_go_on(
     tmp_path: Path, bad: Any, fault: str
 ) -> None:
     found = ran(tmp_path, passes, bad, fails, workers=2)
-    one = found[bad.__name__].check
-    assert one.outcome == "not run" and one.fault.startswith(fault)
+    check = found[bad.__name__].check
+    assert check.outcome == "not run" and check.fault.startswith(fault)
     assert found["passes"].check.outcome == "passed" and found["fails"].check.outcome == "failed"
     assert stored(tmp_path, resume=True).done.keys() == {f"k: {f.__name__}" for f in (passes, bad, fails)}
 

@@ -104,7 +104,7 @@ def _accepts(form: MmaForm, views: Views, misfit: Misfit) -> bool:
         misfits = check(form, views.get("A"), views.get("B"), views.get("C"))
     except (algebra.Refused, ArithmeticError, AssertionError, LookupError, TypeError, ValueError):
         return False  # a view that no layout of CuTe gives: the log is damaged
-    return not any(one.operand == misfit.operand for one in misfits)
+    return not any(other.operand == misfit.operand for other in misfits)
 
 
 def _operands(evidence: Evidence, form: MmaForm, op: MmaOp, views: Views, misfit: Misfit) -> Iterator[Way]:

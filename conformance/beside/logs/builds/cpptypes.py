@@ -43,9 +43,9 @@ class Type:
         """This type and all inside it, outermost first."""
         stack = [self]
         while stack:
-            one = stack.pop()
-            yield one
-            stack.extend(reversed(one.args))
+            part = stack.pop()
+            yield part
+            stack.extend(reversed(part.args))
 
     def __str__(self) -> str:
         inner = ", ".join(map(str, self.args)) + (" ..." if self.cut else "")

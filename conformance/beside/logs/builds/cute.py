@@ -46,31 +46,31 @@ class Basis:
         return f"{text_of(self.step)}@{'@'.join(map(str, self.mode))}"
 
 
-def value_of(one: Type) -> int | None:
+def value_of(cpp: Type) -> int | None:
     """The integer that a value or a constant's type spells: `64UL`, `_64`, `C<64>`, `constant<int, 64>`."""
-    name = one.name.removeprefix("-")
+    name = cpp.name.removeprefix("-")
     if name[:1].isdigit():
         digits = re.match(r"(0x[0-9a-fA-F]+|\d+)[uUlLzZ]*$", name)
         value = None if digits is None or len(name) > 20 else int(digits[1], 0 if "x" in digits[1] else 10)
-        return value if value is None or name == one.name else -value
-    if one.name in ("true", "false"):
-        return int(one.name == "true")
-    if re.fullmatch(r"_\d{1,9}", one.base) and not one.args:
-        return int(one.base[1:])
-    if one.base in _CONSTANTS and one.args and not one.cut:
-        return value_of(one.args[-1])
+        return value if value is None or name == cpp.name else -value
+    if cpp.name in ("true", "false"):
+        return int(cpp.name == "true")
+    if re.fullmatch(r"_\d{1,9}", cpp.base) and not cpp.args:
+        return int(cpp.base[1:])
+    if cpp.base in _CONSTANTS and cpp.args and not cpp.cut:
+        return value_of(cpp.args[-1])
     return None
 
 
-def int_tuple(one: Type) -> IntTuple:
+def int_tuple(cpp: Type) -> IntTuple:
     """The integer tuple that a type spells; unknown or run-time parts are None."""
-    value = value_of(one)
+    value = value_of(cpp)
     if value is not None:
         return value
-    if one.base in _TUPLES or one.name == "":
-        return tuple(map(int_tuple, one.args)) if not one.cut else None
-    if one.base == "ScaledBasis" and one.args:
-        return Basis(int_tuple(one.args[0]), tuple(value_of(mode) or 0 for mode in one.args[1:]))
+    if cpp.base in _TUPLES or cpp.name == "":
+        return tuple(map(int_tuple, cpp.args)) if not cpp.cut else None
+    if cpp.base == "ScaledBasis" and cpp.args:
+        return Basis(int_tuple(cpp.args[0]), tuple(value_of(mode) or 0 for mode in cpp.args[1:]))
     return None
 
 
@@ -132,9 +132,9 @@ class CuteLayout:
 Swizzle = tuple[int, int, int]
 
 
-def swizzle_of(one: Type) -> Swizzle | None:
+def swizzle_of(cpp: Type) -> Swizzle | None:
     """(B, M, S) of the first `Swizzle<B, M, S>` in a type."""
-    for part in one.walk():
+    for part in cpp.walk():
         if part.base == "Swizzle" and len(part.args) == 3:
             bits, base, shift = map(value_of, part.args)
             if bits is not None and base is not None and shift is not None:
@@ -142,22 +142,22 @@ def swizzle_of(one: Type) -> Swizzle | None:
     return None
 
 
-def layout_of(one: Type) -> CuteLayout | None:
+def layout_of(cpp: Type) -> CuteLayout | None:
     """The layout that a `Layout`, a `ComposedLayout` (its inner one), or a `Tensor` spells."""
-    if one.base == "Layout" and len(one.args) == 2:
-        return CuteLayout(int_tuple(one.args[0]), int_tuple(one.args[1]))
-    if one.base == "ComposedLayout" and len(one.args) == 3:
-        return layout_of(one.args[2])
-    if one.base == "Tensor" and len(one.args) >= 2:
-        return layout_of(one.args[1])
+    if cpp.base == "Layout" and len(cpp.args) == 2:
+        return CuteLayout(int_tuple(cpp.args[0]), int_tuple(cpp.args[1]))
+    if cpp.base == "ComposedLayout" and len(cpp.args) == 3:
+        return layout_of(cpp.args[2])
+    if cpp.base == "Tensor" and len(cpp.args) >= 2:
+        return layout_of(cpp.args[1])
     return None
 
 
-def dtype_of(one: Type) -> str:
+def dtype_of(cpp: Type) -> str:
     """The element type in the PTX ISA's words, or the type's own name when it is an alias."""
-    if one.base in ("subbyte_iterator", "recast_ptr") and one.args:
-        return dtype_of(one.args[0])
-    return _ELEMENTS.get(one.base, one.base)
+    if cpp.base in ("subbyte_iterator", "recast_ptr") and cpp.args:
+        return dtype_of(cpp.args[0])
+    return _ELEMENTS.get(cpp.base, cpp.base)
 
 
 @dataclass(frozen=True)
@@ -169,11 +169,11 @@ class Engine:
     swizzle: Swizzle | None
 
 
-def engine_of(one: Type) -> Engine:
+def engine_of(cpp: Type) -> Engine:
     """The engine that `ViewEngine<...>`, `ArrayEngine<T, N>` or an iterator spells."""
-    if one.base in ("ArrayEngine", "ArraySubbyte") and one.args:
-        return Engine("rmem", dtype_of(one.args[0]), (0, 4, 3))
-    inner = one.args[0] if one.base in ("ViewEngine", "ConstViewEngine") and one.args else one
+    if cpp.base in ("ArrayEngine", "ArraySubbyte") and cpp.args:
+        return Engine("rmem", dtype_of(cpp.args[0]), (0, 4, 3))
+    inner = cpp.args[0] if cpp.base in ("ViewEngine", "ConstViewEngine") and cpp.args else cpp
     swizzle: Swizzle | None = (0, 4, 3)
     if inner.base == "swizzle_ptr" and len(inner.args) == 2:
         swizzle, inner = swizzle_of(inner.args[0]), inner.args[1]
@@ -213,11 +213,11 @@ PLACES: dict[Space, str] = {
 }  # fmt: skip
 
 
-def tensor_of(one: Type) -> CuteTensor | None:
+def tensor_of(cpp: Type) -> CuteTensor | None:
     """The tensor that `Tensor<Engine, Layout>` spells."""
-    if one.base != "Tensor" or len(one.args) < 2:
+    if cpp.base != "Tensor" or len(cpp.args) < 2:
         return None
-    return tensor_from(one.args[0], one.args[1])
+    return tensor_from(cpp.args[0], cpp.args[1])
 
 
 def tensor_from(engine: Type, layout: Type) -> CuteTensor | None:
@@ -302,34 +302,34 @@ _SM90_OP = re.compile(r"MMA_(?P<m>\d+)x(?P<n>\d+)x(?P<k>\d+)_(?P<types>\w+?)_(?P
 _OLD_OP = re.compile(r"SM(?P<sm>\d\d)_(?P<m>\d+)x(?P<n>\d+)x(?P<k>\d+)_(?P<types>\w+)$")
 
 
-def mma_of(one: Type) -> MmaOp | None:
+def mma_of(cpp: Type) -> MmaOp | None:
     """The MMA operation that this type itself is, or None."""
-    if (match := _SM100_OP.match(one.base)) and len(one.args) >= 5:
-        return _sm100(one, match)
-    if match := _SM90_OP.match(one.base):
-        majors = [major for arg in one.args if (major := major_of(arg))]
+    if (match := _SM100_OP.match(cpp.base)) and len(cpp.args) >= 5:
+        return _sm100(cpp, match)
+    if match := _SM90_OP.match(cpp.base):
+        majors = [major for arg in cpp.args if (major := major_of(arg))]
         m, n, k = (int(match[name]) for name in "mnk")
         return MmaOp(
-            one.base, 90, m, n, k,
+            cpp.base, 90, m, n, k,
             a_space="smem" if match["ab"] == "SS" else "rmem",
             a_major=majors[0] if majors else None,
             b_major=majors[1] if len(majors) > 1 else None,
         )  # fmt: skip
-    if match := _OLD_OP.match(one.base):
+    if match := _OLD_OP.match(cpp.base):
         return MmaOp(
-            one.base, int(match["sm"]), int(match["m"]), int(match["n"]), int(match["k"]), a_space="rmem"
+            cpp.base, int(match["sm"]), int(match["m"]), int(match["n"]), int(match["k"]), a_space="rmem"
         )
     return None
 
 
-def _sm100(one: Type, match: re.Match[str]) -> MmaOp:
+def _sm100(cpp: Type, match: re.Match[str]) -> MmaOp:
     words = match["rest"].split("_")
-    numbers = [value for arg in one.args if "::" not in arg.cast and (value := value_of(arg)) is not None]
-    majors = [major for arg in one.args if (major := major_of(arg)) is not None]
-    names = [dtype_of(arg) for arg in one.args[:3]]
+    numbers = [value for arg in cpp.args if "::" not in arg.cast and (value := value_of(arg)) is not None]
+    majors = [major for arg in cpp.args if (major := major_of(arg)) is not None]
+    names = [dtype_of(arg) for arg in cpp.args[:3]]
     width = {"F16BF16": 16, "TF32": 8, "S8": 32, "F8F6F4": 32, "MXF8F6F4": 32}.get(match["kind"])
     return MmaOp(
-        one.base, 100,
+        cpp.base, 100,
         numbers[0] if numbers else None,
         numbers[1] if len(numbers) > 1 else None,
         width,
@@ -339,12 +339,12 @@ def _sm100(one: Type, match: re.Match[str]) -> MmaOp:
         a_major=majors[0] if majors else None,
         b_major=majors[1] if len(majors) > 1 else None,
         types=(names[0], names[1], names[2]),
-        type=one,
+        type=cpp,
     )  # fmt: skip
 
 
-def major_of(one: Type) -> Literal["K", "MN"] | None:
+def major_of(cpp: Type) -> Literal["K", "MN"] | None:
     """`Major::K` or `Major::MN`, as an enumerator or as a number cast to it (`mma_sm100_desc.hpp`)."""
-    if "Major" in one.cast:
-        return {"0": "K", "1": "MN"}.get(one.name)  # type: ignore[return-value]
-    return {"K": "K", "MN": "MN"}.get(one.base) if "Major" in one.name else None  # type: ignore[return-value]
+    if "Major" in cpp.cast:
+        return {"0": "K", "1": "MN"}.get(cpp.name)  # type: ignore[return-value]
+    return {"K": "K", "MN": "MN"}.get(cpp.base) if "Major" in cpp.name else None  # type: ignore[return-value]

@@ -101,7 +101,7 @@ class _Reader:
         their output line by line, or a pipe that is full, does not.
         """
         found = [diagnostic for diagnostic in self._parsed.diagnostics if diagnostic.tool == "nvcc"]
-        torn = [at for at, one in enumerate(found) if one.mixed]
+        torn = [at for at, part in enumerate(found) if part.mixed]
         if not torn:
             return
         start = torn[0]
@@ -117,9 +117,9 @@ class _Reader:
             self._take_plain(at, line)
             return at + 1
         if (of_python := python_errors.take(self._lines, at)) is not None:
-            one, end = of_python
-            one.line = at + 1
-            self._parsed.diagnostics.append(one)
+            diagnostic, end = of_python
+            diagnostic.line = at + 1
+            self._parsed.diagnostics.append(diagnostic)
             self._parsed.spans.append((at, end))
             return end
         found = starts(line)

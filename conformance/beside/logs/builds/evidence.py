@@ -131,7 +131,7 @@ def _best(frames: list[Frame], role: Role, found: Evidence) -> OperandSeen | Non
             continue
         if not cut:
             ranked += _of_bindings(frame, role, found)
-    ranked = [one for one in ranked if one[1].tensor is not None]
+    ranked = [match for match in ranked if match[1].tensor is not None]
     if not ranked:
         return None
     best = min(rank for rank, _ in ranked)
@@ -152,7 +152,8 @@ def _of_bindings(frame: Frame, role: Role, found: Evidence) -> list[tuple[int, O
     if not named and len(tensors) == 3 and all(re.fullmatch(r"\w*[012]", name) for name in tensors):
         named = [list(tensors.values())["ABC".index(role)]]
     return [
-        (4 if one.engine.space == "descriptor" else 1, seen_operand(role, one, found.form)) for one in named
+        (4 if operand.engine.space == "descriptor" else 1, seen_operand(role, operand, found.form))
+        for operand in named
     ]
 
 
@@ -225,8 +226,8 @@ def _part_of(role: str, found: Evidence) -> bool:
     try:
         cut, _, _ = algebra.partition(view.layout, rows, found.form.instruction_k, found.form.cta_group)
         made = pycute.Layout(part.layout.shape, part.layout.stride)
-        one, other = pycute.coalesce(cut), pycute.coalesce(made)
-        return bool(one.shape == other.shape and one.stride == other.stride)
+        left, other = pycute.coalesce(cut), pycute.coalesce(made)
+        return bool(left.shape == other.shape and left.stride == other.stride)
     except (algebra.Refused, ArithmeticError, AssertionError, LookupError, TypeError, ValueError):
         return False
 

@@ -189,7 +189,7 @@ def _rows_held(role: Role, layout: CuteLayout, form: MmaForm) -> tuple[int, str]
     if not isinstance(shape, tuple) or not isinstance(stride, tuple) or not len(shape) == len(stride) == 2:
         return None
     steps, behind = shape[0], stride[1]
-    if not all(isinstance(one, int) for one in (steps, behind, stride[0])) or stride[0] != STEP_UNITS:
+    if not all(isinstance(extent, int) for extent in (steps, behind, stride[0])) or stride[0] != STEP_UNITS:
         return None
     span = steps * STEP_UNITS * 16
     swizzle: dict[int, str] = {32: "32B", 64: "64B", 128: "128B"}

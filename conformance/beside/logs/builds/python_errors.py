@@ -103,9 +103,10 @@ def _layouts(case: ErrorCase) -> str:
     """The layouts that CuTe DSL's message and its notes name, each once, with the type and memory."""
     text = "\n".join([case.diagnostic.text, *case.diagnostic.notes])
     found = [
-        f"{one['parts'].replace(', align<', ' align<')} {one['layout']}" for one in _MEMREF.finditer(text)
+        f"{match['parts'].replace(', align<', ' align<')} {match['layout']}"
+        for match in _MEMREF.finditer(text)
     ]
-    found += [one["layout"] for one in _LAYOUT.finditer(text)]
+    found += [match["layout"] for match in _LAYOUT.finditer(text)]
     return "; ".join(dict.fromkeys(found))
 
 

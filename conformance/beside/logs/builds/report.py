@@ -158,7 +158,7 @@ def _finding_lines(number: int, row: UncheckedObject, folder: str) -> list[str]:
     lines += _chain_lines(row["chains"], folder)
     if row["mma"]:
         lines.append(f"   MMA:    {row['mma']}")
-    lines += [f"   {one['operand']}:      {one['text']}" for one in row["operands"]]
+    lines += [f"   {operand['operand']}:      {operand['text']}" for operand in row["operands"]]
     lines += [f"   given:  {argument}" for argument in row["arguments"]]
     lines.append(f"   said:   {row['message']}" if row["message"] != row["what"] else "")
     counts = []

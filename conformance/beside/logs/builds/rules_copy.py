@@ -62,7 +62,7 @@ def _sides(case: ErrorCase) -> tuple[str, CuteLayout | None, CuteLayout | None]:
                     tensor_from(frame.args[name], layout) if layout is not None else None
                     for name, layout in zip((source, target), layouts, strict=True)
                 ]
-                dtype = next((one.engine.dtype for one in made if one and one.engine.dtype), "")
+                dtype = next((tensor.engine.dtype for tensor in made if tensor and tensor.engine.dtype), "")
                 return dtype, made[0].layout if made[0] else None, made[1].layout if made[1] else None
     return "", None, None
 

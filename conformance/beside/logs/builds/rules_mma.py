@@ -243,7 +243,11 @@ def _too_wide(layout: CuteLayout, swizzle: Swizzle | None, mode: int, have: int,
     if along and name in ("128B", "64B", "32B"):
         bits = (16 << {"32B": 1, "64B": 2, "128B": 3}[name]) * 8 // need
         dtype = {16: "bf16", 32: "tf32", 8: "e4m3"}.get(bits)
-        modes = [one for one in ("64B", "32B", "none") if dtype and have % atom("K", one, dtype)[0] == 0]
+        modes = [
+            swizzle
+            for swizzle in ("64B", "32B", "none")
+            if dtype and have % atom("K", swizzle, dtype)[0] == 0
+        ]
         if modes:
             wide = advice.atom_code("MN" if mode == 0 else "K", modes[0], "T")
             named = wide.removeprefix("cute::").removesuffix("<T>")

@@ -19,9 +19,9 @@ def ranks(case: ErrorCase) -> BuildCause | None:
         return None
     operands = case.evidence.operands
     deep = [
-        (role, one.tensor.layout)
-        for role, one in operands.items()
-        if one.tensor is not None and one.tensor.layout.rank > 3
+        (role, operand.tensor.layout)
+        for role, operand in operands.items()
+        if operand.tensor is not None and operand.tensor.layout.rank > 3
     ]
     if deep:
         role, layout = deep[0]

@@ -117,10 +117,10 @@ def _by_known_producers(
     """Roots whose barrier has a producer in the log; other roots only if their cluster has no such root."""
     known = [each for each in judged if each[1][0].weight >= 50 and not _without_producer(graph, *each)]
     covered = {root.actor.group for root, _ in known}
-    rest = [one for one in judged if one not in known and one[0].actor.group not in covered]
-    rest.sort(key=lambda one: -one[1][0].weight)
-    strong = [one for one in known if one[1][0].weight >= 80]
-    return [*strong, *(one for one in known if one not in strong), *rest]
+    rest = [entry for entry in judged if entry not in known and entry[0].actor.group not in covered]
+    rest.sort(key=lambda entry: -entry[1][0].weight)
+    strong = [entry for entry in known if entry[1][0].weight >= 80]
+    return [*strong, *(entry for entry in known if entry not in strong), *rest]
 
 
 def _without_producer(graph: WaitGraph, root: Wait, found: list[HangCause]) -> bool:

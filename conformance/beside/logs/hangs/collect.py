@@ -162,7 +162,7 @@ class Collector:
         places = {name: (sign, at) for name, sign, at in kind.fields}
         if places.keys() & _ACTOR_FIELDS or clause.barrier.startswith("@"):
             return False
-        name = next((one for one in ("k", "iteration", "tile") if one in line.fields), "")
+        name = next((field for field in ("k", "iteration", "tile") if field in line.fields), "")
         stage: int | None = clause.stage if clause.stage is not None else line.fields.get("stage")
         stage_at = next((at for _, what, at in kind.clauses if what == "stage"), 0)
         if clause.stage is None and "stage" in places:

@@ -116,7 +116,7 @@ class WaitGraph:
         if firsts:
             return int(sum(phase == 1 for phase in firsts) > len(firsts) / 2)
         # Without phases: more waits passed than arrivals were made, on this stage or another of the barrier.
-        for stage in {one for h in mine for barrier, one, _ in h.arrives if barrier == place.barrier}:
+        for stage in {stage for h in mine for barrier, stage, _ in h.arrives if barrier == place.barrier}:
             at = Place(place.barrier, stage)
             made = max((len(h.arrivals(at)) for h in mine if at in h.arrives), default=0)
             if made and max(sum(wait.passed for wait in h.on(at)) for h in mine) > made:
@@ -142,7 +142,7 @@ class WaitGraph:
             return not by_k
         if not self.log.head_missing:
             return self.made(producer, wait.place) < self.need(wait)
-        earlier = [one for one in self.histories[wait.actor].on(wait.place) if one.passed]
+        earlier = [event for event in self.histories[wait.actor].on(wait.place) if event.passed]
         arrivals = self.histories[producer].arrivals(wait.place)
         since = earlier[-1].end - LATE if earlier else -1
         return not any(event.line > since for event in arrivals[-1:])
@@ -183,7 +183,7 @@ class WaitGraph:
             if h.actor.role in roles and (leads or (h.busy and h.actor.cta == wait.actor.cta))
         }
         other = {twin for twin in twins - known if twin.cta != wait.actor.cta}
-        twins -= {one for one in other if self._serves_not(one, wait.event.barrier, known)}
+        twins -= {actor for actor in other if self._serves_not(actor, wait.event.barrier, known)}
         return known | {twin for twin in twins if twin != wait.actor}
 
     def _absent(self, wait: Wait, known: set[Actor]) -> set[Actor]:
@@ -349,7 +349,7 @@ def _lacking(graph: WaitGraph, wait: Wait) -> list[LogEdge]:
             participant: len(graph.histories[participant].arrivals_on(wait.event.barrier))
             for participant in graph.participants(wait)
         }
-        return [LogEdge(wait.actor, one, made[one], need) for one in sorted(made) if made[one] < need]
+        return [LogEdge(wait.actor, actor, made[actor], need) for actor in sorted(made) if made[actor] < need]
     late = {actor for actor in graph.producers_of(wait) if graph.lacks(wait, actor)}
     own = {actor for actor in late if actor.cta == wait.actor.cta}
     both = graph.leads(wait.actor) or _plan_says_both(graph, wait)
@@ -375,12 +375,12 @@ def _plan_says_both(graph: WaitGraph, wait: Wait) -> bool:
     if graph.plan is None:
         return False
     said = [b.producers for b in graph.plan.barriers if b.name.replace("_", "").lower() == wait.event.barrier]
-    return any("each CTA" in one or "both CTAs" in one for one in said)
+    return any("each CTA" in sentence or "both CTAs" in sentence for sentence in said)
 
 
 def _not_needed(graph: WaitGraph, wait: Wait, producer: Actor) -> bool:
     """Whether the waiter once passed this barrier clearly before that arrival of `producer`."""
-    passed = any(one.passed for one in graph.histories[wait.actor].on(wait.place))
+    passed = any(event.passed for event in graph.histories[wait.actor].on(wait.place))
     if graph.log.head_missing and not passed and producer.cta != wait.actor.cta:
         return True
     arrivals = graph.histories[producer].arrivals(wait.place)

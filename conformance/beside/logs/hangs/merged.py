@@ -82,8 +82,8 @@ def _said_twice(log: Log) -> bool:
         text = log.lines[line - 1].strip()
         if first.setdefault(actor.role, text) == text and any(
             other != line and log.lines[other - 1].strip() == text
-            for other, one, _ in log.notes
-            if one.role == actor.role
+            for other, noted, _ in log.notes
+            if noted.role == actor.role
         ):
             return True
         if len(first) > 64:
@@ -112,14 +112,14 @@ def _parts(events: list[LogEvent], copies: int) -> list[list[LogEvent]]:
 
 def _whose(step: _Step, program: list[_Step], at: list[int], parts: list[list[LogEvent]]) -> int:
     """The copy of the actor whose next step this is; copies that lag behind take precedence."""
-    order = sorted(range(len(at)), key=lambda one: at[one])
+    order = sorted(range(len(at)), key=lambda number: at[number])
     for distance in range(LOOK_AHEAD):
-        for one in order:
-            place = at[one] + distance
+        for number in order:
+            place = at[number] + distance
             if place < len(program) and program[place] == step:
-                return one
-            if not distance and place == len(program) and _may_follow(step, parts[one]):
-                front = one
+                return number
+            if not distance and place == len(program) and _may_follow(step, parts[number]):
+                front = number
                 if all(program[at[other]] != step for other in order if at[other] < len(program)):
                     return front
     return order[-1]

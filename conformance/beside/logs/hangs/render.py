@@ -34,7 +34,7 @@ def diagnosis(log: Log, plan: KernelPlan | None = None) -> as_data.Diagnosis:
         return _of_run(log, plan)
     every = [(run, _of_run(run, plan)) for run in log.runs]
     order = ("hang", "unclear", "no hang seen")
-    worst = min(every, key=lambda one: (order.index(one[1]["outcome"]), -one[1]["span"][1]))
+    worst = min(every, key=lambda answer: (order.index(answer[1]["outcome"]), -answer[1]["span"][1]))
     return {**worst[1], "runs": [_run(run, found) for run, found in every]}
 
 
@@ -149,7 +149,7 @@ def _other(graph: WaitGraph, hang: LoggedHang) -> as_data.OtherHang:
 
 
 def _blocked(graph: WaitGraph, wait: Wait) -> as_data.BlockedRow:
-    blocked = {one.actor for one in graph.blocked}
+    blocked = {wait.actor for wait in graph.blocked}
     for_whom: list[as_data.ProducerRow] = [
         {
             **_name(edge.producer),

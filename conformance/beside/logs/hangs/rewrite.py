@@ -71,8 +71,8 @@ def _from_json(text: str) -> str:
     for key in _MESSAGE:
         value = row.get(key)
         if isinstance(value, str) and " " in value.strip():
-            rest = {name: one for name, one in row.items() if name in ("rank", "cta", "block", "role")}
-            return value.strip() + "".join(f" {name}={one}" for name, one in rest.items())
+            rest = {name: value for name, value in row.items() if name in ("rank", "cta", "block", "role")}
+            return value.strip() + "".join(f" {name}={value}" for name, value in rest.items())
     return " ".join(
         _pair(key, value) for key, value in _flat(row) if value is not None and value is not False
     )
@@ -111,14 +111,14 @@ def _indices(found: re.Match[str]) -> str:
 
 
 def _pipeline_calls(text: str) -> str:
-    def one(found: re.Match[str]) -> str:
+    def call(found: re.Match[str]) -> str:
         verb, side = _CALLS.get((found["side"], found["call"]), ("", ""))
         if not verb:
             return found[0]
         name = _PIPELINE.sub("", found["name"] or "")
         return f"{verb} {name or 'pipeline'}_{side} " + (found["open"] or "")
 
-    rewritten = _CALL.sub(one, text)
+    rewritten = _CALL.sub(call, text)
     if rewritten == text:
         return text
     return _COUNT.sub("k", _INDEX.sub("stage", rewritten))
@@ -171,7 +171,7 @@ def parse_words(text: str, path: str = "words") -> Words:
                 expected="meaning: word, word, where meaning is one of " + ", ".join(MEANINGS),
                 found=line,
             )
-        for word in (one.strip().lower() for one in words.split(",")):
+        for word in (word.strip().lower() for word in words.split(",")):
             if not word:
                 continue
             wide = " " in word or _WIDE.search(word) or not word.isidentifier()

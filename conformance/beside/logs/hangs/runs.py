@@ -73,7 +73,7 @@ def split_streams(lines: list[str]) -> list[tuple[str, Members]]:
     if len(named) == 1:
         both = sorted(streams.get("", []) + streams[named[0]])
         return [("", both)]
-    return sorted(streams.items(), key=lambda one: one[1][0][0])
+    return sorted(streams.items(), key=lambda stream: stream[1][0][0])
 
 
 def split_runs(log: Log) -> list[Log]:
@@ -98,11 +98,11 @@ def split_runs(log: Log) -> list[Log]:
             for remark in log.remarks
             if (final or "no end" not in remark) and (head or "head of the log" not in remark)
         ]
-        one = replace(
+        run = replace(
             log, events=events, notes=notes, unread=unread, remarks=remarks, head_missing=head,
             title=f"{title}run {len(logs) + 1} (lines {events[0].line} to {events[-1].line})",
         )  # fmt: skip
-        logs.append(one)
+        logs.append(run)
     return logs
 
 

@@ -17,7 +17,7 @@ def text(result: as_data.Diagnosis, full: bool = True) -> str:
     out += [line for other in result["others"][:OTHER] for line in ("", *_other(other))]
     more = result["others"][OTHER:]
     if more:
-        out += ["", f"And {len(more)} more hangs: " + "; ".join(_short(one) for one in more[:6])]
+        out += ["", f"And {len(more)} more hangs: " + "; ".join(_short(hang) for hang in more[:6])]
     if full:
         out += _picture(result)
     counts = result["read"]
@@ -67,11 +67,11 @@ def _answer(result: as_data.Diagnosis) -> list[str]:
         why = result["why"]
         return [
             f"UNCLEAR: {why[0] if len(why) > 1 else said}.",
-            *(f"The log needs: {one}." for one in why[-1:]),
+            *(f"The log needs: {need}." for need in why[-1:]),
         ]
     if verdict == "unclear":
         out = [f"UNCLEAR, but if this run hung: {_root(root)}"]
-        out += [f"The log needs: {one}." for one in result["why"][-1:]]
+        out += [f"The log needs: {need}." for need in result["why"][-1:]]
     else:
         out = [f"HANG: {_root(root)}"]
     out += _cause(result["causes"][0])

@@ -37,7 +37,7 @@ def told(
     read = entry(*lines)
     found = [line for line in read.code if read.lines[line.number - 1].strip() == which]
     at = found[nth]
-    mutants = [one for one in OPERATORS[operator](read, at) if words in one.what]
+    mutants = [change for change in OPERATORS[operator](read, at) if words in change.what]
     assert mutants
     return [
         proved(
@@ -51,7 +51,7 @@ def told(
 
 def holds(says: list[str], rule: str) -> bool:
     """Whether every one of them is proved by the rule."""
-    return all(one.startswith(f"rule {rule}") for one in says)
+    return all(say.startswith(f"rule {rule}") for say in says)
 
 
 ROLES = (GUARD, COMMIT, WAIT, AFTER, MMA, COMMIT, LABEL)
@@ -181,8 +181,8 @@ def test_giving_up_the_right_to_allocate_twice():
     """Whatever other threads do."""
     line = "tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;"
     read = entry(line)
-    (one,) = OPERATORS["duplicate"](read, read.code[0])
-    drawn = Drawn(0, "duplicate", one.what, (), read.code[0].opcode, dict(one.lines))
+    (change,) = OPERATORS["duplicate"](read, read.code[0])
+    drawn = Drawn(0, "duplicate", change.what, (), read.code[0].opcode, dict(change.lines))
     assert proved(read, drawn, Facts(1, 1000)).startswith("rule no other allocation")
 
 

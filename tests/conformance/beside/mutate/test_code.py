@@ -32,10 +32,10 @@ def test_another_entry_is_not_read():
 
 def test_an_edit_changes_its_line_only():
     read = code()
-    one = next(at for at in read.code if at.opcode == "add.s32")
-    changed = read.changed({one.number: "\tnothing;"}).split("\n")
+    add = next(at for at in read.code if at.opcode == "add.s32")
+    changed = read.changed({add.number: "\tnothing;"}).split("\n")
     assert [n + 1 for n, (a, b) in enumerate(zip(TEXT.split("\n"), changed, strict=True)) if a != b] == [
-        one.number
+        add.number
     ]
 
 

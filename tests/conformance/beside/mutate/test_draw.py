@@ -65,15 +65,15 @@ def test_sources_change_in_lines_that_were_compiled():
         for name in wanted(None)
         if name.startswith("source-")
     }
-    assert any("k + 2" in one for one in changed["source-index"])
-    assert any("k % 4" in one for one in changed["source-off-by-one"])
-    assert any("k <= blocks" in one for one in changed["source-compare"])
-    assert any("k < (blocks) - 1" in one for one in changed["source-last-block"])
+    assert any("k + 2" in text for text in changed["source-index"])
+    assert any("k % 4" in text for text in changed["source-off-by-one"])
+    assert any("k <= blocks" in text for text in changed["source-compare"])
+    assert any("k < (blocks) - 1" in text for text in changed["source-last-block"])
     assert changed["source-stage-order"] == [
         SOURCE.replace("first(k * 2);\n    second(k % 3);", "second(k % 3);\n    first(k * 2);")
     ]
-    assert any("first" not in one for one in changed["source-remove"])
-    assert not any("run()" not in one for them in changed.values() for one in them)
+    assert any("first" not in text for text in changed["source-remove"])
+    assert not any("run()" not in text for them in changed.values() for text in them)
 
 
 @pytest.mark.parametrize(

@@ -102,11 +102,11 @@ def test_the_score_as_json_has_what_a_comparison_of_releases_reads() -> None:
 
 def test_a_score_says_by_what_equivalent_mutants_are_shown_to_be_that():
     arguments = (SAME_CODE, f"{BY_A_RULE}a hint: of prefetches", SAME_CODE, SAME_IN_SCHEDULES)
-    judged = [Judgement(DRAWN[n], "equivalent", argument=one) for n, one in enumerate(arguments)]
+    judged = [Judgement(DRAWN[n], "equivalent", argument=argument) for n, argument in enumerate(arguments)]
     found: Json = as_json([*judged, JUDGED[1]], **DRAW)
     shown = ("the same machine code", "equivalent by a rule", SAME_IN_SCHEDULES)
     assert [found[name] for name in shown] == [2, 1, 1] and found["equivalent"] == 4
-    assert [one["argument"] for one in found["equivalents"]] == list(arguments)
+    assert [mutant["argument"] for mutant in found["equivalents"]] == list(arguments)
     alone = as_json(judged, **DRAW)  # nothing was counted: no score, and no interval of it
     assert alone["score"] is None and alone["interval"] is None
 

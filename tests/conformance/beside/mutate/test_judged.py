@@ -39,9 +39,9 @@ def digest(base: Original) -> str:
 def changed(base: Original, part: str, replacement: str, operator: str = "immediate") -> Drawn:
     """A mutant of the first instruction whose line has `part`."""
     code = PtxCode(base.built.ptx, base.built.entry)
-    one = next(at for at in code.code if part in code.lines[at.number - 1])
-    text = replacement and code.lines[one.number - 1].replace(part, replacement)
-    return Drawn(0, operator, part, one.frames, one.opcode, {one.number: text})
+    line = next(at for at in code.code if part in code.lines[at.number - 1])
+    text = replacement and code.lines[line.number - 1].replace(part, replacement)
+    return Drawn(0, operator, part, line.frames, line.opcode, {line.number: text})
 
 
 def outcome(base: Original, drawn: Drawn, digest: str, seconds: float = 60) -> Judgement:
@@ -54,30 +54,30 @@ def test_a_removed_wait_is_killed_at_its_place(base, digest):
     code = PtxCode(base.built.ptx, base.built.entry)
     wait = next(at for at in code.code if at.opcode.startswith("mbarrier.try_wait") and len(at.frames) > 3)
     done = f"setp.eq.u32 {wait.operands[0]}, 0, 0;"
-    one = outcome(
+    result = outcome(
         base, Drawn(0, "remove-sync", "wait", wait.frames, wait.opcode, {wait.number: done}), digest
     )
-    assert one.outcome == "killed" and one.kind == "machine" and one.place
+    assert result.outcome == "killed" and result.kind == "machine" and result.place
 
 
 def test_a_wrong_value_is_killed_in_its_stage(base, digest):
-    one = outcome(base, changed(base, "shfl.sync.bfly", "", "remove-effect"), digest)
-    assert one.outcome == "killed" and one.stage == one.differs == "delta"
+    result = outcome(base, changed(base, "shfl.sync.bfly", "", "remove-effect"), digest)
+    assert result.outcome == "killed" and result.stage == result.differs == "delta"
 
 
 def test_what_ptxas_refuses_is_refused(base, digest):
-    one = outcome(base, changed(base, "fma.rn.f32", "fma.nothing.f32"), digest)
-    assert one.outcome == "refused" and one.by == "ptxas" and "nothing" in one.message
+    result = outcome(base, changed(base, "fma.rn.f32", "fma.nothing.f32"), digest)
+    assert result.outcome == "refused" and result.by == "ptxas" and "nothing" in result.message
 
 
 def test_the_same_machine_code_is_equivalent(base, digest):
-    one = outcome(base, changed(base, "prefetch.tensormap", "prefetch.tensormap "), digest)
-    assert one.outcome == "equivalent" and "machine code" in one.argument
+    result = outcome(base, changed(base, "prefetch.tensormap", "prefetch.tensormap "), digest)
+    assert result.outcome == "equivalent" and "machine code" in result.argument
 
 
 def test_a_survivor_tells_whether_its_bits_are_equal(base, digest):
-    one = outcome(base, changed(base, "prefetch.tensormap", "", "remove-effect"), digest)
-    assert one.outcome == "survived" and one.same
+    result = outcome(base, changed(base, "prefetch.tensormap", "", "remove-effect"), digest)
+    assert result.outcome == "survived" and result.same
 
 
 def test_a_loop_without_end_is_killed(base, digest):
@@ -86,8 +86,8 @@ def test_a_loop_without_end_is_killed(base, digest):
     endless = Drawn(
         0, "predicate", "loops", ret.frames, "ret", {ret.number: "$forever:\n\tbra $forever;\n\tret;"}
     )
-    one = outcome(base, endless, digest)
-    assert one.outcome == "killed" and one.by in ("livelock", "instruction-limit", "hang")
+    result = outcome(base, endless, digest)
+    assert result.outcome == "killed" and result.by in ("livelock", "instruction-limit", "hang")
 
 
 @pytest.mark.parametrize(
@@ -102,10 +102,10 @@ def test_a_loop_without_end_is_killed(base, digest):
 def test_whatever_its_process_does_the_tool_goes_on(base, digest, monkeypatch, does, by, says, told):
     """A crash is noticed by any check; a stopped mutant was not found."""
     monkeypatch.setattr(judged, "judge_one", does)
-    one = outcome(base, changed(base, "fma.rn.f32", "fma.rz.f32"), digest, seconds=1)
-    assert one.outcome == told and one.by == by and says in one.message
-    assert score([one])["crashed or stopped"] == 1 and score([one])["survived"] == (told == "survived")
-    assert by_check([one]) == ([{"check": by, "killed": 1}] if told == "killed" else [])
+    found = outcome(base, changed(base, "fma.rn.f32", "fma.rz.f32"), digest, seconds=1)
+    assert found.outcome == told and found.by == by and says in found.message
+    assert score([found])["crashed or stopped"] == 1 and score([found])["survived"] == (told == "survived")
+    assert by_check([found]) == ([{"check": by, "killed": 1}] if told == "killed" else [])
 
 
 def test_a_busy_machine_stops_no_mutant(base, digest, monkeypatch):
@@ -121,8 +121,8 @@ def test_a_busy_machine_stops_no_mutant(base, digest, monkeypatch):
 
     monkeypatch.setattr(judged, "judge_one", slow)
     monkeypatch.setattr(judged, "_limited", lambda base, drawn, digest, _: slow(base, drawn, digest))
-    one = outcome(base, changed(base, "fma.rn.f32", "fma.rz.f32"), digest, seconds=0.2)
-    assert one.by == "late"
+    found = outcome(base, changed(base, "fma.rn.f32", "fma.rz.f32"), digest, seconds=0.2)
+    assert found.by == "late"
 
 
 def test_a_kernel_that_is_not_clean_has_no_score(monkeypatch):

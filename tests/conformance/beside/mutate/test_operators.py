@@ -21,7 +21,7 @@ WAIT = "mbarrier.try_wait"
 def proposed(operator: str, opcode: str) -> dict[str, str]:
     """By what they say, the changed texts of one instruction."""
     read = code()
-    return {one.what: read.changed(one.lines) for one in OPERATORS[operator](read, line(opcode))}
+    return {change.what: read.changed(change.lines) for change in OPERATORS[operator](read, line(opcode))}
 
 
 @pytest.mark.parametrize(
@@ -60,8 +60,8 @@ def test_effects_change_places_with_their_asm_block():
     moved = proposed("move", "fence.proxy")
     assert len(moved) == 2
     for text in moved.values():
-        lines = [one.strip() for one in text.split("\n")]
-        arrive = next(n for n, one in enumerate(lines) if one.startswith("mbarrier.arrive"))
+        lines = [text_line.strip() for text_line in text.split("\n")]
+        arrive = next(n for n, text_line in enumerate(lines) if text_line.startswith("mbarrier.arrive"))
         assert lines.index("fence.proxy.async.shared::cta;") > arrive
 
 
@@ -92,10 +92,10 @@ def test_most_of_what_is_proposed_assembles():
     """A mutant that ptxas refuses says nothing: most must pass it."""
     read = code()
     texts = [
-        read.changed(one.lines)
+        read.changed(change.lines)
         for propose in OPERATORS.values()
         for at in read.code
-        for one in list(propose(read, at))[:2]
+        for change in list(propose(read, at))[:2]
     ]
     refused = [text for text in texts if assemble(text, "sm_100a").refused]
     assert len(texts) > 40 and len(refused) < len(texts) / 5
@@ -140,12 +140,12 @@ def test_a_commit_is_moved_before_a_product_and_not_behind_one():
     fence = "\tfence.proxy.async.shared::cta;"
     for first, second, some in ((commit, product, False), (product, commit, True)):
         read = code(TEXT.replace(fence, f"{first}\n{second}"))
-        (at,) = (one for one in read.code if read.lines[one.number - 1] == first)
+        (at,) = (at for at in read.code if read.lines[at.number - 1] == first)
         assert bool(list(OPERATORS["move"](read, at))) == some
 
 
 def test_factors_are_not_exchanged_and_a_factor_with_the_addend_is():
-    said = [one for one in proposed("operand", "fma.rn") if one.startswith("operands exchanged")]
+    said = [text for text in proposed("operand", "fma.rn") if text.startswith("operands exchanged")]
     assert len(said) == 1
     (text,) = (text for what, text in proposed("operand", "fma.rn").items() if what == said[0])
     assert "fma.rn.f32 %f1, %f2, %f4, %f3;" in text
@@ -167,7 +167,7 @@ def test_copies_and_announcements_whose_order_says_nothing_are_not_exchanged():
         (expect, expect.replace("64;", "96;"), False),
     ):
         read = code(TEXT.replace(fence, f"{first}\n{second}"))
-        at = next(one for one in read.code if read.lines[one.number - 1] == first)
+        at = next(at for at in read.code if read.lines[at.number - 1] == first)
         assert bool(list(OPERATORS["move"](read, at))) == some, (first, second)
 
 
@@ -183,5 +183,5 @@ def test_two_stores_change_places_where_one_tells_of_the_other(second, proposed)
     first = "st.global.b32 [%rd1], %r1;"
     text = TEXT.replace("\t.loc\t1 30 5\n", f"\t.loc\t1 30 5\n\t{first}\n\t{second}\n")
     assert text != TEXT
-    found = [one.what for one in OPERATORS["move"](code(text), line("st.global", text))]
+    found = [change.what for change in OPERATORS["move"](code(text), line("st.global", text))]
     assert bool(found) == proposed

@@ -35,7 +35,7 @@ def test_a_wait_of_a_ring_that_is_tried_once_is_found() -> None:
             for ring in RINGS
         ]
 
-    waits = [one for at in code.code for one in OPERATORS["wait-once"](code, at)]
+    waits = [change for at in code.code for change in OPERATORS["wait-once"](code, at)]
     assert len(waits) == 4
     assert all(all(found(code.changed(wait.lines))) for wait in waits)
     assert not any(found(built.ptx))
@@ -58,5 +58,5 @@ def test_a_wait_behind_a_ring_that_is_not_full_is_found_where_it_is_too_early() 
         ]
 
     assert earlier != built.ptx
-    assert any("hang" in found(earlier, one) for one in FIRST_TURN)
-    assert not any(found(built.ptx, one) for one in FIRST_TURN)
+    assert any("hang" in found(earlier, schedule) for schedule in FIRST_TURN)
+    assert not any(found(built.ptx, schedule) for schedule in FIRST_TURN)

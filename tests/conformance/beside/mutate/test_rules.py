@@ -25,8 +25,8 @@ def made(*lines: str, align: int = 1024) -> PtxCode:
 def told(read: PtxCode, opcode: str, operator: str, words: str, facts: Facts = FACTS) -> str:
     """What is proved of the mutant of the last such instruction whose words begin so."""
     at = next(line for line in reversed(read.code) if line.opcode.startswith(opcode))
-    (one,) = (one for one in OPERATORS[operator](read, at) if one.what.startswith(words))
-    return proved(read, Drawn(0, operator, one.what, at.frames, at.opcode, dict(one.lines)), facts)
+    (change,) = (change for change in OPERATORS[operator](read, at) if change.what.startswith(words))
+    return proved(read, Drawn(0, operator, change.what, at.frames, at.opcode, dict(change.lines)), facts)
 
 
 # ---- registers that differ in unread bits
@@ -100,8 +100,10 @@ def test_a_register_that_differs_in_bits_that_are_not_used(changes, holds):
 def test_a_register_that_is_made_of_the_other(make, use, holds):
     read = made("and.b32 %r41, %r1, 1008;", make, use, "st.shared.b32 [%r4], %r43;")
     at = next(line for line in read.code if line.operands[:1] == ("%r43",))
-    (one,) = (one for one in OPERATORS["operand"](read, at) if one.what.startswith("%r41 instead of %r42"))
-    says = proved(read, Drawn(0, "operand", one.what, at.frames, at.opcode, dict(one.lines)), FACTS)
+    (change,) = (
+        change for change in OPERATORS["operand"](read, at) if change.what.startswith("%r41 instead of %r42")
+    )
+    says = proved(read, Drawn(0, "operand", change.what, at.frames, at.opcode, dict(change.lines)), FACTS)
     assert says.startswith("rule unread bits") == holds
 
 
@@ -142,8 +144,8 @@ FIELD = ("mov.u32 %r40, smem;", "add.s32 %r41, %r40, 4096;", "shr.u32 %r42, %r41
 def test_bits_that_a_mask_takes_away(last, align, words, holds):
     read = made(*FIELD, last, "st.shared.b32 [%r4], %r43;", align=align)
     at = next(line for line in read.code if line.operands[:1] == ("%r41",))
-    (one,) = (one for one in OPERATORS["immediate"](read, at) if one.what.startswith(words))
-    says = proved(read, Drawn(0, "immediate", one.what, at.frames, at.opcode, dict(one.lines)), FACTS)
+    (change,) = (change for change in OPERATORS["immediate"](read, at) if change.what.startswith(words))
+    says = proved(read, Drawn(0, "immediate", change.what, at.frames, at.opcode, dict(change.lines)), FACTS)
     assert says.startswith("rule unread bits") == holds
 
 
@@ -152,8 +154,12 @@ def test_a_register_that_something_unread_mentions_is_read():
     lines = (*FIELD, "and.b32 %r43, %r42, 16320;", "{ .reg .b32 x; mov.b32 x, %r41; }")
     read = made(*lines)
     at = next(line for line in read.code if line.operands[:1] == ("%r41",))
-    (one,) = (one for one in OPERATORS["immediate"](read, at) if one.what.startswith("4096 is 4112"))
-    assert not proved(read, Drawn(0, "immediate", one.what, at.frames, at.opcode, dict(one.lines)), FACTS)
+    (change,) = (
+        change for change in OPERATORS["immediate"](read, at) if change.what.startswith("4096 is 4112")
+    )
+    assert not proved(
+        read, Drawn(0, "immediate", change.what, at.frames, at.opcode, dict(change.lines)), FACTS
+    )
 
 
 @pytest.mark.parametrize(
@@ -167,11 +173,11 @@ def test_a_register_that_something_unread_mentions_is_read():
 )
 def test_what_has_effects_is_not_proved_by_a_result_that_nobody_reads(line, operator, words):
     read = made(line)
-    at = next(one for one in read.code if read.lines[one.number - 1].strip() == line)
-    for one in OPERATORS[operator](read, at):
-        mutant = Drawn(0, operator, one.what, at.frames, at.opcode, dict(one.lines))
-        assert not proved(read, mutant, FACTS), one.what
-    assert any(one.what.startswith(words) for one in OPERATORS[operator](read, at))
+    at = next(code_line for code_line in read.code if read.lines[code_line.number - 1].strip() == line)
+    for change in OPERATORS[operator](read, at):
+        mutant = Drawn(0, operator, change.what, at.frames, at.opcode, dict(change.lines))
+        assert not proved(read, mutant, FACTS), change.what
+    assert any(change.what.startswith(words) for change in OPERATORS[operator](read, at))
 
 
 def test_masks_of_bits_that_are_never_set():
@@ -187,8 +193,10 @@ def test_a_difference_for_a_sum_modulo_twice_its_number(mask, holds):
     lines = ("mov.b32 %r41, 0;", "add.s32 %r41, %r41, 4;", *used)
     read = made(*lines)
     at = next(line for line in read.code if line.opcode == "add.s32" and line.operands[0] == "%r41")
-    (one,) = (one for one in OPERATORS["opcode"](read, at) if one.what.startswith("sub instead of add"))
-    says = proved(read, Drawn(0, "opcode", one.what, at.frames, at.opcode, dict(one.lines)), FACTS)
+    (change,) = (
+        change for change in OPERATORS["opcode"](read, at) if change.what.startswith("sub instead of add")
+    )
+    says = proved(read, Drawn(0, "opcode", change.what, at.frames, at.opcode, dict(change.lines)), FACTS)
     assert says.startswith("rule unread bits") == holds
 
 
@@ -272,8 +280,8 @@ def test_a_fence_behind_the_same_fence(lines, holds):
 def test_a_fence_before_the_same_fence(lines, holds):
     read = made(*lines)
     at = next(line for line in read.code if line.opcode.startswith("tcgen05.fence"))
-    one = Drawn(0, "remove-sync", "removed", at.frames, at.opcode, {at.number: ""})
-    assert proved(read, one, FACTS).startswith("rule a fence") == holds
+    drawn = Drawn(0, "remove-sync", "removed", at.frames, at.opcode, {at.number: ""})
+    assert proved(read, drawn, FACTS).startswith("rule a fence") == holds
 
 
 COMMIT = "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%rd2];"
@@ -370,8 +378,10 @@ LD = "tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r11}, [%r9];"
 def test_a_fence_of_a_warp(lines, holds):
     read = made(*lines)
     at = next(line for line in read.code if line.opcode.startswith(("tcgen05.fence", "fence.proxy")))
-    (one,) = (one for one in OPERATORS["move"](read, at) if one.what.startswith(at.opcode.split(".sh")[0]))
-    mutant = Drawn(0, "move", one.what, at.frames, at.opcode, dict(one.lines))
+    (change,) = (
+        change for change in OPERATORS["move"](read, at) if change.what.startswith(at.opcode.split(".sh")[0])
+    )
+    mutant = Drawn(0, "move", change.what, at.frames, at.opcode, dict(change.lines))
     assert proved(read, mutant, FACTS).startswith("rule a fence of a warp") == holds
 
 
@@ -391,8 +401,8 @@ INIT = "mbarrier.init.shared::cta.b64 [%r4], %r2;"
 def test_what_changes_places_with_a_fence_that_may_be_left_out(lines, holds):
     read = made(*lines)
     at = next(line for line in read.code if line.opcode.startswith("mbarrier.init"))
-    (one,) = (one for one in OPERATORS["move"](read, at) if one.what.startswith("mbarrier.init"))
-    mutant = Drawn(0, "move", one.what, at.frames, at.opcode, dict(one.lines))
+    (change,) = (change for change in OPERATORS["move"](read, at) if change.what.startswith("mbarrier.init"))
+    mutant = Drawn(0, "move", change.what, at.frames, at.opcode, dict(change.lines))
     assert proved(read, mutant, Facts(2, 0)).startswith("rule a fence of inits") == holds
 
 
@@ -441,8 +451,10 @@ TMA = (
 def test_nothing_to_release(lines, holds):
     read = made(*lines)
     at = next(line for line in reversed(read.code) if line.operands[-1:] == ("%r60",))
-    (one,) = (one for one in OPERATORS["scope"](read, at) if one.what.startswith(".release. is .relaxed."))
-    mutant = Drawn(0, "scope", one.what, at.frames, at.opcode, dict(one.lines))
+    (change,) = (
+        change for change in OPERATORS["scope"](read, at) if change.what.startswith(".release. is .relaxed.")
+    )
+    mutant = Drawn(0, "scope", change.what, at.frames, at.opcode, dict(change.lines))
     assert proved(read, mutant, FACTS).startswith("rule nothing to release") == holds
 
 
@@ -568,8 +580,8 @@ def test_a_number_that_is_only_asked_whether_it_is_0(user, words, holds):
 def test_a_number_that_is_moved_and_only_asked_whether_it_is_0(number, user, words, holds):
     read = made(f"mov.u32 %r41, {number};", user)
     at = next(line for line in read.code if line.operands[:1] == ("%r41",))
-    (one,) = (one for one in OPERATORS["immediate"](read, at) if one.what.startswith(words))
-    mutant = Drawn(0, "immediate", one.what, at.frames, at.opcode, dict(one.lines))
+    (change,) = (change for change in OPERATORS["immediate"](read, at) if change.what.startswith(words))
+    mutant = Drawn(0, "immediate", change.what, at.frames, at.opcode, dict(change.lines))
     assert proved(read, mutant, FACTS).startswith("rule a value") == holds
 
 

@@ -84,10 +84,10 @@ def test_what_bits_an_instruction_may_set(lines: tuple[str, ...], may: int, must
 
 
 def test_a_name_of_inline_assembly_in_a_list_is_another_definition() -> None:
-    one = ("{", ".reg .b32 low, high;", "mov.b64 {low, high}, %rd1;", "and.b32 %r60, low, 1;", "}")
-    two = ("{", ".reg .b32 low;", "mov.b32 low, 2;", "st.shared.b32 [%r4], low;", "}")
-    assert may_be_set(made(*one, *two), "low") == EVERY
-    assert may_be_set(made(*two), "low") == 2
+    first = ("{", ".reg .b32 low, high;", "mov.b64 {low, high}, %rd1;", "and.b32 %r60, low, 1;", "}")
+    second = ("{", ".reg .b32 low;", "mov.b32 low, 2;", "st.shared.b32 [%r4], low;", "}")
+    assert may_be_set(made(*first, *second), "low") == EVERY
+    assert may_be_set(made(*second), "low") == 2
 
 
 def test_the_upper_half_of_a_packed_word_is_read() -> None:
@@ -180,8 +180,10 @@ def test_what_an_arrival_releases(arrival: str, before: tuple[str, ...], cluster
     facts = Facts(cluster, 200_000)
     found = made(*before, arrival)
     at = next(line for line in found.code if line.operands[-1:] == ("%r60",))
-    (one,) = (one for one in OPERATORS["scope"](found, at) if one.what.startswith(".release. is .relaxed."))
-    says = proved(found, Drawn(0, "scope", one.what, at.frames, at.opcode, dict(one.lines)), facts)
+    (change,) = (
+        change for change in OPERATORS["scope"](found, at) if change.what.startswith(".release. is .relaxed.")
+    )
+    says = proved(found, Drawn(0, "scope", change.what, at.frames, at.opcode, dict(change.lines)), facts)
     assert says.startswith("rule nothing to release") == right
 
 

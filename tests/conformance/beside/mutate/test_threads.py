@@ -23,8 +23,10 @@ def of(*lines: str, count: str = "192, 1, 1") -> PtxCode:
 
 def told(read: PtxCode, opcode: str, operator: str, words: str) -> str:
     at = next(line for line in reversed(read.code) if line.opcode.startswith(opcode))
-    (one,) = (one for one in OPERATORS[operator](read, at) if one.what.startswith(words))
-    return proved(read, Drawn(0, operator, one.what, at.frames, at.opcode, dict(one.lines)), Facts(1, 1000))
+    (change,) = (change for change in OPERATORS[operator](read, at) if change.what.startswith(words))
+    return proved(
+        read, Drawn(0, operator, change.what, at.frames, at.opcode, dict(change.lines)), Facts(1, 1000)
+    )
 
 
 @pytest.mark.parametrize(

@@ -22,11 +22,11 @@ def test_integers(text: str, value: int | None) -> None:
 
 
 def test_layouts_and_what_is_not_known() -> None:
-    one = parse(
+    parsed = parse(
         "cute::Layout<cute::tuple<cute::tuple<cute::C<8>, cute::C<16> >, int>, "
         "cute::tuple<cute::tuple<cute::_64, cute::C<512>>, cute::ScaledBasis<cute::C<1>, 0, 1>>>"
     )
-    layout = cute.layout_of(one)
+    layout = cute.layout_of(parsed)
     assert layout is not None
     assert str(layout) == "((8,16),?):((64,512),1@0@1)"
     assert layout.extents() == "[128, ?]" and layout.size(0) == 128 and layout.size(0, 1) == 16
@@ -102,9 +102,9 @@ def test_bindings_of_nvcc_and_gcc() -> None:
 
 
 def test_a_cut_type_is_marked_and_keeps_what_came_before() -> None:
-    one = parse("cute::Layout<cute::tuple<cute::C<8>, cute::C<1")
-    assert one.cut and one.args[0].args[0] == parse("cute::C<8>")
-    assert cute.layout_of(one) is None
+    parsed = parse("cute::Layout<cute::tuple<cute::C<8>, cute::C<1")
+    assert parsed.cut and parsed.args[0].args[0] == parse("cute::C<8>")
+    assert cute.layout_of(parsed) is None
 
 
 TYPES = st.recursive(
@@ -119,8 +119,8 @@ TYPES = st.recursive(
 
 
 @given(TYPES)
-def test_what_is_printed_is_parsed_again(one: Type) -> None:
-    assert parse(str(one)) == one
+def test_what_is_printed_is_parsed_again(written: Type) -> None:
+    assert parse(str(written)) == written
 
 
 PIECES = """cute::tuple cute::Layout cute::C cute::Tensor cute::Swizzle cute::ViewEngine cute::smem_ptr < >
@@ -132,8 +132,8 @@ TOKENS = PIECES.split()
 @settings(max_examples=300, deadline=None)
 @given(st.lists(st.sampled_from(TOKENS), max_size=40).map(" ".join))
 def test_text_of_any_kind_is_read_without_an_error(text: str) -> None:
-    one = parse(text)
-    for part in one.walk():
+    parsed = parse(text)
+    for part in parsed.walk():
         str(part)
         cute.text_of(cute.int_tuple(part))
         cute.mma_of(part)

@@ -48,8 +48,8 @@ def test_blocked_actors_are_those_that_hang(tmp_path: Path, wording: str) -> Non
         path = tmp_path / f"{defect}.txt"
         path.write_text(log(machine.run(7), wording))
         told = {
-            (one["actor"]["role"].lower(), one["actor"]["cta"], _key(one["barrier"]), one["phase"])
-            for one in diagnose(path)["blocked"]
+            (wait["actor"]["role"].lower(), wait["actor"]["cta"], _key(wait["barrier"]), wait["phase"])
+            for wait in diagnose(path)["blocked"]
         }
         truth = {
             (label(wording, role).lower(), cta, _key(op.barrier), op.parity)

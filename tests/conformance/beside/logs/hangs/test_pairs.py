@@ -50,7 +50,7 @@ def _graph(said: list[Said]) -> WaitGraph:
 
 
 def _without_cta(said: list[Said], cta: int) -> str:
-    lines = log([one for one in said if one.who[1] == cta], "keys")
+    lines = log([event for event in said if event.who[1] == cta], "keys")
     return lines.replace(f" CTA={cta}", "")
 
 
@@ -78,7 +78,7 @@ def test_an_arrival_on_the_wrong_copy() -> None:
     """CTA 0's consumer needs both producers; CTA 1's arrives on its own copy."""
     said, machine = pair("wrong-copy")
     assert machine.hung
-    told = [one for one in said if one.who != ("consumer", 1)]
+    told = [event for event in said if event.who != ("consumer", 1)]
     found = causes(_graph(told))
     assert found[0].code == "wrong-copy", [cause.what for cause in found]
 
@@ -120,7 +120,7 @@ def test_each_line_that_a_cause_shows_is_of_the_barrier_or_its_producer() -> Non
 
 def test_without_phases_a_wrong_parity_is_offered() -> None:
     said, _ = pair("bytes-missing")
-    graph = _graph([replace(one, phase=None) for one in said])
+    graph = _graph([replace(event, phase=None) for event in said])
     found = [cause.code for cause in causes(graph)]
     assert found[0] == "bytes-missing"
     assert "wrong-parity" in found

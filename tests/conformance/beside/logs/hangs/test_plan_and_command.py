@@ -34,7 +34,7 @@ def test_the_plan_tells_who_would_have_arrived(tmp_path: Path) -> None:
     assert diagnose(path)["causes"][0]["code"] == "never-arrived"
     found = diagnose(path, head128_columns.plan(576))
     assert found["causes"][0]["code"] == "cycle", text(found)
-    waits = {one["actor"]["role"]: one["waits_for"] for one in found["blocked"]}
+    waits = {wait["actor"]["role"]: wait["waits_for"] for wait in found["blocked"]}
     assert [wait["role"] for wait in waits["mma"]] == ["softmax"]
     assert [wait["role"] for wait in waits["softmax"]] == ["mma"]
 
@@ -54,8 +54,8 @@ def test_barriers_that_the_plan_lacks_are_told(tmp_path: Path) -> None:
     path = tmp_path / "log.txt"
     path.write_text("[mma CTA0] wait bar_elsewhere phase 0\n")
     assert any(
-        "no barrier called bar_elsewhere" in one
-        for one in diagnose(path, head128_columns.plan(576))["remarks"]
+        "no barrier called bar_elsewhere" in remark
+        for remark in diagnose(path, head128_columns.plan(576))["remarks"]
     )
 
 
@@ -67,7 +67,7 @@ def test_clusters_are_kept_apart(tmp_path: Path) -> None:
         "cluster 0 cta 0 mma k=0 kv_ready wait done\ncluster 1 cta 0 mma k=0 wait kv_ready\n"
     )
     found = diagnose(path)
-    assert [one["actor"]["cluster"] for one in found["blocked"]] == [1]
+    assert [wait["actor"]["cluster"] for wait in found["blocked"]] == [1]
     assert found["causes"][0]["code"] == "never-arrived"
 
 
@@ -75,7 +75,7 @@ def test_missing_done_lines_of_a_role_that_went_on(tmp_path: Path) -> None:
     """A lost line is remarked on and is not taken for the hang."""
     machine = kernel()
     said = machine.run(3)
-    dropped = next(at for at, one in enumerate(said) if one.kind == "done" and one.k == 2)
+    dropped = next(at for at, event in enumerate(said) if event.kind == "done" and event.k == 2)
     path = tmp_path / "log.txt"
     path.write_text(log(said[:dropped] + said[dropped + 1 :], "terse"))
     found = diagnose(path)
@@ -142,12 +142,12 @@ def test_the_log_of_a_real_kernel_that_hung() -> None:
     assert (root["actor"]["role"], root["actor"]["cta"], root["barrier"], root["line"]) == (
         "WG1", 1, "bar_dq_ready", 46,
     )  # fmt: skip
-    assert {(one["role"], one["cta"]) for one in root["waits_behind_it"]} == {("WG3", 0), ("WG2", 0)}
+    assert {(wait["role"], wait["cta"]) for wait in root["waits_behind_it"]} == {("WG3", 0), ("WG2", 0)}
     blocked = {}
-    for one in found["blocked"]:
-        behind = [(who["role"], who["cta"]) for who in one["waits_for"]]
-        what = one["barrier"], one["phase"], one["line"], behind
-        blocked[one["actor"]["role"], one["actor"]["cta"]] = what
+    for wait in found["blocked"]:
+        behind = [(who["role"], who["cta"]) for who in wait["waits_for"]]
+        what = wait["barrier"], wait["phase"], wait["line"], behind
+        blocked[wait["actor"]["role"], wait["actor"]["cta"]] = what
     assert blocked == {
         ("WG1", 1): ("bar_dq_ready", 0, 46, []),
         ("WG2", 1): ("bar_dkv_part0_ready", 0, 28, []),

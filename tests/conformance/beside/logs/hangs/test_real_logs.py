@@ -32,7 +32,7 @@ def told(log: str, **how: Any) -> Json:
 def printed(
     said: tuple[Said, ...], wording: str = "keys", roles: tuple[str, ...] = Shape().roles
 ) -> list[str]:
-    return [line for one in lines(said, WORDINGS[wording], roles) for line in one]
+    return [line for block in lines(said, WORDINGS[wording], roles) for line in block]
 
 
 def hung(defect: str, at: int = 2, shape: Shape | None = None, seed: int = 1) -> tuple[Said, ...]:
@@ -75,7 +75,8 @@ def test_two_runs_one_after_the_other_are_judged_apart() -> None:
 @pytest.mark.parametrize("form", ["[rank{}]: ", "[{}]: ", "{}: ", "rank {} | ", "[1,{}]<stdout>:"])
 def test_ranks_in_one_file_are_judged_apart(form: str) -> None:
     both = [
-        [form.format(rank) + one for one in printed(hung(d))] for rank, d in enumerate(("one-cta", "parity"))
+        [form.format(rank) + line for line in printed(hung(d))]
+        for rank, d in enumerate(("one-cta", "parity"))
     ]
     mixed = [line for pair in zip(*both, strict=False) for line in pair]
     mixed += both[0][len(both[1]) :] + both[1][len(both[0]) :]
@@ -93,7 +94,7 @@ def test_blocks_and_threads_in_brackets() -> None:
     found = told(log)
     assert [(error["actor"]["role"], error["actor"]["cta"]) for error in found["blocked"]] == [("warp 8", 0)]
     assert [
-        one["role"] for one in told(log.replace("(0,0,0)/(256,0,0)", "block=0 thread=256"))["actors"]
+        actor["role"] for actor in told(log.replace("(0,0,0)/(256,0,0)", "block=0 thread=256"))["actors"]
     ] == [
         "warp 8",
         "warp 8",
@@ -175,12 +176,12 @@ def test_independent_hangs_each_have_a_cause_and_copies_are_told_once() -> None:
 def test_bytes_in_numbers(defect: str, words: str) -> None:
     planted = attention(Shape(), defect, 2)
     said = []
-    for one in run(planted, 1).said:
-        said.append(one)
-        short = one.who == ("load", 1) and one.k == 2
-        if one.kind == "arrive" and one.tx and not (short and defect == "copy-lost"):
-            size = 128 if short else one.bytes
-            said.append(Said(one.who, "copy", one.barrier, one.stage, one.k, tx=True, bytes=size))
+    for event in run(planted, 1).said:
+        said.append(event)
+        short = event.who == ("load", 1) and event.k == 2
+        if event.kind == "arrive" and event.tx and not (short and defect == "copy-lost"):
+            size = 128 if short else event.bytes
+            said.append(Said(event.who, "copy", event.barrier, event.stage, event.k, tx=True, bytes=size))
     found = told("\n".join(printed(tuple(said), "bytes")) + "\n")
     first = found["causes"][0]
     assert first["code"] == "bytes-missing"

@@ -1,4 +1,4 @@
-"""An interrupt tells what is known and how to go on: `explore`, `mutate`, `mutants`."""
+"""An interrupt tells what is known and how to go on: `explore`, `mutate`, `plant`."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_mutate(folder: Path) -> None:
     assert words(made)[:2] == ["mutate", "launch.json"]
 
 
-def test_mutants(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plant(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[str] = []
 
     def run(kernel: object, variant: object, defect: Any, *_: object) -> tuple[str, str]:
@@ -90,7 +90,7 @@ def test_mutants(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(module, "_run", run)
     monkeypatch.setattr(sys, "argv", ["tileproof", "plant", "head128-part0", "--only", "x"])
-    done = CliRunner().invoke(module.mutants, ["head128-part0", "--json"], standalone_mode=False)
+    done = CliRunner().invoke(module.plant, ["head128-part0", "--json"], standalone_mode=False)
     made = json.loads(done.stdout)
     assert done.return_value == 3 and made["verdict"] == "incomplete"
     assert [row["defect"] for row in made["defects"]] == calls[:2]

@@ -86,10 +86,16 @@ class _Figures(dict[str, float]):
 
 class _Walk:
     def __init__(
-        self, warp: Warp, stream: list[Passage], slot: list[float], log: list[tuple[float, int]]
+        self,
+        warp: Warp,
+        stream: list[Passage],
+        slot: list[float],
+        log: list[tuple[float, int]],
+        first: int,
     ) -> None:
         self.warp = warp
         self.stream = stream
+        self.first = first  # instruction of the block that `entry` passes
         self.slot = slot  # when its scheduler may issue next; shared by the scheduler's warps
         self.log = log
         self.entry = 0
@@ -151,13 +157,9 @@ class Model:
         for warp, stream in streams.items():
             if stream:
                 slot = slots[(warp[:3], warp[3] % SCHEDULERS)]
-                self._push(0.0, _Walk(warp, stream, slot, out.log[warp]))
-        while self.heap:
-            time, _, _, what = heapq.heappop(self.heap)
-            if isinstance(what, _Walk):
-                self._go_on(what, time)
-            else:
-                what(time)
+                first = self.code.blocks[stream[0].block][0]
+                self._push(0.0, _Walk(warp, stream, slot, out.log[warp], first))
+        self._play()
         for warp, lines in work.steps.items():
             for line, steps in lines.items():
                 if missing := len(steps) - self.cursor[(warp, line)]:
@@ -187,14 +189,41 @@ class Model:
     def _feed(self, time: float, phase: Phase, origin: Origin) -> None:
         self._push(time, lambda now: self._contribute(phase, origin, now))
 
-    def _go_on(self, walk: _Walk, time: float) -> None:
-        """A warp's instructions until something else comes first, or it waits or has ended."""
-        after = self._issue(walk, time)
-        while after is not None:
-            if self.heap and self.heap[0][0] <= after:
-                self._push(after, walk)
-                return
-            after = self._issue(walk, after)
+    def _play(self) -> None:
+        """Every event in the order of clocks. Most are a plain instruction: those take no call."""
+        stalls, lines = self._stalls(), [instruction.line for instruction in self.code.sass]
+        heap, drawn = self.heap, self.drawn
+        while heap:
+            time, _, _, what = heapq.heappop(heap)
+            while isinstance(what, _Walk):
+                stall = stalls[what.first + what.at]
+                after: float | None
+                if not stall:
+                    after = self._issue(what, time)
+                elif (after := what.slot[0]) <= time:
+                    what.slot[0] = time + 1
+                    what.log.append((time, lines[what.first + what.at]))
+                    what.at += 1
+                    after = time + stall
+                if after is None:
+                    break
+                if heap and heap[0][0] <= after:
+                    self.count += 1
+                    tie = self.count if drawn is None else drawn.getrandbits(32)
+                    time, _, _, what = heapq.heappushpop(heap, (after, tie, self.count, what))
+                else:
+                    time = after
+            else:
+                what(time)
+
+    def _stalls(self) -> list[int]:
+        """For each machine instruction its stall count; 0 if it is not plain, waits for a scoreboard, or ends
+        its block."""
+        ends = {end - 1 for _, end in self.code.blocks}
+        return [
+            max(1, instruction.stall) if plain and not instruction.waits and at not in ends else 0
+            for at, (instruction, plain) in enumerate(zip(self.code.sass, self.plain, strict=True))
+        ]
 
     def _issue(self, walk: _Walk, time: float) -> float | None:
         """The warp's next clock; None if another event determines it, or it has ended."""
@@ -233,7 +262,8 @@ class Model:
             if walk.entry == len(walk.stream):
                 self.out.ends[walk.warp] = after
                 return None
-            if self.code.blocks[walk.stream[walk.entry].block][0] != end:
+            walk.first = self.code.blocks[walk.stream[walk.entry].block][0]
+            if walk.first != end:
                 after = max(after, time + self.f["branch"])
         return after if plain else self._do(walk, instruction, entry, time, after)
 

@@ -110,7 +110,7 @@ def _finding(
             rows_first=0,
             cols_first=0,
             units=seen.axes,
-            part=plan.problem.faults.part,
+            part=plan.problem.fault_hypotheses.part,
             numbers=rows,
             count=0 if rows is None else plan.problem.size(inputs, axes_of(at)[0]),
         ),

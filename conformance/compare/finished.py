@@ -77,6 +77,6 @@ def _finding(
         wrong=int(wrong.sum()),
         elements=int(wrong.size),
         pattern=arrangement(
-            wrong[place[:-2]], rows_first=0, cols_first=0, units=units, part=problem.faults.part
+            wrong[place[:-2]], rows_first=0, cols_first=0, units=units, part=problem.fault_hypotheses.part
         ),
     )

@@ -206,7 +206,7 @@ def _written_elsewhere(
             rows_first=0,
             cols_first=0,
             units=("row", "column"),
-            part=problem.faults.part,
+            part=problem.fault_hypotheses.part,
             numbers=others,
             count=count,
         )
@@ -250,7 +250,7 @@ def _wrong(
             rows_first=0,
             cols_first=0,
             units=("row", "column"),
-            part=problem.faults.part,
+            part=problem.fault_hypotheses.part,
             numbers=sums.rows,
             count=count,
         ),

@@ -62,7 +62,7 @@ def diagnose(
     tile, reference, wrong = divergence.tile, divergence.reference, divergence.wrong
     row, col = (int(i) for i in np.argwhere(wrong)[0])
     written = bool(tile.written[row, col])
-    axes, faults = axis_words(chain.problem, tile.stage), chain.problem.faults
+    axes, hypotheses = axis_words(chain.problem, tile.stage), chain.problem.fault_hypotheses
     found = float(tile.value[row, col]) if written else None
     place = ProblemPlace(
         stage=tile.stage,
@@ -97,10 +97,10 @@ def diagnose(
             cols_first=tile.cols.start,
             units=axes,
             ctas=chain.tiling.ctas,
-            part=faults.part,
+            part=hypotheses.part,
         ),
         cause=cause(chain, divergence) if explain else "",
-        names=faults.names(chain.inputs, tile.stage, found) if coded and found is not None else "",
+        names=hypotheses.names(chain.inputs, tile.stage, found) if coded and found is not None else "",
         others=others,
     )
 
@@ -115,17 +115,17 @@ def cause(chain: Chain, divergence: Divergence) -> str:
     found = np.where(tile.written, tile.value.astype(np.float64), np.nan)
     if not found.any() and reference.value.any():
         return "the tile is all zeros"
-    stage, faults = chain.stage(tile.stage), chain.problem.faults
+    stage, hypotheses = chain.stage(tile.stage), chain.problem.fault_hypotheses
     copied = stage.has_copy and (tile.operand or tile.value.dtype.itemsize == 2)
     seen = WrongTile(tile.stage, tile.coord, reference.operands, copied, tile.cols, found, wrong)
     if not np.isfinite(found[wrong]).any():
-        poisoned = faults.poison(chain, seen)
+        poisoned = hypotheses.poison(chain, seen)
         if poisoned:
             return poisoned
     if np.isnan(found[wrong]).all():
         return ALL_NAN
     product = Product.of(stage, reference)
-    formulas = [*faults.alternatives(chain, seen), *other_operations(stage, reference, copied)]
+    formulas = [*hypotheses.alternatives(chain, seen), *other_operations(stage, reference, copied)]
     # One that is zero there is no other tile's value.
     whole = [whole_tile for whole_tile in whole_tiles(chain, tile) if whole_tile.value[wrong].any()]
     # Elementwise tiles of different k-blocks are often alike; sums of products seldom are.
@@ -135,7 +135,7 @@ def cause(chain: Chain, divergence: Divergence) -> str:
     def other_rows() -> str:
         if product is None or stage.kind != "matmul":
             return ""
-        return faults.operand_rows(chain, seen, product.a, product.b, product.names)
+        return hypotheses.operand_rows(chain, seen, product.a, product.b, product.names)
 
     everywhere = next(regions(wrong))
     moved = _first(whole, found, everywhere)
@@ -211,7 +211,7 @@ def _scaled(chain: Chain, value: F64, bound: F64, found: F64, region: Region) ->
         "2 (added twice)": 2.0,
         "1/2": 0.5,
         "-1 (sign)": -1.0,
-        **chain.problem.faults.scales(chain.inputs),
+        **chain.problem.fault_hypotheses.scales(chain.inputs),
     }
     for name, factor in named.items():
         # The factor itself is rounded to f32, and so is the product.
@@ -287,7 +287,9 @@ def _columns(chain: Chain, chosen: list[int], width: int, length: int) -> str:
             runs.append([i * width, (i + 1) * width])
     text = "columns " + ", ".join(f"{low}..{high - 1}" for low, high in runs)
     if len(runs) == 1:
-        name = chain.problem.faults.part("column", runs[0][0], runs[0][1], length, chain.tiling.ctas)
+        name = chain.problem.fault_hypotheses.part(
+            "column", runs[0][0], runs[0][1], length, chain.tiling.ctas
+        )
         if name:
             return f"{text} ({name})"
     if len(runs) == 1 and len(chosen) * width * 2 == length and runs[0][0] in (0, length // 2):

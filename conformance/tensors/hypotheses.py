@@ -142,9 +142,9 @@ def alternatives(chain: Chain, name: str, group: int) -> Iterator[tuple[str, dic
             name, coord, reference.operands, False, cols, reference.value,
             np.ones(reference.value.shape, bool),
         )  # fmt: skip
-        made = [(item.cause, item.value) for item in chain.problem.faults.alternatives(chain, seen)]
+        made = [(item.cause, item.value) for item in chain.problem.fault_hypotheses.alternatives(chain, seen)]
         known |= {words for words, _ in made}
-        scales = {**FACTORS, **chain.problem.faults.scales(chain.inputs)}
+        scales = {**FACTORS, **chain.problem.fault_hypotheses.scales(chain.inputs)}
         made += [
             (f"every value is the right value times {words}", factor * reference.value)
             for words, factor in scales.items()

@@ -130,7 +130,9 @@ class SummedOutput:
             bound=float(bound[row, column]),
             wrong=int(wrong.sum()),
             elements=int(wrong.size),
-            pattern=arrangement(wrong, rows_first=0, cols_first=0, units=axes, part=self.problem.faults.part)
+            pattern=arrangement(
+                wrong, rows_first=0, cols_first=0, units=axes, part=self.problem.fault_hypotheses.part
+            )
             if len(rows) == len(found) == int(rows[-1]) + 1
             else "",
             cause=_cause(found.astype(np.float64), value, bound, wrong),

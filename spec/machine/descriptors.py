@@ -204,11 +204,11 @@ def _refuse(wrong: str, word: int) -> None:
         raise TileproofError(wrong, found=hex(word))
 
 
-def _step(value: int, step: int, most: int, name: str) -> int:
-    if value % step or not 0 < value <= most * step:
+def _step(value: int, step: int, maximum: int, name: str) -> int:
+    if value % step or not 0 < value <= maximum * step:
         raise TileproofError(
             f"{name} cannot be encoded",
-            expected=f"a multiple of {step} up to {most * step}",
+            expected=f"a multiple of {step} up to {maximum * step}",
             found=str(value),
         )
     return value // step

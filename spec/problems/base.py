@@ -169,7 +169,7 @@ class ProblemType(ABC):
         return None
 
     @property
-    def faults(self) -> FaultHypotheses:
+    def fault_hypotheses(self) -> FaultHypotheses:
         """Its fault hypotheses."""
         return FaultHypotheses()
 

@@ -147,7 +147,7 @@ def test_a_class_is_seen() -> None:
 
 # Each by the field's word that took its place.
 VAGUE = {
-    "orders": "synchronisation (mutants), enumerations, schedules: what is ordered",
+    "orders": "synchronisation (planted), enumerations, schedules: what is ordered",
     "prove": "crosscheck",
     "Trial": "Run: a case and a schedule",
     "trial": "run",

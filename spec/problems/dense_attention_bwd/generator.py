@@ -116,8 +116,8 @@ class DenseCases:
 def cases(draw: st.DrawFn, form: str = "bf16", keys: int = 160) -> DenseCase:
     """A `DenseCase`; shrinks towards one query and key, without mask, bias and dropout."""
 
-    def size(most: int) -> int:
-        return draw(st.one_of(st.sampled_from(SIZES), st.integers(1, most)))
+    def size(maximum: int) -> int:
+        return draw(st.one_of(st.sampled_from(SIZES), st.integers(1, maximum)))
 
     m, n = size(160), size(keys)
     d_qk = draw(st.sampled_from(HEADS))

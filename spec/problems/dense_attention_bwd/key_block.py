@@ -182,9 +182,9 @@ def _columns(plan: KernelPlan) -> tuple[int, ...]:
 def _cases(draw: st.DrawFn, cases: KeyBlockCases, plan: KernelPlan) -> KeyBlockCase:
     """Shrinks towards one query and one key; at most three blocks either way, and two with several heads."""
 
-    def size(block: int, most: int) -> int:
-        edges = [blocks * block + by for blocks in range(1, most + 1) for by in AROUND]
-        near = st.sampled_from([edge for edge in edges if edge <= most * block])
+    def size(block: int, maximum: int) -> int:
+        edges = [blocks * block + by for blocks in range(1, maximum + 1) for by in AROUND]
+        near = st.sampled_from([edge for edge in edges if edge <= maximum * block])
         return draw(st.one_of(st.integers(1, block), near))
 
     several = draw(st.booleans())

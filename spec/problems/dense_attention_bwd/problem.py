@@ -76,7 +76,7 @@ class DenseAttentionBwd(ProblemType):
         return DenseTensors(self)
 
     @property
-    def faults(self) -> FaultHypotheses:
+    def fault_hypotheses(self) -> FaultHypotheses:
         from tileproof.spec.problems.dense_attention_bwd.faults import DenseFaultHypotheses
 
         return DenseFaultHypotheses(self.by_key_block)

@@ -48,7 +48,7 @@ class Gemm(ProblemType):
         return GemmTensors(self.biased)
 
     @property
-    def faults(self) -> FaultHypotheses:
+    def fault_hypotheses(self) -> FaultHypotheses:
         from tileproof.spec.problems.gemm.faults import GemmFaultHypotheses
 
         return GemmFaultHypotheses()

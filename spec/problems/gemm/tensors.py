@@ -128,6 +128,6 @@ class GemmTensors(TensorForms):
         return replace(inputs, A=inputs.A[rows], C=None if inputs.C is None else inputs.C[rows])
 
 
-def _divisor(size: int, most: int) -> int:
+def _divisor(size: int, maximum: int) -> int:
     """The largest divisor of `size` that is at most `most`."""
-    return next(found for found in range(min(size, most), 0, -1) if size % found == 0)
+    return next(found for found in range(min(size, maximum), 0, -1) if size % found == 0)

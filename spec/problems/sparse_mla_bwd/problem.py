@@ -40,7 +40,7 @@ class SparseMlaBwd(ProblemType):
         return generator
 
     @property
-    def faults(self) -> FaultHypotheses:
+    def fault_hypotheses(self) -> FaultHypotheses:
         from tileproof.spec.problems.sparse_mla_bwd.faults import SparseMlaFaultHypotheses
 
         return SparseMlaFaultHypotheses()

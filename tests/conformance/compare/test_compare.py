@@ -115,7 +115,7 @@ def test_arrangements(wrong, words):
             cols_first=128,
             units=("head", "slot"),
             ctas=2,
-            part=SPARSE_MLA_BWD.faults.part,
+            part=SPARSE_MLA_BWD.fault_hypotheses.part,
         )
         == words
     )

@@ -34,7 +34,7 @@ def unwrapped(page: str, width: int = WIDTH) -> list[int]:
     found, quoted = [], False
     for number, line in enumerate(page.split("\n"), 1):
         if line.startswith("```"):
-            quoted = not quoted and line.strip() in ("```text", "```text output")
+            quoted = not quoted and line.split()[0] == "```text"
         elif line in ("<pre>", "</pre>"):
             quoted = line == "<pre>"
         kept = quoted or line.startswith(("|", "$$")) or " " not in line.strip()

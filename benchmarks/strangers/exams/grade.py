@@ -1,0 +1,189 @@
+"""Grades an explainer on the exams: logs of planted hangs in styles that it was not written for.
+
+    python -m benchmarks.strangers.exams.grade [--exam second] [--each 20] [--seed 0] [--show 20] [--print NAME]
+
+An answer is *correct* if its first cause, barrier and role are as planted; *hedged* if a later cause is, and
+the answer is not certain; *not read* if the log is refused or no hang is seen; *wrong* otherwise.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from benchmarks.strangers.exams import first, second
+from benchmarks.strangers.exams.styles import Style
+from benchmarks.strangers.kernels import FAMILIES, Case
+from benchmarks.strangers.later_kernels import LATER
+from benchmarks.strangers.machine import Run
+from benchmarks.strangers.score import _hung as hung
+from benchmarks.strangers.score import key
+
+EXAMS = {"first": first.STYLES, "second": second.STYLES}
+MISTAKES = [(make, mistake) for make, some in (FAMILIES | LATER).values() for mistake in some]
+Answer = dict[str, Any] | None
+
+
+@dataclass(frozen=True)
+class ExamLog:
+    """A log, its style, and the case and run that it is of."""
+
+    name: str
+    text: str
+    style: Style
+    case: Case
+    run: Run
+
+
+def logs(exam: str, each: int, seed: int = 0) -> Iterator[ExamLog]:
+    """`each` logs of every style of an exam: mistakes in turn, a seventh of them runs that end well."""
+    at = 0
+    for name, style in EXAMS[exam].items():
+        rng = random.Random(f"{exam} {name} {seed}")
+        made = 0
+        while made < each:
+            make, mistake = MISTAKES[at % len(MISTAKES)]
+            at += 1
+            case, run = hung(make, mistake, rng)
+            if case.truth is not None and not set(case.needs) <= set(style.shows):
+                continue
+            made += 1
+            if rng.random() < 0.5:
+                _jitter(run, rng)
+            title = f"{name}-{made} {case.family}:{mistake or 'clean'}"
+            yield ExamLog(title, style.text(case, run, rng), style, case, run)
+
+
+def _jitter(run: Run, rng: random.Random) -> None:
+    """The order between roles is only roughly that of time."""
+    last: dict[Any, float] = {}
+    keyed = []
+    for at, event in enumerate(run.events):
+        turn = last[event.who] = max(last.get(event.who, 0.0), at + rng.uniform(0, 5))
+        keyed.append((turn, at, event))
+    run.events[:] = [event for _, _, event in sorted(keyed, key=lambda item: item[:2])]
+
+
+def verdict(log: ExamLog, found: Answer) -> str:
+    """correct, hedged, not read or wrong."""
+    truth = log.case.truth
+    if found is None:
+        return "not read"
+    if truth is None:
+        return {"hang": "wrong", "no hang seen": "correct"}.get(found["outcome"], "not read")
+    if found["outcome"] != "hang" or not found["causes"] or found["root"] is None:
+        return "not read"
+    if _right(log, found, found["causes"][0]):
+        return "correct"
+    rest = found["causes"][1:] + [each["causes"][0] for each in found["others"] if each["causes"]]
+    if found["certainty"] != "certain" and any(_right(log, found, cause, False) for cause in rest):
+        return "hedged"
+    return "wrong"
+
+
+def _right(log: ExamLog, found: dict[str, Any], cause: dict[str, Any], barrier: bool = True) -> bool:
+    truth = log.case.truth
+    assert truth is not None
+    if cause["code"] not in truth.codes:
+        return False
+    if cause["code"] not in ("sync-missing", "alloc-blocked") and barrier:
+        told = key(found["root"]["barrier"]) or found["root"]["barrier"]
+        if not any(key(log.style.bar(bar)).rpartition(".")[2] in told for bar in truth.bars):
+            return False
+    allowed = {(log.style.role(role).lower(), cta) for role, cta in truth.who}
+    named = [found["root"]["actor"], *([cause["culprit"]] if cause["culprit"] else [])]
+    return any(
+        cta in (item["cta"], None) and role in item["role"].lower() or (item["cta"] is None and role in item["role"].lower())
+        for item in named
+        for role, cta in allowed
+    )
+
+
+@dataclass
+class ExamScore:
+    """Counts of verdicts, by style and by mistake."""
+
+    count: Counter[str] = field(default_factory=Counter)
+    by: Counter[tuple[str, str]] = field(default_factory=Counter)
+    certain: int = 0
+    lies: list[str] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
+
+    def add(self, log: ExamLog, found: Answer) -> str:
+        """Count an answer (None: the log was refused)."""
+        told = verdict(log, found)
+        sure = found is not None and found["certainty"] == "certain"
+        self.count[told] += 1
+        self.certain += sure and told == "correct"
+        style, mistake = log.name.split("-")[0] + "", log.name.split(" ", 1)[1]
+        style = log.name.split(" ")[0].rpartition("-")[0]
+        self.by[style, told] += 1
+        self.by["  " + mistake, told] += 1
+        if told != "correct":
+            code = [cause["code"] for cause in found["causes"][:2]] if found else []
+            self.failed.append(f"{log.name}: {told} {found['outcome'] if found else 'refused'} {code}")
+        if sure and told == "wrong":
+            self.lies.append(log.name)
+        return told
+
+    @property
+    def n(self) -> int:
+        return sum(self.count.values())
+
+    def table(self) -> str:
+        """The figures, then the rows of styles and mistakes."""
+        c = self.count
+        rows = [
+            f"{self.n} logs: {c['correct']} correct ({100 * c['correct'] / max(self.n, 1):.1f}%, {self.certain} of them "
+            f"certain), {c['hedged']} hedged, {c['not read']} not read, {c['wrong']} wrong, {len(self.lies)} of them certain"
+        ]
+        for name in sorted({name for name, _ in self.by}):
+            told = {each: self.by[name, each] for each in ("correct", "hedged", "not read", "wrong")}
+            rows.append(f"{name:48} {told['correct']:4} of {sum(told.values()):4}  {told}")
+        return "\n".join(rows)
+
+
+def grade(explain: Callable[[str], Answer], exam: str, each: int, seed: int = 0) -> ExamScore:
+    """The score of an explainer on an exam."""
+    score = ExamScore()
+    for log in logs(exam, each, seed):
+        score.add(log, explain(log.text))
+    return score
+
+
+def main() -> int:
+    from benchmarks.hang_strangers import explain
+
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--exam", choices=tuple(EXAMS), default="second")
+    parser.add_argument("--each", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--show", type=int, default=0)
+    parser.add_argument("--print", default="", help="print the logs whose name contains this, and their answers")
+    chosen = parser.parse_args()
+    score = ExamScore()
+    for log in logs(chosen.exam, chosen.each, chosen.seed):
+        found = explain(log.text)
+        told = score.add(log, found)
+        if chosen.print and chosen.print in log.name:
+            print(f"--- {log.name}: {told}; truth {log.case.truth}\n{log.text}")
+            if found is not None:
+                print(found["outcome"], found["certainty"], found["why"], found["root"] and (found["root"]["copy"], found["root"]["actor"]))
+                for cause in found["causes"][:3]:
+                    print("  ", cause["code"], cause["what"])
+                print("not understood:", found["read"]["not_understood"], found["read"]["examples"])
+    print(score.table())
+    for name in score.failed[: chosen.show]:
+        print("failed:", name)
+    for name in score.lies:
+        print("wrong and certain:", name)
+    return 0 if score.count["correct"] >= 0.9 * score.n and not score.lies else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,201 @@
+"""The items of a row: words, and numbers with the field that names them or the place that they have."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from tileproof.conformance.beside.logs.hangs.forms import CLUSTER, NAMED, SYNCTHREADS, TMEM, operations
+from tileproof.conformance.beside.logs.hangs.general import lexicon
+from tileproof.conformance.beside.logs.hangs.general.lexicon import WIDE
+
+_TOKEN = re.compile(
+    rf"0[xX][0-9a-fA-F]+|\d+\.\d+|\d+|[{WIDE}]+|(?:(?![{WIDE}])[^\W\d])(?:(?![{WIDE}])\w)*|->|=>|[^\w\s]"
+)
+_NUMBERED = re.compile(r"(?P<stem>[^\W\d]+(?:_[^\W\d]+)*?)_?(?P<number>\d{1,5})$")
+_SHORT = {"k": "k", "p": "phase", "w": "warp", "b": "cta", "c": "cta", "t": "thread", "s": "stage", "i": "k", "n": ""}
+_OPEN, _CLOSE = "[({<", "])}>"
+_INDEX = {"[": "]", "(": ")", "<": ">", "{": "}"}
+_JOIN = {".", "/", "+", "#", ":", "@", "_"}
+SYNC = (SYNCTHREADS, CLUSTER, TMEM)
+
+
+@dataclass(eq=False)
+class Word:
+    """A word: the label before it (`role=`), the sign before it, and whether an index follows it."""
+
+    text: str
+    key: str = ""  # the field that names it
+    raw: str = ""  # the label as printed
+    indexed: bool = False
+    before: str = ""
+    at: int = 0
+
+
+@dataclass(eq=False)
+class Num:
+    """A number: its field (empty: unknown), its label or place, and the word that it is the index of."""
+
+    value: int
+    field: str
+    label: str
+    hexed: bool = False
+    of: Word | None = None
+    at: int = 0
+
+
+@dataclass(eq=False)
+class Row:
+    """A row: its words and numbers in order."""
+
+    number: int
+    words: list[Word] = field(default_factory=list)
+    nums: list[Num] = field(default_factory=list)
+    text: str = ""
+
+    def labelled(self, name: str) -> list[Num]:
+        """The numbers of a field."""
+        return [num for num in self.nums if num.field == name]
+
+
+def is_sync(word: str) -> bool:
+    """Whether a word is a barrier of threads or of a cluster, or an allocation."""
+    return word in SYNC or word.startswith(NAMED)
+
+
+def scan(rows: Sequence[tuple[int, str]]) -> list[Row]:
+    """The items of every row."""
+    texts = [(number, operations(text)) for number, text in rows]
+    short = _short_stems([text for _, text in texts])
+    return [_Scan(number, text, short).run() for number, text in texts]
+
+
+def _short_stems(texts: list[str]) -> dict[str, str]:
+    """Single letters that name a field, by the numbers behind them: `k3`, `p0`, `W04`."""
+    seen: dict[str, set[int]] = {}
+    for text in texts[:3000]:
+        for stem, number in re.findall(r"(?<![\w.])([A-Za-z])(\d{1,5})(?![\w.])", text):
+            seen.setdefault(stem.lower(), set()).add(int(number))
+    found = {}
+    for stem, numbers in seen.items():
+        known = _SHORT.get(stem, "")
+        if known == "phase" and not numbers <= {0, 1}:
+            continue
+        if known == "cta" and max(numbers) > 512:
+            continue
+        if known:
+            found[stem] = known
+    return found
+
+
+class _Scan:
+    """A single pass over the tokens of a row."""
+
+    def __init__(self, number: int, text: str, short: dict[str, str]) -> None:
+        self.tokens = _TOKEN.findall(text)
+        self.row = Row(number, text=text)
+        self.short = short
+        self.label, self.field, self.gap = "", "", ""
+        self.last: Word | None = None
+        self.lone = 0  # numbers without a label since the last word
+
+    def run(self) -> Row:
+        at = 0
+        while at < len(self.tokens):
+            at = self._step(at)
+        return self.row
+
+    def _step(self, at: int) -> int:
+        token = self.tokens[at]
+        if token[0].isdecimal():
+            self._number(at, token)
+            return at + 1
+        if token[0].isalpha() or token[0] == "_":
+            return self._word(at, token)
+        self.gap += token
+        if token in (";", "|") or (token == "," and "[" not in self.gap):
+            self.label = self.field = ""
+            if token != ",":
+                self.last = None
+        return at + 1
+
+    def _word(self, at: int, token: str) -> int:
+        then = self.tokens[at + 1] if at + 1 < len(self.tokens) else ""
+        low = token.lower()
+        numbered = _NUMBERED.match(token)
+        if numbered and not is_sync(token):
+            stem = numbered["stem"].lower()
+            known = self.short.get(stem, "") if len(stem) == 1 else lexicon.field(stem)
+            if known and known not in ("role", "barrier", "ignored", "bytes"):
+                self._add(int(numbered["number"]), known, stem, at)
+                self.label, self.field, self.gap = "", "", ""
+                return at + 1
+        known = lexicon.field(low)
+        signed = then in ("=", ":")
+        if signed or known:
+            more = self._phrase(at)
+            if more:
+                return more
+        key, raw = (self.field, self.label) if self.gap and set(self.gap) & set("=:") else ("", "")
+        word = Word(token, key, raw, before=self.gap[-1:], at=at)
+        after = self.tokens[at + 1 : at + 4]
+        word.indexed = (
+            len(after) > 1 and after[0] in "[(.+/#<" and after[1][0].isdecimal() and not known
+        )
+        if key == "role" or not (known and not signed) or key == "barrier":
+            self.row.words.append(word)
+        elif known in ("barrier", "target", "owner"):
+            self.row.words.append(word)
+        self.last = word if not known else self.last
+        self.label, self.field, self.gap, self.lone = low, known, "", 0
+        return at + 1
+
+    def _phrase(self, at: int) -> int:
+        """A label of two words before `=` or `:`, such as `parity bit: 1`; 0: none."""
+        tokens = self.tokens
+        then = at + 1
+        if then + 1 < len(tokens) and tokens[then][0].isalpha() and tokens[then + 1] in ("=", ":"):
+            known = lexicon.field(tokens[at] + "_" + tokens[then])
+            if known:
+                self.label, self.field, self.gap = f"{tokens[at]}_{tokens[then]}".lower(), known, ""
+                return then + 1
+        return 0
+
+    def _number(self, at: int, token: str) -> None:
+        if "." in token:
+            return
+        hexed = token[:2] in ("0x", "0X")
+        value = int(token, 16) if hexed else int(token)
+        then = self.tokens[at + 1] if at + 1 < len(self.tokens) else ""
+        signed = self.tokens[at + 2 : at + 3] in (["="], [":"]) or then in ("=", ":")
+        if then and (lexicon.field(then) == "bytes" or then == "B") and not signed and self.field != "bytes":
+            self._add(value, "bytes", "bytes", at, hexed)
+            return
+        gap = set(self.gap)
+        last = self.last
+        if self.field and not gap - set("=:#([-. \"'") - ({","} if self.field == "target" else set()):
+            self._add(value, self.field, self.label, at, hexed)
+            self.gap = "" if self.field == "target" else "=;"
+            if self.field not in ("target",):
+                self.field = ""
+            return
+        opened = self.gap[:1]
+        if last is not None and not self.lone and opened in _INDEX and len(self.gap) == 1 and not lexicon.field(last.text):
+            num = self._add(value, "stage?", "[]", at, hexed)
+            num.of = last
+        elif last is not None and not self.lone and self.gap in _JOIN and (
+            last.indexed or self.gap in "+@."
+        ):
+            num = self._add(value, "stage?" if self.gap != "@" else "owner?", self.gap, at, hexed)
+            num.of = last
+        else:
+            label = self.label if self.gap and gap <= set("=:") else ""
+            self._add(value, "", label, at, hexed)
+        self.lone += 1
+        self.gap = ";" if self.gap[-1:] not in "[(" else self.gap[-1:] + ";"
+
+    def _add(self, value: int, name: str, label: str, at: int, hexed: bool = False) -> Num:
+        num = Num(value, name, label, hexed, at=at)
+        self.row.nums.append(num)
+        return num

@@ -1,0 +1,96 @@
+"""Which words of a log name roles and which name barriers: decided for the whole log, not for a line."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+
+from tileproof.conformance.beside.logs.hangs.general import lexicon
+from tileproof.conformance.beside.logs.hangs.general.items import Row, Word, is_sync
+from tileproof.conformance.beside.logs.hangs.words import ROLES as KNOWN_ROLES
+
+_HEAD = 6  # words from the beginning of a row among which the role stands
+Slot = tuple[str, str]
+
+
+def barrier_words(rows: Sequence[Row]) -> dict[str, float]:
+    """How much each word, in lower case, looks like a barrier's name."""
+    count: Counter[str] = Counter()
+    keyed: Counter[str] = Counter()
+    indexed: Counter[str] = Counter()
+    for row in rows:
+        for low, words in _by_text(row).items():
+            count[low] += 1
+            keyed[low] += any(word.key == "barrier" for word in words)
+            indexed[low] += any(word.indexed for word in words)
+    found: dict[str, float] = {}
+    for low, many in count.items():
+        if is_sync(low):
+            continue
+        score = 3.0 * keyed[low] / many + 1.5 * indexed[low] / many
+        verbs = lexicon.verbs(low)
+        parts = lexicon.split(low)
+        named = lexicon.STATES.search(low) is not None and (len(parts) > 1 or not verbs)
+        score += 2.0 * named + 0.5 * (len(parts) > 1)
+        if verbs and not keyed[low]:
+            score -= 1.0 if named and indexed[low] else 0.4 if len(parts) > len(verbs) and named else 2.5
+        if lexicon.field(low) and not keyed[low]:
+            score -= 3.0
+        if many > 0.93 * len(rows) and len(rows) > 8:
+            score -= 4.0
+        if many == 1 and not keyed[low]:
+            score -= 0.6
+        found[low] = score
+    return found
+
+
+def _by_text(row: Row) -> dict[str, list[Word]]:
+    found: dict[str, list[Word]] = {}
+    for word in row.words:
+        found.setdefault(word.text.lower(), []).append(word)
+    return found
+
+
+def slots_of(row: Row) -> dict[Slot, Word]:
+    """The words of a row by where they stand: behind a label, or counted from the beginning."""
+    found: dict[Slot, Word] = {}
+    for at, word in enumerate(row.words):
+        if word.raw and word.key in ("role", ""):
+            found.setdefault(("=", word.raw), word)
+        if at < _HEAD:
+            found.setdefault(("at", str(at)), word)
+    return found
+
+
+def role_slots(rows: Sequence[Row], barriers: dict[str, float]) -> list[tuple[Slot, float]]:
+    """Where the role may stand, the likeliest first."""
+    values: dict[Slot, Counter[str]] = defaultdict(Counter)
+    keyed: Counter[Slot] = Counter()
+    for row in rows:
+        for slot, word in slots_of(row).items():
+            values[slot][word.text.lower()] += 1
+            keyed[slot] += word.key == "role"
+    scored = []
+    for slot, words in values.items():
+        total = sum(words.values())
+        if total < 0.7 * len(rows) or len(words) > 40:
+            continue
+        verbal = sum(many for word, many in words.items() if _verbal(word))
+        barred = sum(many for word, many in words.items() if barriers.get(word, 0) > 1.2 or is_sync(word))
+        known = sum(many for word, many in words.items() if _known(word))
+        rare = sum(many == 1 for many in words.values())
+        score = 4.0 * keyed[slot] / total + 1.5 * known / total + total / len(rows)
+        score -= 2.0 * verbal / total + 3.0 * barred / total + 0.15 * rare
+        score -= 1.2 * (len(words) == 1) + (0.08 * int(slot[1]) if slot[0] == "at" else 0.0)
+        scored.append((slot, score))
+    return sorted(scored, key=lambda item: -item[1])
+
+
+def _known(word: str) -> bool:
+    stem = word.rstrip("0123456789_")
+    return stem in KNOWN_ROLES or any(part in KNOWN_ROLES for part in lexicon.split(word))
+
+
+def _verbal(word: str) -> bool:
+    told = {*lexicon.verbs(word)}
+    return bool(told - {"copy"}) and not _known(word)

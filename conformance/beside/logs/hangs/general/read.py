@@ -1,0 +1,464 @@
+"""The events of a log by a general reading: fields by vocabulary and structure, in any order."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from tileproof.conformance.beside.logs.hangs.addresses import resolve_windows
+from tileproof.conformance.beside.logs.hangs.general import lexicon
+from tileproof.conformance.beside.logs.hangs.general.items import Num, Row, Word, is_sync, scan
+from tileproof.conformance.beside.logs.hangs.general.naming import Slot, barrier_words, role_slots, slots_of
+from tileproof.conformance.beside.logs.hangs.general.rows import rows
+from tileproof.conformance.beside.logs.hangs.log import OWN, PEER, Actor, Kind, Log, LogEvent
+from tileproof.conformance.beside.logs.hangs.records import scope_of
+from tileproof.conformance.beside.logs.hangs.settled import (
+    drop_partial_stages,
+    keep_host,
+    look_at_head,
+    resolve_meetings,
+    resolve_rings,
+    resolve_targets,
+)
+from tileproof.conformance.beside.logs.hangs.words import key_of
+
+MAX_LINES = 6000
+BARRIER = 0.9  # from which a word is taken for a barrier
+BIG = 32  # a number from here on may count bytes
+
+
+@dataclass(eq=False)
+class Told:
+    """A row with what its words mean. `phrase`: the words that are neither a role nor a barrier."""
+
+    row: Row
+    role: str = ""
+    barrier: Word | None = None
+    name: str = ""
+    scope: str = "mbarrier"
+    actor: Actor = Actor(0, "", -1)
+    phrase: tuple[str, ...] = ()
+    verbs: tuple[str, ...] = ()
+    fields: dict[str, int] = field(default_factory=dict)
+    others: list[int] = field(default_factory=list)  # CTAs beside the actor's
+    kind: str = ""
+
+    @property
+    def place(self) -> tuple[object, ...]:
+        """The barrier, stage and CTA that the row concerns."""
+        return self.name, self.fields.get("stage"), tuple(self.others)
+
+
+def read_general(path: str, raw: list[str], members: Sequence[tuple[int, str]]) -> Log | None:
+    """The log as the general reading has it; None where it finds no waits."""
+    if not 4 <= len(members) <= MAX_LINES:
+        return None
+    scanned = scan(rows(members))
+    scores = barrier_words(scanned)
+    best: tuple[float, list[Told]] | None = None
+    device = [row for row in scanned if _barrier_of(row, scores, None) is not None]
+    if len(device) < 4:
+        return None
+    slots: list[Slot | None] = [slot for slot, score in role_slots(device, scores)[:3] if score > 0.2]
+    for slot in [*slots, None]:
+        told = _Reading(scanned, scores, slot).told
+        value = _closure(told) + (0.1 if slot is not None else 0.0)
+        if best is None or value > best[0] + 0.02:
+            best = value, told
+    assert best is not None
+    return _log(path, raw, best[1])
+
+
+def _barrier_of(row: Row, scores: dict[str, float], role: Word | None) -> Word | None:
+    """The word of a row that names its barrier."""
+    sync = next((word for word in row.words if is_sync(word.text)), None)
+    if sync is not None:
+        return sync
+    some = [(scores.get(word.text.lower(), 0.0), word) for word in row.words if word is not role]
+    value, word = max(some, key=lambda item: item[0], default=(0.0, None))
+    return word if value >= BARRIER else None
+
+
+class _Reading:
+    """The rows by one choice of where the role stands."""
+
+    def __init__(self, scanned: list[Row], scores: dict[str, float], slot: Slot | None) -> None:
+        self.scores, self.slot = scores, slot
+        self.told = [self._tell(row) for row in scanned]
+        self.acting = [told for told in self.told if told.barrier is not None]
+        self._actors()
+        self._numbers()
+        self._events()
+
+    def _tell(self, row: Row) -> Told:
+        role = slots_of(row).get(self.slot) if self.slot is not None else None
+        barrier = _barrier_of(row, self.scores, role)
+        told = Told(row, role.text if role is not None else "", barrier)
+        if barrier is not None:
+            told.name = barrier.text if is_sync(barrier.text) else barrier.text
+            told.scope = scope_of(barrier.text)
+        words = [word for word in row.words if word is not role and word is not barrier]
+        told.phrase = tuple(word.text.lower() for word in words)
+        told.verbs = tuple(verb for word in words for verb in lexicon.verbs(word.text))
+        if barrier is not None and not is_sync(barrier.text):
+            parts = lexicon.split(barrier.text)
+            edge = [verb for part in (parts[:1] + parts[-1:]) for verb in lexicon.verbs(part) if verb in ("wait",)]
+            told.verbs += tuple(edge if len(parts) > 1 else ())
+        return told
+
+    # --- actors
+
+    def _actors(self) -> None:
+        """The CTA, warp and role of each row; a field that varies within a role's rows names no actor."""
+        for told in self.told:
+            first: dict[str, int] = {}
+            for num in told.row.nums:
+                known = num.field
+                if known == "cta" and "cta" in first:
+                    told.others.append(num.value)
+                    num.field = "other"
+                elif known in ("cta", "warp", "wg", "thread", "group"):
+                    first.setdefault(known, num.value)
+            told.fields |= first
+        self._blocks_of_rounds()
+        if not any("cta" in told.fields for told in self.acting):
+            self._bare_cta()
+        for told in self.told:
+            told.actor = self._actor(told)
+
+    def _blocks_of_rounds(self) -> None:
+        """`block` beside `CTA` is a k-block where it varies within a role's rows."""
+        labels = Counter(num.label for told in self.acting for num in told.row.nums if num.field in ("cta", "other"))
+        if len(labels) < 2:
+            return
+        main = next(iter(label for label in labels if label.startswith("cta")), "")
+        for label in labels:
+            if label == main or not main:
+                continue
+            beside = [t for t in self.acting if {main, label} <= {n.label for n in t.row.nums}]
+            if len(beside) < 0.5 * labels[label]:
+                continue
+            values: dict[tuple[str, int | None], set[int]] = defaultdict(set)
+            for told in beside:
+                mine = next(n.value for n in told.row.nums if n.label == main)
+                values[told.role, mine].update(n.value for n in told.row.nums if n.label == label)
+            if sum(len(some) > 2 for some in values.values()) >= 0.5 * len(values):
+                for told in self.told:
+                    for num in told.row.nums:
+                        if num.label == label:
+                            if num.field == "other" and num.value in told.others:
+                                told.others.remove(num.value)
+                            num.field = "k"
+
+    def _bare_cta(self) -> None:
+        """A number without a label before the barrier, with few values that are constant within an actor."""
+        values: dict[int, Counter[int]] = defaultdict(Counter)
+        for told in self.acting:
+            for place, num in enumerate(self._bare_head(told)):
+                values[place][num.value] += 1
+        best = None
+        for place, counts in values.items():
+            if sum(counts.values()) < 0.9 * len(self.acting) or len(counts) > 16 or max(counts) > 255:
+                continue
+            if best is None or len(counts) < len(values[best]):
+                best = place
+        if best is None:
+            return
+        for told in self.told:
+            some = self._bare_head(told)
+            if best < len(some):
+                some[best].field = "cta"
+                told.fields["cta"] = some[best].value
+
+    @staticmethod
+    def _bare_head(told: Told) -> list[Num]:
+        end = told.barrier.at if told.barrier is not None else 1 << 30
+        return [num for num in told.row.nums if not num.field and num.at < end] + [
+            num for num in told.row.nums
+            if num.field in ("stage?", "owner?") and num.of is not told.barrier and num.at < end
+        ]
+
+    def _actor(self, told: Told) -> Actor:
+        fields = told.fields
+        role = told.role.lower()
+        if not role and "wg" in fields:
+            role = f"WG{fields['wg']}"
+        if not role and "warp" in fields:
+            role = f"warp {fields['warp']}"
+        if not role and "thread" in fields:
+            role = f"warp {fields['thread'] // 32}"
+        return Actor(fields.get("group", 0), role, fields.get("cta", -1))
+
+    # --- numbers
+
+    def _numbers(self) -> None:
+        """The stage, phase, round and bytes of each row; numbers without a label by how they behave."""
+        for told in self.told:
+            fields = told.fields
+            for num in told.row.nums:
+                if num.field in ("stage?", "owner?") and num.of is not None and num.of is told.barrier:
+                    num.field = num.field[:-1]
+                if num.field in ("target", "owner", "other"):
+                    if num.field != "other":
+                        told.others.append(num.value)
+                elif num.field in ("stage", "phase", "k", "bytes", "mask", "count"):
+                    fields.setdefault(num.field, num.value)
+        self._bare_numbers()
+
+    def _bare_numbers(self) -> None:
+        """Numbers behind the barrier without a label."""
+        lines: dict[str, list[tuple[Told, Num]]] = defaultdict(list)
+        for told in self.acting:
+            if told.scope != "mbarrier":
+                continue
+            after = [
+                num for num in told.row.nums
+                if not num.field and told.barrier is not None and num.at > told.barrier.at
+            ]
+            for place, num in enumerate(after):
+                lines[num.label or f"#{place}"].append((told, num))
+        for label, some in lines.items():
+            self._guess(label, some)
+
+    def _guess(self, label: str, some: list[tuple[Told, Num]]) -> None:
+        waits = [(t, n) for t, n in some if "wait" in t.verbs or "done" in t.verbs]
+        big = [n.value for t, n in some if n.value >= BIG]
+        values = {n.value for _, n in some}
+        for told, num in some:
+            if num.value >= BIG and len(big) and {"expect", "copy"} & {*told.verbs} and "bytes" not in told.fields:
+                told.fields["bytes"] = num.value
+                num.field = "bytes"
+        rest = [(t, n) for t, n in some if not n.field]
+        if not rest:
+            return
+        stageless = sum("stage" not in t.fields for t, _ in rest)
+        phaseless = sum("phase" not in t.fields for t, _ in waits)
+        rising = _rising(rest)
+        small = {n.value for _, n in rest}
+        if rising and len(small) > 2:
+            self._set(rest, "k")
+        elif small <= {0, 1} and waits and len(waits) >= 0.8 * len(rest) and phaseless and (_turns(waits) or not stageless):
+            self._set(rest, "phase")
+        elif stageless == len(rest) and max(small) < 16 and values:
+            self._set(rest, "stage")
+        elif small <= {0, 1} and phaseless:
+            self._set(waits, "phase")
+
+    @staticmethod
+    def _set(some: list[tuple[Told, Num]], name: str) -> None:
+        for told, num in some:
+            num.field = name
+            told.fields.setdefault(name, num.value)
+
+    # --- events
+
+    def _events(self) -> None:
+        """What each row reports, by its words, and by what follows it in its actor."""
+        after = self._after()
+        kinds: dict[tuple[object, ...], str] = {}
+        phrases: dict[tuple[object, ...], list[Told]] = defaultdict(list)
+        for told in self.acting:
+            phrases[self._sign(told)].append(told)
+        for sign, some in phrases.items():
+            kinds[sign] = _kind(some[0])
+        follows: dict[tuple[object, ...], Counter[tuple[object, ...]]] = defaultdict(Counter)
+        ends: Counter[tuple[object, ...]] = Counter()
+        for told in self.acting:
+            then = after.get(id(told))
+            if then is None:
+                ends[self._sign(told)] += 1
+            elif then.place == told.place and then.fields.get("phase") == told.fields.get("phase"):
+                follows[self._sign(told)][self._sign(then)] += 1
+            else:
+                follows[self._sign(told)][()] += 1
+        for sign, some in phrases.items():
+            counts = follows[sign]
+            total = sum(counts.values())
+            if not total:
+                continue
+            then, many = counts.most_common(1)[0]
+            phased = sum("phase" in told.fields for told in some) > 0.5 * len(some)
+            if not then or many < 0.85 * total or total < 2:
+                continue
+            first, second = kinds[sign], kinds[then]
+            unclear = ("", "begin", "arrive?", "done", "wait")
+            if first in ("", "begin") and (second == "done" or (phased and second in ("", "arrive?"))):
+                kinds[sign], kinds[then] = "wait", "done"
+            elif first == "wait" and second in ("", "arrive?"):
+                kinds[then] = "done"
+            elif first == second == "wait" and sign != then:
+                kinds[then] = "done"
+            elif first == second == "done" and phased and sign != then and first in unclear:
+                kinds[sign] = "wait"
+        for sign, some in phrases.items():
+            kind = kinds[sign]
+            if kind in ("", "arrive?", "begin"):
+                phased = sum("phase" in told.fields for told in some) > 0.5 * len(some)
+                kind = "done" if phased and kind == "" else "arrive" if kind != "begin" else "wait"
+            for told in some:
+                told.kind = kind
+
+    @staticmethod
+    def _sign(told: Told) -> tuple[object, ...]:
+        names = told.phrase
+        return (told.scope, "bytes" in told.fields, *names, *sorted({n.label for n in told.row.nums if n.label in "{}"}), _braces(told))
+
+    def _after(self) -> dict[int, Told]:
+        last: dict[Actor, Told] = {}
+        found: dict[int, Told] = {}
+        for told in self.told:
+            if not told.row.words and not told.row.nums:
+                continue
+            if told.actor in last:
+                found[id(last[told.actor])] = told
+            last[told.actor] = told
+        return found
+
+
+def _braces(told: Told) -> str:
+    """Signs at the end of a line that open or close what it begins: `{` and `}`, `...`, `->`, `<-`."""
+    text = told.row.text
+    return "".join(sign for sign in ("->", "<-", "...", "=>") if sign in text) + (text.rstrip()[-1:] if text.rstrip()[-1:] in "{}" else "")
+
+
+def _rising(some: list[tuple[Told, Num]]) -> bool:
+    """Whether a number never falls within an actor."""
+    by: dict[Actor, list[int]] = defaultdict(list)
+    for told, num in some:
+        by[told.actor].append(num.value)
+    pairs = [(a, b) for values in by.values() for a, b in pairwise(values)]
+    return bool(pairs) and sum(b >= a for a, b in pairs) >= 0.97 * len(pairs)
+
+
+def _turns(some: list[tuple[Told, Num]]) -> bool:
+    """Whether a number changes from round to round of an actor on a barrier."""
+    by: dict[tuple[object, ...], list[int]] = defaultdict(list)
+    for told, num in some:
+        by[told.actor, told.place].append(num.value)
+    changes = [a != b for values in by.values() for a, b in pairwise(values)]
+    return not changes or 0.2 <= sum(changes) / len(changes)
+
+
+def _kind(told: Told) -> str:
+    """What a row reports by its words: wait, done, arrive, copy, init; empty if they do not show it."""
+    has = {*told.verbs}
+    signs = _braces(told)
+    if told.scope != "mbarrier":
+        if "arrive" in has and "wait" not in has:
+            return "arrive"
+        if signs.startswith("<-") or signs.endswith("}"):
+            return "done"
+        if has & {"done"} and not has & {"begin"} and "not" not in has:
+            return "done"
+        return "wait" if has & {"wait", "begin"} or signs else "wait?"
+    if "init" in has and not has & {"wait", "arrive"}:
+        return "init"
+    sized = "bytes" in told.fields
+    if "not" in has and has & {"wait"} and not has & {"done", "arrive"}:
+        return "done"
+    if "arrive" in has and "wait" not in has:
+        return "copy" if "copy" in has and sized and "expect" not in has else "arrive"
+    if "arrive" in has and sized:
+        return "arrive"
+    if "expect" in has and "wait" not in has:
+        return "arrive"
+    if "copy" in has and "wait" not in has and (sized or "done" not in has):
+        return "copy"
+    if "wait" in has:
+        if signs.startswith("<-") or signs.endswith("}"):
+            return "done"
+        ended = "done" in has and "not" not in has and not ("begin" in has and told.verbs.index("begin") > -1 and "done" not in told.verbs[-1:])
+        return "done" if ended else "wait"
+    if "done" in has:
+        return "wait" if "not" in has else "done"
+    if "begin" in has:
+        return "begin"
+    return ""
+
+
+def _closure(told: list[Told]) -> float:
+    """The share of waits that end before their actor does anything else, or at which it ends."""
+    by: dict[Actor, list[Told]] = defaultdict(list)
+    for each in told:
+        if each.kind in ("wait", "done", "arrive"):
+            by[each.actor].append(each)
+    good = total = 0
+    for some in by.values():
+        for at, each in enumerate(some):
+            if each.kind == "wait":
+                total += 1
+                then = some[at + 1] if at + 1 < len(some) else None
+                good += then is None or (then.kind == "done" and then.name == each.name)
+            elif each.kind == "done" and (not at or some[at - 1].kind != "wait"):
+                total += 1
+    return good / total if total else 0.0
+
+
+def _log(path: str, raw: list[str], told: list[Told]) -> Log | None:
+    log = Log(path, raw)
+    names: dict[str, Counter[str]] = defaultdict(Counter)
+    _meetings(told)
+    for each in told:
+        if each.kind == "init" and "count" in each.fields:
+            key = 0, each.fields.get("cta", -1), key_of(each.name), each.fields.get("stage", -1)
+            log.counts[key] = each.fields["count"]
+            continue
+        if not each.kind or each.barrier is None or not (each.actor.role or each.actor.cta >= 0):
+            if each.actor.role and each.actor.role != "" and each.barrier is None:
+                log.notes.append((each.row.number, each.actor, each.fields.get("k")))
+            continue
+        event = _event(each)
+        names[event.barrier][each.name] += 1
+        if event.kind == "wait" and event.scope == "cta":
+            log.events.append(LogEvent(event.line, event.actor, "arrive", event.barrier, k=event.k, scope="cta"))
+        log.events.append(event)
+    if not any(event.kind == "wait" for event in log.events):
+        return None
+    resolve_meetings(log)
+    resolve_windows(log)
+    resolve_targets(log)
+    resolve_rings(log)
+    log.events.sort(key=lambda event: event.line)
+    log.names |= {key: min(some, key=lambda name: (-some[name], name)) for key, some in names.items()}
+    drop_partial_stages(log)
+    look_at_head(log)
+    seen = {event.line for event in log.events} | {line for line, _, _ in log.notes}
+    log.unread = [each.row.number for each in told if each.row.number not in seen]
+    log.host = set(log.unread)
+    keep_host(log)
+    return log
+
+
+def _meetings(told: list[Told]) -> None:
+    """Rows about a barrier of threads, in turn the beginning and the end where no word tells which."""
+    inside: dict[tuple[Actor, str], bool] = {}
+    for each in told:
+        if each.kind == "wait?":
+            key = each.actor, each.name
+            each.kind = "done" if inside.get(key) else "wait"
+            inside[key] = not inside.get(key, False)
+
+
+def _event(told: Told) -> LogEvent:
+    fields = told.fields
+    kind: Kind = told.kind if told.kind in ("wait", "done", "arrive", "copy") else "arrive"  # type: ignore[assignment]
+    scope = scope_of(told.name)
+    key = key_of(told.name)
+    if scope != "mbarrier":
+        return LogEvent(told.row.number, told.actor, kind, key, k=fields.get("k"), scope=scope)
+    event = LogEvent(
+        told.row.number, told.actor, kind, key, fields.get("stage"), fields.get("k"),
+        fields.get("phase") if kind in ("wait", "done") else None,
+    )  # fmt: skip
+    peer = any(word in ("peer", "remote") for word in told.phrase)
+    if kind in ("arrive", "copy"):
+        event.size = fields.get("bytes", 0)
+        event.bytes = event.size > 0
+        event.to = fields.get("mask", 0) or sum(1 << cta for cta in {*told.others} if 0 <= cta < 63) or (PEER if peer else 0)
+    elif told.others:
+        event.owner = told.others[0] if told.others[0] != told.actor.cta else OWN
+    elif peer:
+        event.owner = PEER
+    return event

@@ -1,0 +1,141 @@
+"""Layouts of logs as rows of words and `key=value`: objects, XML, tables, and blocks of several lines."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+from tileproof.conformance.beside.logs.hangs.general.lexicon import field, verbs
+
+Rows = list[tuple[int, str]]
+_FLOW = re.compile(r"^\s*-?\s*(\{.*\})\s*,?\s*$")
+_PAIR = re.compile(r"(?P<key>[\w .-]+?)\s*:\s*(?P<value>\[[^\]]*\]|\{[^{}]*\}|\"[^\"]*\"|'[^']*'|[^,{}]*(?:\([^()]*\)[^,{}]*)*)")
+_XML = re.compile(r"^\s*<(?P<tag>\w+)(?P<rest>(?:\s+[\w:-]+=\"[^\"]*\")+)\s*/?>(?P<text>[^<]*)")
+_BLOCK = re.compile(r"^\s*(?:- )?(?P<key>[^\W\d][\w -]{0,30}?)\s*[:=]\s*(?P<value>\S.*)$")
+_GENERIC = {"id", "idx", "index", "x", "name", "rank", "num", "value", "number", "sym"}
+_TRACE = {"B": "begin", "E": "done", "b": "begin", "e": "done", "i": "", "I": "", "X": "", "M": "meta"}
+
+
+def rows(members: Sequence[tuple[int, str]]) -> Rows:
+    """The lines as rows; lines of a block become one row."""
+    lines = [(number, text) for number, text in members if text.strip()]
+    if not lines:
+        return []
+    blocks = _blocks(lines)
+    if blocks:
+        return blocks
+    return [(number, _object(text)) for number, text in _tables(lines)]
+
+
+def _object(text: str) -> str:
+    """A line that is an object or an element, flat; other lines are as they are."""
+    tag = _XML.match(text)
+    if tag:
+        pairs = re.findall(r"([\w:-]+)=\"([^\"]*)\"", tag["rest"])
+        return " ; ".join([tag["tag"], *(f"{key}={value}" for key, value in pairs), tag["text"]])
+    found = _FLOW.match(text)
+    if found is None:
+        return text
+    row = _parsed(found[1])
+    if not row:
+        return text
+    return " ; ".join(_flat(row))
+
+
+def _parsed(text: str) -> dict[str, object]:
+    for parse in (json.loads, ast.literal_eval):
+        try:
+            row = parse(text)
+        except (ValueError, SyntaxError, RecursionError, MemoryError):
+            continue
+        if isinstance(row, dict):
+            return {str(key): value for key, value in row.items()}
+    return {found["key"].strip(): found["value"].strip() for found in _PAIR.finditer(text.strip()[1:-1])}
+
+
+def _flat(row: dict[str, object], before: str = "") -> list[str]:
+    out: list[str] = []
+    for key, value in row.items():
+        name = f"{before}_{key}" if before and key.lower() in _GENERIC else key
+        if isinstance(value, dict):
+            out += _flat({str(k): v for k, v in value.items()}, key)
+        elif name == "ph" and value in _TRACE:
+            out.append(_TRACE[str(value)])
+        elif isinstance(value, list):
+            out.append(f"{name}=[{','.join(map(str, value))}]")
+        elif value is True:
+            out.append(name)
+        elif value is not None and value is not False and value != "":
+            out.append(f"{name}={value}")
+    return out
+
+
+def _cells(line: str, mark: str) -> list[str]:
+    if mark == "|":
+        line = line.strip()
+        line = line.removeprefix("|").removesuffix("|")
+    return [cell.strip() for cell in line.split(mark)]
+
+
+def _tables(lines: Rows) -> Rows:
+    """Rows of a table by its header, `name=cell`; without a header, cells apart from each other."""
+    for mark in ("\t", "|", ";", ","):
+        counts = Counter(len(_cells(text, mark)) for _, text in lines)
+        width, many = max(counts.items(), key=lambda item: (item[0] > 3) * item[1])
+        if width < 4 or many < 0.6 * len(lines):
+            continue
+        if mark == "," and any("(" in text or "[" in text for _, text in lines[:40]):
+            continue
+        header: list[str] = []
+        out: Rows = []
+        for number, text in lines:
+            cells = _cells(text, mark)
+            if abs(len(cells) - width) > 2:
+                out.append((number, text))
+            elif not header and not any(re.search(r"\d", cell) for cell in cells) and sum(map(bool, cells)) >= width - 1:
+                header = cells if any(re.search(r"\w", cell) for cell in cells) else []
+                out.append((number, "# " + text))
+            elif set(text) <= set("|-: +="):
+                continue
+            else:
+                out.append((number, _row(header, cells)))
+        return out
+    return lines
+
+
+def _row(header: list[str], cells: list[str]) -> str:
+    parts = []
+    for at, cell in enumerate(cells):
+        name = header[at] if at < len(header) else ""
+        known = field(name) if name else ""
+        if not cell:
+            continue
+        plain = known in ("", "ignored") or verbs(name)
+        if header and known == "ignored" and re.fullmatch(r"[\d.]+", cell):
+            continue
+        number = re.fullmatch(r"-?\d+|0[xX][0-9a-fA-F]+", cell)
+        parts.append(cell if plain and not (number and name) else f"{name.replace(' ', '_')}={cell}")
+    return " ; ".join(parts)
+
+
+def _blocks(lines: Rows) -> Rows:
+    """Blocks of `key: value` lines that begin with the same key, each as one row."""
+    keyed = [(number, text, _BLOCK.match(text)) for number, text in lines]
+    good = [found for _, _, found in keyed if found]
+    if len(good) < 0.85 * len(lines) or len(lines) < 12:
+        return []
+    first = Counter(found["key"].lower() for found in good)
+    keys = [key for key, count in first.items() if count >= 0.12 * len(good)]
+    if len(keys) < 3 or len(first) > 24:
+        return []
+    lead = next(found["key"].lower() for found in good if found["key"].lower() in keys)
+    out: list[tuple[int, list[str]]] = []
+    for number, text, found in keyed:
+        if found is None or (found["key"].lower() == lead or not out):
+            out.append((number, []))
+        value = text.strip() if found is None else f"{found['key'].strip().replace(' ', '_')}={found['value']}"
+        out[-1][1].append(value)
+    return [(number, " ; ".join(parts)) for number, parts in out]

@@ -93,7 +93,7 @@ def _right(log: ExamLog, found: dict[str, Any], cause: dict[str, Any], barrier: 
         return False
     if cause["code"] not in ("sync-missing", "alloc-blocked") and barrier:
         told = key(found["root"]["barrier"]) or found["root"]["barrier"]
-        if not any(key(log.style.bar(bar)).rpartition(".")[2] in told for bar in truth.bars):
+        if not any(key(log.style.bar(bar).rpartition(".")[2]) in told for bar in truth.bars):
             return False
     allowed = {(log.style.role(role).lower(), cta) for role, cta in truth.who}
     named = [found["root"]["actor"], *([cause["culprit"]] if cause["culprit"] else [])]

@@ -11,7 +11,7 @@ from tileproof.conformance.beside.logs.hangs.general import lexicon
 from tileproof.conformance.beside.logs.hangs.general.lexicon import WIDE
 
 _TOKEN = re.compile(
-    rf"0[xX][0-9a-fA-F]+|\d+\.\d+|\d+|[{WIDE}]+|(?:(?![{WIDE}])[^\W\d])(?:(?![{WIDE}])\w)*|->|=>|[^\w\s]"
+    rf"0[xX][0-9a-fA-F]+|\d+\.\d+|\d+|[{WIDE}]+\d*|(?:(?![{WIDE}])[^\W\d])(?:(?![{WIDE}])\w)*|->|=>|[^\w\s]"
 )
 _NUMBERED = re.compile(r"(?P<stem>[^\W\d]+(?:_[^\W\d]+)*?)_?(?P<number>\d{1,5})$")
 _SHORT = {"k": "k", "p": "phase", "w": "warp", "b": "cta", "c": "cta", "t": "thread", "s": "stage", "i": "k", "n": ""}
@@ -52,6 +52,7 @@ class Row:
     number: int
     words: list[Word] = field(default_factory=list)
     nums: list[Num] = field(default_factory=list)
+    labels: list[str] = field(default_factory=list)
     text: str = ""
 
     def labelled(self, name: str) -> list[Num]:
@@ -127,12 +128,21 @@ class _Scan:
         if numbered and not is_sync(token):
             stem = numbered["stem"].lower()
             known = self.short.get(stem, "") if len(stem) == 1 else lexicon.field(stem)
+            if not known and not stem.isascii() and lexicon.verbs(stem):
+                self._word(at, numbered["stem"])
+                self._number(at, numbered["number"])
+                return at + 1
             if known and known not in ("role", "barrier", "ignored", "bytes"):
                 self._add(int(numbered["number"]), known, stem, at)
                 self.label, self.field, self.gap = "", "", ""
                 return at + 1
         known = lexicon.field(low)
         signed = then in ("=", ":")
+        if low in ("and", "und", "et", "y", "e") and self.field in ("target", "owner", "cta"):
+            self.gap = ","
+            return at + 1
+        if known and not signed and {*lexicon.verbs(low)} & {"wait", "arrive", "copy"}:
+            known = ""
         if signed or known:
             more = self._phrase(at)
             if more:
@@ -141,12 +151,17 @@ class _Scan:
         word = Word(token, key, raw, before=self.gap[-1:], at=at)
         after = self.tokens[at + 1 : at + 4]
         word.indexed = (
-            len(after) > 1 and after[0] in "[(.+/#<" and after[1][0].isdecimal() and not known
+            len(after) > 1
+            and not known
+            and (after[0] in "[(.+/#<" or lexicon.field(after[0]) == "stage")
+            and after[1][0].isdecimal()
         )
-        if key == "role" or not (known and not signed) or key == "barrier":
+        if (then == "=" or (then == ":" and known)) and key not in ("role", "barrier"):
+            self.row.labels.append(low)
+        elif not known or key in ("role", "barrier"):
             self.row.words.append(word)
-        elif known in ("barrier", "target", "owner"):
-            self.row.words.append(word)
+        else:
+            self.row.labels.append(low)
         self.last = word if not known else self.last
         self.label, self.field, self.gap, self.lone = low, known, "", 0
         return at + 1
@@ -174,10 +189,15 @@ class _Scan:
             return
         gap = set(self.gap)
         last = self.last
-        if self.field and not gap - set("=:#([-. \"'") - ({","} if self.field == "target" else set()):
+        many = self.field in ("target", "owner") or (
+            self.field == "cta" and any(word.indexed for word in self.row.words)
+        )
+        listed = many and self.gap[:1] in (",", "+") and self.row.nums and self.row.nums[-1].label == self.label
+        if self.field and (listed or (not gap - set("=:#([-. \"'") and self.gap != ";")):
             self._add(value, self.field, self.label, at, hexed)
-            self.gap = "" if self.field == "target" else "=;"
-            if self.field not in ("target",):
+            follows = many and then in (",", "and", "+")
+            self.gap = "" if follows else ";"
+            if not follows:
                 self.field = ""
             return
         opened = self.gap[:1]

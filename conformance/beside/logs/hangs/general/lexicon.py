@@ -86,12 +86,13 @@ _FIELDS: dict[str, str] = {
     "ignored": "lane laneid ts time clk clock cycle cycles takt seq zeit line sm smid temps tiempo tempo время 时间 device gpu grid ms us ns spins",
 }
 # Parts of barriers' names.
-STATES = re.compile(
-    r"full|empty|free|ready|rdy|done|avail|consum|produc|filled|valid|loaded|drain|releas|finish|voll|leer|frei|bereit|belegt|"
-    r"fertig|plein|vide|libre|pret|fini|llen|vac[ií]o|listo|hecho|pieno|vuoto|liber|pronto|finito|chei|vazi|满|空|"
-    r"(?:^|_)m?bar(?:rier)?(?:_|$)|mbar|barrier|bar$",
-    re.IGNORECASE,
+_STATE = re.compile(
+    r"(?:full|empty|free|ready|rdy|done|avail|produced|consumed|filled|used|valid|loaded|read|written|drain|releas|finish|"
+    r"post|voll|leer|frei|bereit|belegt|fertig|plein|vide|libre|pret|prêt|fini|llen|vac[ií]|list|hech|pien|vuot|liber|"
+    r"pront|chei|vazi|満|满|空|полн|пуст|свобод|готов|mbar|mbarrier|bar|barrier)\w{0,3}"
 )
+
+
 WIDE = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
 _CJK = re.compile(f"[{WIDE}]")
 _PARTS = re.compile(r"[^\W\d_]+|\d+")
@@ -187,5 +188,12 @@ def field(word: str) -> str:
         return "count"
     if parts[-1] in ("rank", "id", "idx", "index", "num", "number", "no") and some[-2]:
         return some[-2]
+    if is_state(word):
+        return ""
     known = [each for each in some if each]
     return known[-1] if len(known) == len(some) else (known[-1] if known and known[-1] in ("phase", "k", "bytes") else "")
+
+
+def is_state(word: str) -> bool:
+    """Whether a part of an identifier names a state, as names of barriers do: kv_full, mbar_ds."""
+    return any(_STATE.fullmatch(part.rstrip("0123456789")) for part in split(word))

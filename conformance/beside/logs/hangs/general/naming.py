@@ -30,7 +30,8 @@ def barrier_words(rows: Sequence[Row]) -> dict[str, float]:
         score = 3.0 * keyed[low] / many + 1.5 * indexed[low] / many
         verbs = lexicon.verbs(low)
         parts = lexicon.split(low)
-        named = lexicon.STATES.search(low) is not None and (len(parts) > 1 or not verbs)
+        rest = [part for part in parts if not lexicon.verbs(part) and lexicon.field(part) != "barrier"]
+        named = lexicon.is_state(low) and (bool(rest) or not verbs)
         score += 2.0 * named + 0.5 * (len(parts) > 1)
         if verbs and not keyed[low]:
             score -= 1.0 if named and indexed[low] else 0.4 if len(parts) > len(verbs) and named else 2.5

@@ -57,11 +57,12 @@ def read_general(path: str, raw: list[str], members: Sequence[tuple[int, str]]) 
         return None
     scanned = scan(rows(members))
     scores = barrier_words(scanned)
+    _learn_barriers(scanned, scores)
     best: tuple[float, list[Told]] | None = None
     device = [row for row in scanned if _barrier_of(row, scores, None) is not None]
     if len(device) < 4:
         return None
-    slots: list[Slot | None] = [slot for slot, score in role_slots(device, scores)[:3] if score > 0.2]
+    slots: list[Slot | None] = [slot for slot, score in role_slots(device, scores)[:4] if score > -0.3]
     for slot in [*slots, None]:
         told = _Reading(scanned, scores, slot).told
         value = _closure(told) + (0.1 if slot is not None else 0.0)
@@ -81,6 +82,30 @@ def _barrier_of(row: Row, scores: dict[str, float], role: Word | None) -> Word |
     return word if value >= BARRIER else None
 
 
+def _learn_barriers(scanned: Sequence[Row], scores: dict[str, float]) -> None:
+    """Words in the place of a barrier: rows that differ from rows with a barrier in that word only."""
+    seen: set[tuple[str, ...]] = set()
+    rest: list[list[str]] = []
+    count: Counter[str] = Counter()
+    for row in scanned:
+        words = [word.text.lower() for word in row.words]
+        count.update({*words})
+        barrier = _barrier_of(row, scores, None)
+        if barrier is None:
+            rest.append(words)
+        elif not is_sync(barrier.text):
+            at = row.words.index(barrier)
+            seen.add((*words[1:at], "*", *words[at + 1 :]) if at else ("*", *words[1:]))
+    found: Counter[str] = Counter()
+    for words in rest:
+        for at in range(1, len(words)):
+            if (*words[1:at], "*", *words[at + 1 :]) in seen:
+                found[words[at]] += 1
+    for word, many in found.items():
+        if many >= 0.5 * count[word] and not lexicon.verbs(word) and not lexicon.field(word):
+            scores[word] = max(scores[word], BARRIER + 0.1)
+
+
 class _Reading:
     """The rows by one choice of where the role stands."""
 
@@ -95,6 +120,8 @@ class _Reading:
     def _tell(self, row: Row) -> Told:
         role = slots_of(row).get(self.slot) if self.slot is not None else None
         barrier = _barrier_of(row, self.scores, role)
+        if role is not None and "init" in lexicon.verbs(role.text):
+            role = None
         told = Told(row, role.text if role is not None else "", barrier)
         if barrier is not None:
             told.name = barrier.text if is_sync(barrier.text) else barrier.text
@@ -102,6 +129,13 @@ class _Reading:
         words = [word for word in row.words if word is not role and word is not barrier]
         told.phrase = tuple(word.text.lower() for word in words)
         told.verbs = tuple(verb for word in words for verb in lexicon.verbs(word.text))
+        told.verbs += tuple(
+            verb
+            for label in row.labels
+            if lexicon.field(label) in ("", "barrier")
+            for verb in lexicon.verbs(label)
+            if verb in ("wait", "done", "arrive", "copy")
+        )
         if barrier is not None and not is_sync(barrier.text):
             parts = lexicon.split(barrier.text)
             edge = [verb for part in (parts[:1] + parts[-1:]) for verb in lexicon.verbs(part) if verb in ("wait",)]
@@ -112,19 +146,19 @@ class _Reading:
 
     def _actors(self) -> None:
         """The CTA, warp and role of each row; a field that varies within a role's rows names no actor."""
+        labelled = sum(bool(told.row.labelled("cta")) for told in self.acting)
+        bare = labelled < 0.8 * len(self.acting) and self._bare_cta()
         for told in self.told:
             first: dict[str, int] = {}
             for num in told.row.nums:
                 known = num.field
-                if known == "cta" and "cta" in first:
+                if known == "cta" and (bare or "cta" in first):
                     told.others.append(num.value)
                     num.field = "other"
                 elif known in ("cta", "warp", "wg", "thread", "group"):
                     first.setdefault(known, num.value)
             told.fields |= first
         self._blocks_of_rounds()
-        if not any("cta" in told.fields for told in self.acting):
-            self._bare_cta()
         for told in self.told:
             told.actor = self._actor(told)
 
@@ -152,7 +186,7 @@ class _Reading:
                                 told.others.remove(num.value)
                             num.field = "k"
 
-    def _bare_cta(self) -> None:
+    def _bare_cta(self) -> bool:
         """A number without a label before the barrier, with few values that are constant within an actor."""
         values: dict[int, Counter[int]] = defaultdict(Counter)
         for told in self.acting:
@@ -165,12 +199,13 @@ class _Reading:
             if best is None or len(counts) < len(values[best]):
                 best = place
         if best is None:
-            return
+            return False
         for told in self.told:
             some = self._bare_head(told)
             if best < len(some):
-                some[best].field = "cta"
+                some[best].field = "own"
                 told.fields["cta"] = some[best].value
+        return True
 
     @staticmethod
     def _bare_head(told: Told) -> list[Num]:
@@ -219,10 +254,12 @@ class _Reading:
             ]
             for place, num in enumerate(after):
                 lines[num.label or f"#{place}"].append((told, num))
-        for label, some in lines.items():
-            self._guess(label, some)
+        for some in lines.values():
+            waits = [(t, n) for t, n in some if {"wait", "done"} & {*t.verbs}]
+            self._guess(waits)
+            self._guess([(t, n) for t, n in some if not {"wait", "done"} & {*t.verbs}])
 
-    def _guess(self, label: str, some: list[tuple[Told, Num]]) -> None:
+    def _guess(self, some: list[tuple[Told, Num]]) -> None:
         waits = [(t, n) for t, n in some if "wait" in t.verbs or "done" in t.verbs]
         big = [n.value for t, n in some if n.value >= BIG]
         values = {n.value for _, n in some}

@@ -132,10 +132,19 @@ def _blocks(lines: Rows) -> Rows:
     if len(keys) < 3 or len(first) > 24:
         return []
     lead = next(found["key"].lower() for found in good if found["key"].lower() in keys)
+    if not any(field(key.replace(" ", "_")) for key in keys):
+        return []
     out: list[tuple[int, list[str]]] = []
     for number, text, found in keyed:
         if found is None or (found["key"].lower() == lead or not out):
             out.append((number, []))
         value = text.strip() if found is None else f"{found['key'].strip().replace(' ', '_')}={found['value']}"
         out[-1][1].append(value)
+    if len(out) * 3 > len(lines) or sum(_repeats(parts) for _, parts in out) > 0.1 * len(out):
+        return []
     return [(number, " ; ".join(parts)) for number, parts in out]
+
+
+def _repeats(parts: list[str]) -> bool:
+    keys = [part.split("=")[0].lower() for part in parts]
+    return len(keys) != len({*keys})

@@ -15,7 +15,7 @@ _TOKEN = re.compile(
 )
 _NUMBERED = re.compile(r"(?P<stem>[^\W\d]+(?:_[^\W\d]+)*?)_?(?P<number>\d{1,5})$")
 _SHORT = {"k": "k", "p": "phase", "w": "warp", "b": "cta", "c": "cta", "t": "thread", "s": "stage", "i": "k", "n": ""}
-_OPEN, _CLOSE = "[({<", "])}>"
+_CLOCK = re.compile(r"[A-Za-z]\d{6,}")
 _INDEX = {"[": "]", "(": ")", "<": ">", "{": "}"}
 _JOIN = {".", "/", "+", "#", ":", "@", "_"}
 SYNC = (SYNCTHREADS, CLUSTER, TMEM)
@@ -125,6 +125,8 @@ class _Scan:
         then = self.tokens[at + 1] if at + 1 < len(self.tokens) else ""
         low = token.lower()
         numbered = _NUMBERED.match(token)
+        if _CLOCK.fullmatch(token):
+            return at + 1
         if numbered and not is_sync(token):
             stem = numbered["stem"].lower()
             known = self.short.get(stem, "") if len(stem) == 1 else lexicon.field(stem)
@@ -192,7 +194,9 @@ class _Scan:
         many = self.field in ("target", "owner") or (
             self.field == "cta" and any(word.indexed for word in self.row.words)
         )
+        unit = lexicon.field(then) == "bytes" or then == "B"
         listed = many and self.gap[:1] in (",", "+") and self.row.nums and self.row.nums[-1].label == self.label
+        listed = listed and value < 64 and not unit
         if self.field and (listed or (not gap - set("=:#([-. \"'") and self.gap != ";")):
             self._add(value, self.field, self.label, at, hexed)
             follows = many and then in (",", "and", "+")

@@ -13,7 +13,7 @@ from functools import lru_cache
 _VERBS: dict[str, str] = {
     "wait": """
         wait* await* blocked blocking blocks stuck hang* hung spin* poll* stall* sleep* pending acquire acquires acquiring
-        trywait testwait parked idle try_wait test_wait timeout suspended queued lock
+        trywait testwait parked idle try_wait test_wait timeout  suspended lock
         wart* blockiert* hängt haengt steht schläft harrt
         attend attends attente attendre attendant bloqué* bloque_
         espera* aguarda* bloquead* attende attesa aspett* bloccat* wacht* czeka* oczekuje
@@ -77,7 +77,7 @@ _FIELDS: dict[str, str] = {
     "bytes": """
         bytes byte tx nbytes txbytes expectbytes txcount size octets octet tx_count sz
         байт байта байтов 字节 バイト 바이트 expectedbytes expectedtx expecttx""",
-    "count": "count cnt arrivals arrivalcount expectedarrivals initcount zähler anzahl cuenta compte 到达数 必要到着数",
+    "count": "count cnt n threads nthreads threadcount hilos fils スレッド数 线程数 arvcnt arrivals arrivalcount expectedarrivals initcount zähler anzahl cuenta compte 到达数 必要到着数",
     "target": "to dst dest target dstcta destcta dstctas destctas targetcta ctas ziel destino vers into remote destination",
     "owner": "owner home barcta ownercta owning peer peercta of dueno dueño besitzer remotecta ownerrank",
     "mask": "mask ctamask multicastmask mcmask maske 掩码 multicast",
@@ -88,7 +88,7 @@ _FIELDS: dict[str, str] = {
 # Parts of barriers' names.
 _STATE = re.compile(
     r"(?:full|empty|free|ready|rdy|done|avail|produced|consumed|filled|used|valid|loaded|read|written|drain|releas|finish|"
-    r"post|voll|leer|frei|bereit|belegt|fertig|plein|vide|libre|pret|prêt|fini|llen|vac[ií]|list|hech|pien|vuot|liber|"
+    r"post|arrived|signaled|scaled|done|voll|leer|frei|bereit|belegt|fertig|plein|vide|libre|pret|prêt|fini|llen|vac[ií]|list|hech|pien|vuot|liber|"
     r"pront|chei|vazi|満|满|空|полн|пуст|свобод|готов|mbar|mbarrier|bar|barrier)\w{0,3}"
 )
 
@@ -184,6 +184,8 @@ def field(word: str) -> str:
         return "owner"
     if "bytes" in some:
         return "bytes"
+    if "count" in some and {*parts} & {"arrive", "arv", "arr", "arrival", "arrivals", "expected", "thread", "init"}:
+        return "count"
     if "expect" in {*parts, *verbs(word)} and "count" in some:
         return "count"
     if parts[-1] in ("rank", "id", "idx", "index", "num", "number", "no") and some[-2]:

@@ -18,9 +18,11 @@ def barrier_words(rows: Sequence[Row]) -> dict[str, float]:
     count: Counter[str] = Counter()
     keyed: Counter[str] = Counter()
     indexed: Counter[str] = Counter()
+    spelt: dict[str, str] = {}
     for row in rows:
         for low, words in _by_text(row).items():
             count[low] += 1
+            spelt.setdefault(low, words[0].text)
             keyed[low] += any(word.key == "barrier" for word in words)
             indexed[low] += any(word.indexed for word in words)
     found: dict[str, float] = {}
@@ -28,10 +30,10 @@ def barrier_words(rows: Sequence[Row]) -> dict[str, float]:
         if is_sync(low):
             continue
         score = 3.0 * keyed[low] / many + 1.5 * indexed[low] / many
-        verbs = lexicon.verbs(low)
-        parts = lexicon.split(low)
+        verbs = lexicon.verbs(spelt[low])
+        parts = lexicon.split(spelt[low])
         rest = [part for part in parts if not lexicon.verbs(part) and lexicon.field(part) != "barrier"]
-        named = lexicon.is_state(low) and (bool(rest) or not verbs)
+        named = lexicon.is_state(spelt[low]) and (bool(rest) or not verbs)
         score += 2.0 * named + 0.5 * (len(parts) > 1)
         if verbs and not keyed[low]:
             score -= 1.0 if named and indexed[low] else 0.4 if len(parts) > len(verbs) and named else 2.5

@@ -53,23 +53,28 @@ class Told:
 
 def read_general(path: str, raw: list[str], members: Sequence[tuple[int, str]]) -> Log | None:
     """The log as the general reading has it; None where it finds no waits."""
+    told = tell(members)
+    return _log(path, raw, told) if told else None
+
+
+def tell(members: Sequence[tuple[int, str]]) -> list[Told]:
+    """What each row means; empty where no reading finds barriers."""
     if not 4 <= len(members) <= MAX_LINES:
-        return None
+        return []
     scanned = scan(rows(members))
     scores = barrier_words(scanned)
     _learn_barriers(scanned, scores)
     best: tuple[float, list[Told]] | None = None
     device = [row for row in scanned if _barrier_of(row, scores, None) is not None]
     if len(device) < 4:
-        return None
+        return []
     slots: list[Slot | None] = [slot for slot, score in role_slots(device, scores)[:4] if score > -0.3]
     for slot in [*slots, None]:
         told = _Reading(scanned, scores, slot).told
         value = _closure(told) + (0.1 if slot is not None else 0.0)
         if best is None or value > best[0] + 0.02:
             best = value, told
-    assert best is not None
-    return _log(path, raw, best[1])
+    return best[1] if best is not None else []
 
 
 def _barrier_of(row: Row, scores: dict[str, float], role: Word | None) -> Word | None:
@@ -99,7 +104,7 @@ def _learn_barriers(scanned: Sequence[Row], scores: dict[str, float]) -> None:
     found: Counter[str] = Counter()
     for words in rest:
         for at in range(1, len(words)):
-            if (*words[1:at], "*", *words[at + 1 :]) in seen:
+            if len(words) > 2 and (*words[1:at], "*", *words[at + 1 :]) in seen:
                 found[words[at]] += 1
     for word, many in found.items():
         if many >= 0.5 * count[word] and not lexicon.verbs(word) and not lexicon.field(word):
@@ -159,8 +164,36 @@ class _Reading:
                     first.setdefault(known, num.value)
             told.fields |= first
         self._blocks_of_rounds()
+        self._context()
+        warps: dict[tuple[str, int], set[int]] = defaultdict(set)
+        for told in self.acting:
+            if told.role and told.kind != "init":
+                warps[told.role.lower(), told.fields.get("cta", -1)].add(self._warp(told))
+        self.several = {role for (role, _), some in warps.items() if 1 < len(some - {-1}) <= 16}
         for told in self.told:
             told.actor = self._actor(told)
+
+    @staticmethod
+    def _warp(told: Told) -> int:
+        fields = told.fields
+        return fields["warp"] if "warp" in fields else fields["thread"] // 32 if "thread" in fields else -1
+
+    def _context(self) -> None:
+        """Headings name the actor of the rows below them, where those name none."""
+        named = {"warp", "thread", "wg"}
+        bare = [told for told in self.acting if not told.role and not named & told.fields.keys()]
+        heads = [told for told in self.told if told.barrier is None and named & told.fields.keys()]
+        if len(bare) < 0.6 * len(self.acting) or not heads:
+            return
+        current: Told | None = None
+        for told in self.told:
+            if told.barrier is None and named & told.fields.keys():
+                current = told
+                if not told.role:
+                    told.role = next((w.text for w in told.row.words if not lexicon.field(w.text)), "")
+            elif current is not None and told.barrier is not None:
+                told.role = told.role or current.role
+                told.fields = {**{k: v for k, v in current.fields.items() if k in {*named, "cta"}}, **told.fields}
 
     def _blocks_of_rounds(self) -> None:
         """`block` beside `CTA` is a k-block where it varies within a role's rows."""
@@ -224,6 +257,8 @@ class _Reading:
             role = f"warp {fields['warp']}"
         if not role and "thread" in fields:
             role = f"warp {fields['thread'] // 32}"
+        if role in self.several and self._warp(told) >= 0:
+            role = f"{role} warp {self._warp(told)}"
         return Actor(fields.get("group", 0), role, fields.get("cta", -1))
 
     # --- numbers
@@ -241,6 +276,38 @@ class _Reading:
                 elif num.field in ("stage", "phase", "k", "bytes", "mask", "count"):
                     fields.setdefault(num.field, num.value)
         self._bare_numbers()
+        self._rounds()
+        for told in self.acting:
+            if _inits(told) and "count" not in told.fields:
+                rest = [n.value for n in told.row.nums if n.field in ("", "k", "phase", "stage?", "bytes") and n.label not in ("[]",)]
+                if rest:
+                    told.fields["count"] = rest[-1]
+
+    def _rounds(self) -> None:
+        """Rounds that are printed before the barrier, or in rows of their own."""
+        waits = [t for t in self.acting if "wait" in t.verbs and t.scope == "mbarrier"]
+        if waits and sum("k" in told.fields for told in waits) < 0.3 * len(waits):
+            counted = [(t, n) for t in waits for n in t.row.nums if n.field == "count"]
+            if len(counted) >= 0.8 * len(waits) and _rising(counted):
+                for told in self.acting:
+                    if "count" in told.fields and not _inits(told):
+                        told.fields["k"] = told.fields.pop("count")
+                return
+            heads: dict[int, list[tuple[Told, Num]]] = defaultdict(list)
+            for told in self.acting:
+                for place, num in enumerate(self._bare_head(told)):
+                    heads[place].append((told, num))
+            for some in heads.values():
+                values = {num.value for _, num in some}
+                if len(some) > 0.8 * len(self.acting) and 2 < len(values) < 0.5 * len(some) and _rising(some):
+                    self._set(some, "k")
+                    return
+            last: dict[Actor, int] = {}
+            for told in self.told:
+                if told.barrier is None and "k" in told.fields:
+                    last[told.actor] = told.fields["k"]
+                elif told.barrier is not None and told.actor in last:
+                    told.fields.setdefault("k", last[told.actor])
 
     def _bare_numbers(self) -> None:
         """Numbers behind the barrier without a label."""
@@ -278,7 +345,7 @@ class _Reading:
             self._set(rest, "k")
         elif small <= {0, 1} and waits and len(waits) >= 0.8 * len(rest) and phaseless and (_turns(waits) or not stageless):
             self._set(rest, "phase")
-        elif stageless == len(rest) and max(small) < 16 and values:
+        elif stageless == len(rest) and max(small) < 16 and 0 in small:
             self._set(rest, "stage")
         elif small <= {0, 1} and phaseless:
             self._set(waits, "phase")
@@ -306,7 +373,9 @@ class _Reading:
             then = after.get(id(told))
             if then is None:
                 ends[self._sign(told)] += 1
-            elif then.place == told.place and then.fields.get("phase") == told.fields.get("phase"):
+            elif then.place == told.place and then.fields.get("phase", told.fields.get("phase")) == told.fields.get(
+                "phase", then.fields.get("phase")
+            ):
                 follows[self._sign(told)][self._sign(then)] += 1
             else:
                 follows[self._sign(told)][()] += 1
@@ -357,7 +426,8 @@ class _Reading:
 def _braces(told: Told) -> str:
     """Signs at the end of a line that open or close what it begins: `{` and `}`, `...`, `->`, `<-`."""
     text = told.row.text
-    return "".join(sign for sign in ("->", "<-", "...", "=>") if sign in text) + (text.rstrip()[-1:] if text.rstrip()[-1:] in "{}" else "")
+    braces = "}" if "}" in text and "{" not in text else "{" if "{" in text and "}" not in text else ""
+    return "".join(sign for sign in ("->", "<-", "...", "=>") if sign in text) + braces
 
 
 def _rising(some: list[tuple[Told, Num]]) -> bool:
@@ -390,7 +460,7 @@ def _kind(told: Told) -> str:
         if has & {"done"} and not has & {"begin"} and "not" not in has:
             return "done"
         return "wait" if has & {"wait", "begin"} or signs else "wait?"
-    if "init" in has and not has & {"wait", "arrive"}:
+    if _inits(told):
         return "init"
     sized = "bytes" in told.fields
     if "not" in has and has & {"wait"} and not has & {"done", "arrive"}:
@@ -413,6 +483,15 @@ def _kind(told: Told) -> str:
     if "begin" in has:
         return "begin"
     return ""
+
+
+def _inits(told: Told) -> bool:
+    """Whether a row initialises a barrier, or states its arrivals, outside a role's work."""
+    has = {*told.verbs}
+    return ("init" in has and "wait" not in has) or (
+        "count" in told.fields and not has & {"wait", "done"} and not {"warp", "thread"} & told.fields.keys()
+        and not told.row.labelled("k") and (not has & {"arrive", "copy"} or not told.role)
+    )
 
 
 def _closure(told: list[Told]) -> float:
@@ -442,7 +521,7 @@ def _log(path: str, raw: list[str], told: list[Told]) -> Log | None:
             key = 0, each.fields.get("cta", -1), key_of(each.name), each.fields.get("stage", -1)
             log.counts[key] = each.fields["count"]
             continue
-        if not each.kind or each.barrier is None or not (each.actor.role or each.actor.cta >= 0):
+        if not each.kind or each.kind == "init" or each.barrier is None or not (each.actor.role or each.actor.cta >= 0):
             if each.actor.role and each.actor.role != "" and each.barrier is None:
                 log.notes.append((each.row.number, each.actor, each.fields.get("k")))
             continue
@@ -453,6 +532,7 @@ def _log(path: str, raw: list[str], told: list[Told]) -> Log | None:
         log.events.append(event)
     if not any(event.kind == "wait" for event in log.events):
         return None
+    _complete(log)
     resolve_meetings(log)
     resolve_windows(log)
     resolve_targets(log)
@@ -466,6 +546,20 @@ def _log(path: str, raw: list[str], told: list[Told]) -> Log | None:
     log.host = set(log.unread)
     keep_host(log)
     return log
+
+
+def _complete(log: Log) -> None:
+    """An end that prints no phase, stage or round is of the wait before it in its actor."""
+    last: dict[Actor, LogEvent] = {}
+    for event in sorted(log.events, key=lambda each: each.line):
+        before = last.get(event.actor)
+        if event.kind == "done" and before is not None and before.barrier == event.barrier:
+            event.phase = before.phase if event.phase is None else event.phase
+            event.stage = before.stage if event.stage is None else event.stage
+            event.k = before.k if event.k is None else event.k
+            event.owner = before.owner if event.owner == OWN else event.owner
+        if event.kind == "wait":
+            last[event.actor] = event
 
 
 def _meetings(told: list[Told]) -> None:
@@ -493,6 +587,7 @@ def _event(told: Told) -> LogEvent:
     if kind in ("arrive", "copy"):
         event.size = fields.get("bytes", 0)
         event.bytes = event.size > 0
+        event.count = fields.get("count", 1) or 1
         event.to = fields.get("mask", 0) or sum(1 << cta for cta in {*told.others} if 0 <= cta < 63) or (PEER if peer else 0)
     elif told.others:
         event.owner = told.others[0] if told.others[0] != told.actor.cta else OWN

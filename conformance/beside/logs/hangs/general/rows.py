@@ -15,6 +15,9 @@ _FLOW = re.compile(r"^\s*-?\s*(\{.*\})\s*,?\s*$")
 _PAIR = re.compile(r"(?P<key>[\w .-]+?)\s*:\s*(?P<value>\[[^\]]*\]|\{[^{}]*\}|\"[^\"]*\"|'[^']*'|[^,{}]*(?:\([^()]*\)[^,{}]*)*)")
 _XML = re.compile(r"^\s*<(?P<tag>\w+)(?P<rest>(?:\s+[\w:-]+=\"[^\"]*\")+)\s*/?>(?P<text>[^<]*)")
 _BLOCK = re.compile(r"^\s*(?:- )?(?P<key>[^\W\d][\w -]{0,30}?)\s*[:=]\s*(?P<value>\S.*)$")
+_SPEAKS = re.compile(r"cta|warp|wg|block|blk|role|thread|rank|\bk\b", re.IGNORECASE)
+_QUOTED = re.compile(r"[<\u00ab\"'`](?P<a>[^\W\d_]+) (?P<b>full|empty|free|ready|done|filled|drained)(?=[\s>\u00bb\"'`])")
+_DOTTED = re.compile(r"\b(?P<a>[^\W\d]\w+)\.(?P<b>full|empty|free|ready|filled|drained)\b")
 _GENERIC = {"id", "idx", "index", "x", "name", "rank", "num", "value", "number", "sym"}
 _TRACE = {"B": "begin", "E": "done", "b": "begin", "e": "done", "i": "", "I": "", "X": "", "M": "meta"}
 
@@ -24,10 +27,53 @@ def rows(members: Sequence[tuple[int, str]]) -> Rows:
     lines = [(number, text) for number, text in members if text.strip()]
     if not lines:
         return []
+    lines = _named_threads(_unprefixed(lines))
     blocks = _blocks(lines)
     if blocks:
         return blocks
-    return [(number, _object(text)) for number, text in _tables(lines)]
+    return [(number, _names(_object(text))) for number, text in _tables(lines)]
+
+
+def _unprefixed(lines: Rows) -> Rows:
+    """The lines without a logger's prefix: what nearly all begin with, where it has a time."""
+    flat = [re.sub(r"\d", "0", text) for _, text in lines]
+    prefix, rest = "", flat
+    while rest:
+        char, many = Counter(text[len(prefix) : len(prefix) + 1] for text in rest).most_common(1)[0]
+        if not char or many < 0.8 * len(lines):
+            break
+        prefix += char
+        rest = [text for text in rest if text.startswith(prefix)]
+    cut = max((prefix.rfind(mark) + len(mark) for mark in (": ", "] ", "]", "| ") if mark in prefix), default=0)
+    if prefix[:cut].count("0") < 6 or _SPEAKS.search(prefix[:cut]):
+        return lines
+    return [
+        (number, text[cut:] if same.startswith(prefix[:cut]) else text)
+        for (number, text), same in zip(lines, flat, strict=True)
+    ]
+
+
+def _named_threads(lines: Rows) -> Rows:
+    """Rows of a Chrome trace with the names of their threads."""
+    names: dict[tuple[str, str], str] = {}
+    out: Rows = []
+    for number, text in lines:
+        row = _parsed(text.strip().rstrip(",")) if text.lstrip().startswith("{") and '"tid"' in text else {}
+        key = str(row.get("pid")), str(row.get("tid"))
+        arguments = row.get("args")
+        if row.get("ph") == "M" and isinstance(arguments, dict):
+            names[key] = str(arguments.get("name", ""))
+            continue
+        if key in names:
+            text = json.dumps({**row, "role": names[key]})
+        out.append((number, text))
+    return out if names else lines
+
+
+def _names(text: str) -> str:
+    """Names of barriers in several words or parts as one word: `<kv full>`, `kv.full`."""
+    text = _QUOTED.sub(lambda found: found[0] if verbs(found["a"]) else f" {found['a']}_{found['b']} ", text)
+    return _DOTTED.sub(r"\g<a>_\g<b>", text)
 
 
 def _object(text: str) -> str:
@@ -64,6 +110,9 @@ def _flat(row: dict[str, object], before: str = "") -> list[str]:
             out += _flat({str(k): v for k, v in value.items()}, key)
         elif name == "ph" and value in _TRACE:
             out.append(_TRACE[str(value)])
+        elif isinstance(value, list) and value and all(isinstance(each, dict) for each in value):
+            for each in value:
+                out += _flat({str(k): v for k, v in each.items()}, key)
         elif isinstance(value, list):
             out.append(f"{name}=[{','.join(map(str, value))}]")
         elif value is True:

@@ -18,6 +18,9 @@ def wrong_stage(graph: WaitGraph, root: Wait) -> HangCause | None:
     barrier, stage = root.event.barrier, root.event.stage
     if stage is None:
         return None
+    blocked = graph.accounts.waits.get(root.actor)
+    if blocked is not None and not graph.accounts.ledger.is_ring(blocked.copy):
+        return None  # stages that are used in the same round are not turns of a ring
     if not graph.edges[root.actor]:
         return _early(graph, root)
     waits = [w for w in graph.histories[root.actor].waits if w.event.barrier == barrier]

@@ -29,7 +29,7 @@ class Word:
     key: str = ""  # the field that names it
     raw: str = ""  # the label as printed
     indexed: bool = False
-    before: str = ""
+    glued: bool = False  # no space is before it
     at: int = 0
 
 
@@ -94,7 +94,9 @@ class _Scan:
     """A single pass over the tokens of a row."""
 
     def __init__(self, number: int, text: str, short: dict[str, str]) -> None:
-        self.tokens = _TOKEN.findall(text)
+        found = list(_TOKEN.finditer(text))
+        self.tokens = [each[0] for each in found]
+        self.starts = [each.start() for each in found]
         self.row = Row(number, text=text)
         self.short = short
         self.label, self.field, self.gap = "", "", ""
@@ -120,6 +122,9 @@ class _Scan:
             if token != ",":
                 self.last = None
         return at + 1
+
+    def _glued(self, at: int) -> bool:
+        return at > 0 and self.starts[at] == self.starts[at - 1] + len(self.tokens[at - 1])
 
     def _word(self, at: int, token: str) -> int:
         then = self.tokens[at + 1] if at + 1 < len(self.tokens) else ""
@@ -150,7 +155,7 @@ class _Scan:
             if more:
                 return more
         key, raw = (self.field, self.label) if self.gap and set(self.gap) & set("=:") else ("", "")
-        word = Word(token, key, raw, before=self.gap[-1:], at=at)
+        word = Word(token, key, raw, glued=self._glued(at), at=at)
         after = self.tokens[at + 1 : at + 4]
         word.indexed = (
             len(after) > 1

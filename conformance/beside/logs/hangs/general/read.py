@@ -127,11 +127,17 @@ class _Reading:
         barrier = _barrier_of(row, self.scores, role)
         if role is not None and "init" in lexicon.verbs(role.text):
             role = None
-        told = Told(row, role.text if role is not None else "", barrier)
+        name = role.text if role is not None else ""
+        tail = next((word for word in row.words if role is not None and word.at == role.at + 1), None)
+        if tail is not None and tail.glued and tail is not barrier:  # TMA and what follows it in another script
+            name += tail.text
+        else:
+            tail = None
+        told = Told(row, name, barrier)
         if barrier is not None:
             told.name = barrier.text if is_sync(barrier.text) else barrier.text
             told.scope = scope_of(barrier.text)
-        words = [word for word in row.words if word is not role and word is not barrier]
+        words = [word for word in row.words if word is not role and word is not barrier and word is not tail]
         told.phrase = tuple(word.text.lower() for word in words)
         told.verbs = tuple(verb for word in words for verb in lexicon.verbs(word.text))
         told.verbs += tuple(

@@ -31,7 +31,7 @@ def rows(members: Sequence[tuple[int, str]]) -> Rows:
     blocks = _blocks(lines)
     if blocks:
         return blocks
-    return [(number, _names(_object(text))) for number, text in _tables(lines)]
+    return [(number, _names(row)) for number, text in _tables(lines) for row in _object(text)]
 
 
 def _unprefixed(lines: Rows) -> Rows:
@@ -76,19 +76,22 @@ def _names(text: str) -> str:
     return _DOTTED.sub(r"\g<a>_\g<b>", text)
 
 
-def _object(text: str) -> str:
-    """A line that is an object or an element, flat; other lines are as they are."""
+def _object(text: str) -> list[str]:
+    """A line that is an object or an element, flat; a list of objects as rows of their own."""
     tag = _XML.match(text)
     if tag:
         pairs = re.findall(r"([\w:-]+)=\"([^\"]*)\"", tag["rest"])
-        return " ; ".join([tag["tag"], *(f"{key}={value}" for key, value in pairs), tag["text"]])
+        return [" ; ".join([tag["tag"], *(f"{key}={value}" for key, value in pairs), tag["text"]])]
     found = _FLOW.match(text)
-    if found is None:
-        return text
-    row = _parsed(found[1])
+    row = _parsed(found[1]) if found is not None else {}
     if not row:
-        return text
-    return " ; ".join(_flat(row))
+        return [text]
+    out: list[str] = []
+    for key, value in list(row.items()):
+        if isinstance(value, list) and len(value) > 2 and all(isinstance(each, dict) for each in value):
+            out += [" ; ".join(_flat({str(k): v for k, v in each.items()}, key)) for each in value]
+            del row[key]
+    return [" ; ".join(_flat(row)), *out]
 
 
 def _parsed(text: str) -> dict[str, object]:

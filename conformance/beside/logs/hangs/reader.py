@@ -12,13 +12,14 @@ from pathlib import Path
 
 from tileproof.conformance.beside.logs.hangs.collect import Collector
 from tileproof.conformance.beside.logs.hangs.forms import tabled
+from tileproof.conformance.beside.logs.hangs.general.choose import better
 from tileproof.conformance.beside.logs.hangs.grammar.choose import learned
 from tileproof.conformance.beside.logs.hangs.line import LineReader
 from tileproof.conformance.beside.logs.hangs.log import LONG, Log, load
 from tileproof.conformance.beside.logs.hangs.merged import unmerge
 from tileproof.conformance.beside.logs.hangs.printed import is_printed, printed_runs, read_printed
 from tileproof.conformance.beside.logs.hangs.rewrite import NO_WORDS, Words
-from tileproof.conformance.beside.logs.hangs.runs import split_runs, split_streams, unstamped
+from tileproof.conformance.beside.logs.hangs.runs import Members, split_runs, split_streams, unstamped
 from tileproof.conformance.beside.logs.hangs.snapshots import (
     debugger_lines,
     is_debugger,
@@ -80,8 +81,8 @@ def read_text(
         if is_sanitizer(members):
             whole.runs.append(read_sanitizer(Log(path, lines, title=name), members))
             continue
-        debugged = is_debugger(members)
-        members = debugger_lines(members) if debugged else list(tabled(members))
+        debugged, plain = is_debugger(members), members
+        members = debugger_lines(plain) if debugged else list(tabled(plain))
         reader = Collector(Log(path, lines, title=name), plan, parsed, cluster)
         for number, line in members:
             reader.take(number, line)
@@ -96,9 +97,9 @@ def read_text(
             reader.log.snapshot = True
         else:
             look_for_timeouts(reader.log)
-            inferred = learned(reader.log, members, known) if plan is None else None
+            inferred = _inferred(reader.log, plain, members, known) if plan is None and words is NO_WORDS else None
             if inferred is not None:
-                whole.runs.append(inferred)
+                whole.runs += split_runs(inferred)
                 continue
         whole.runs += [reader.log] if reader.log.snapshot else split_runs(reader.log)
     for log in whole.runs:
@@ -124,6 +125,12 @@ def read_text(
     for log in told:
         whole.names |= log.names
     return whole
+
+
+def _inferred(log: Log, plain: Members, members: Members, known: Vocabulary) -> Log | None:
+    """The reading by fields or by the order of lines, where it explains the lines better than the words do."""
+    general = better(log, plain)
+    return general or learned(log, members, known)
 
 
 def _lines(text: str) -> list[str]:

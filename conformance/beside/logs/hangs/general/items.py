@@ -134,7 +134,7 @@ class _Scan:
             return at + 1
         if numbered and not is_sync(token):
             stem = numbered["stem"].lower()
-            known = self.short.get(stem, "") if len(stem) == 1 else lexicon.field(stem)
+            known = self.short.get(stem, "") if len(stem) == 1 else lexicon.field(numbered["stem"])
             if not known and not stem.isascii() and lexicon.verbs(stem):
                 self._word(at, numbered["stem"])
                 self._number(at, numbered["number"])
@@ -143,7 +143,7 @@ class _Scan:
                 self._add(int(numbered["number"]), known, stem, at)
                 self.label, self.field, self.gap = "", "", ""
                 return at + 1
-        known = lexicon.field(low)
+        known = lexicon.field(token)
         signed = then in ("=", ":")
         if low in ("and", "und", "et", "y", "e") and self.field in ("target", "owner", "cta"):
             self.gap = ","

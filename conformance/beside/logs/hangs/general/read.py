@@ -64,6 +64,7 @@ def tell(members: Sequence[tuple[int, str]]) -> list[Told]:
     scanned = scan(rows(members))
     scores = barrier_words(scanned)
     _learn_barriers(scanned, scores)
+    _addresses(scanned, scores)
     best: tuple[float, list[Told]] | None = None
     device = [row for row in scanned if _barrier_of(row, scores, None) is not None]
     if len(device) < 4:
@@ -109,6 +110,31 @@ def _learn_barriers(scanned: Sequence[Row], scores: dict[str, float]) -> None:
     for word, many in found.items():
         if many >= 0.5 * count[word] and not lexicon.verbs(word) and not lexicon.field(word):
             scores[word] = max(scores[word], BARRIER + 0.1)
+
+
+def _addresses(scanned: Sequence[Row], scores: dict[str, float]) -> None:
+    """Barriers that are printed as addresses get the name that a table of the log gives them, or a word."""
+    table: dict[int, tuple[str, int | None]] = {}
+    for row in scanned:
+        barrier = _barrier_of(row, scores, None)
+        stage = next((num.value for num in row.nums if num.of is barrier and barrier is not None), None)
+        told = {verb for word in row.words for verb in lexicon.verbs(word.text)}
+        for num in row.nums:
+            if num.hexed and barrier is not None and not is_sync(barrier.text) and not told & {"wait", "arrive", "done"}:
+                table.setdefault(num.value, (barrier.text, stage))
+    for row in scanned:
+        if _barrier_of(row, scores, None) is not None:
+            continue
+        told = {verb for word in row.words for verb in lexicon.verbs(word.text)}
+        num = next((n for n in row.nums if n.hexed and n.field in ("", "stage?", "barrier", "phase")), None)
+        if num is None or not told & {"wait", "arrive", "done", "copy", "expect"}:
+            continue
+        name, stage = table.get(num.value, (f"@{num.value:#x}", None))
+        word = Word(name, "barrier", at=num.at)
+        row.words.append(word)
+        num.field, num.of = ("stage?", word) if stage is not None else ("address", None)
+        num.value = stage if stage is not None else num.value
+        scores[name.lower()] = 4.0
 
 
 class _Reading:
@@ -582,7 +608,7 @@ def _event(told: Told) -> LogEvent:
     fields = told.fields
     kind: Kind = told.kind if told.kind in ("wait", "done", "arrive", "copy") else "arrive"  # type: ignore[assignment]
     scope = scope_of(told.name)
-    key = key_of(told.name)
+    key = told.name if told.name.startswith("@") else key_of(told.name)
     if scope != "mbarrier":
         return LogEvent(told.row.number, told.actor, kind, key, k=fields.get("k"), scope=scope)
     event = LogEvent(

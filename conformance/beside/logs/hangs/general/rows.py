@@ -44,8 +44,9 @@ def _unprefixed(lines: Rows) -> Rows:
             break
         prefix += char
         rest = [text for text in rest if text.startswith(prefix)]
-    cut = max((prefix.rfind(mark) + len(mark) for mark in (": ", "] ", "]", "| ") if mark in prefix), default=0)
-    if prefix[:cut].count("0") < 6 or _SPEAKS.search(prefix[:cut]):
+    cuts = (found.end() for found in re.finditer(r"[:\]|] *", prefix))
+    cut = max((at for at in cuts if not _SPEAKS.search(prefix[:at])), default=0)
+    if prefix[:cut].count("0") < 6:
         return lines
     return [
         (number, text[cut:] if same.startswith(prefix[:cut]) else text)

@@ -90,14 +90,14 @@ def _left_out(graph: WaitGraph, root: Wait, producer: Actor) -> HangCause | None
             return _skip_cause(graph, root, producer, before[1], after[1], None)
         later = any(token == ("arrive", root.event.barrier) for token, _ in steps[at + 1 :])
         if before[0] in always and later:  # otherwise it may do so after the wait in which it is
-            natural = isinstance(after[1], Wait) or after[0] in nexts
+            natural = isinstance(after[1], Wait) or after[0] in nexts or after[1].scope != "mbarrier"
             natural = natural or (None not in (wanted, _k_of(after[1])) and _k_of(after[1]) != wanted)
-            if natural:
+            if natural:  # an arrival on a barrier of threads or of the cluster replaces none on an mbarrier
                 return _skip_cause(graph, root, producer, before[1], after[1], None)
             return _skip_cause(graph, root, producer, before[1], None, after[1])  # type: ignore[arg-type]
         if isinstance(after[1], LogEvent) and (before[0], after[0]) not in usual:
             follows = steps[at + 1][0] if at + 1 < len(steps) else None
-            if follows is None or (before[0], follows) in around:
+            if after[1].scope == "mbarrier" and (follows is None or (before[0], follows) in around):
                 return _skip_cause(graph, root, producer, before[1], None, after[1])
     return None
 

@@ -15,6 +15,11 @@ _TOKEN = re.compile(
 )
 _NUMBERED = re.compile(r"(?P<stem>[^\W\d]+(?:_[^\W\d]+)*?)_?(?P<number>\d{1,5})$")
 _SHORT = {"k": "k", "p": "phase", "w": "warp", "b": "cta", "c": "cta", "t": "thread", "s": "stage", "i": "k", "n": ""}
+# Places in source files, and levels of a logger.
+_SOURCE = re.compile(
+    r"\[?\b[\w./-]+\.(?:hpp|hxx|h|cuh?|cpp|cc|py|rs):\d+\]?|\b(?:info|debug|trace|warn(?:ing)?|verbose|dbg)\b[]:]?",
+    re.IGNORECASE,
+)
 _CLOCK = re.compile(r"[A-Za-z]\d{6,}")
 _INDEX = {"[": "]", "(": ")", "<": ">", "{": "}"}
 _JOIN = {".", "/", "+", "#", ":", "@", "_"}
@@ -54,6 +59,7 @@ class Row:
     nums: list[Num] = field(default_factory=list)
     labels: list[str] = field(default_factory=list)
     text: str = ""
+    tokens: list[str] = field(default_factory=list)
 
     def labelled(self, name: str) -> list[Num]:
         """The numbers of a field."""
@@ -67,7 +73,7 @@ def is_sync(word: str) -> bool:
 
 def scan(rows: Sequence[tuple[int, str]]) -> list[Row]:
     """The items of every row."""
-    texts = [(number, operations(text)) for number, text in rows]
+    texts = [(number, operations(_SOURCE.sub(" ", text))) for number, text in rows]
     short = _short_stems([text for _, text in texts])
     return [_Scan(number, text, short).run() for number, text in texts]
 
@@ -97,7 +103,7 @@ class _Scan:
         found = list(_TOKEN.finditer(text))
         self.tokens = [each[0] for each in found]
         self.starts = [each.start() for each in found]
-        self.row = Row(number, text=text)
+        self.row = Row(number, text=text, tokens=self.tokens)
         self.short = short
         self.label, self.field, self.gap = "", "", ""
         self.last: Word | None = None

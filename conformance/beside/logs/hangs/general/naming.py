@@ -29,8 +29,10 @@ def barrier_words(rows: Sequence[Row]) -> dict[str, float]:
     for low, many in count.items():
         if is_sync(low):
             continue
-        score = 3.0 * keyed[low] / many + 1.5 * indexed[low] / many
         verbs = lexicon.verbs(spelt[low])
+        if verbs and len(verbs) >= len(lexicon.split(spelt[low])):
+            keyed[low] = 0  # `name=wait` names what happens
+        score = 3.0 * keyed[low] / many + 1.5 * indexed[low] / many
         parts = lexicon.split(spelt[low])
         rest = [part for part in parts if not lexicon.verbs(part) and lexicon.field(part) != "barrier"]
         named = lexicon.is_state(spelt[low]) and (bool(rest) or not verbs)
@@ -69,6 +71,7 @@ def role_slots(rows: Sequence[Row], barriers: dict[str, float]) -> list[tuple[Sl
     """Where the role may stand, the likeliest first."""
     values: dict[Slot, Counter[str]] = defaultdict(Counter)
     keyed: Counter[Slot] = Counter()
+    rows = [row for row in rows if not any("init" in lexicon.verbs(word.text) for word in row.words)] or rows
     for row in rows:
         for slot, word in slots_of(row).items():
             values[slot][word.text.lower()] += 1
@@ -83,7 +86,7 @@ def role_slots(rows: Sequence[Row], barriers: dict[str, float]) -> list[tuple[Sl
         known = sum(many for word, many in words.items() if _known(word))
         rare = sum(many == 1 for many in words.values())
         score = 4.0 * keyed[slot] / total + 1.5 * known / total + total / len(rows)
-        score -= 2.0 * verbal / total + 3.0 * barred / total + 0.15 * rare
+        score -= 2.0 * verbal / total + 3.0 * barred / total + 2.0 * rare / total
         score -= 1.2 * (len(words) == 1) + (0.08 * int(slot[1]) if slot[0] == "at" else 0.0)
         scored.append((slot, score))
     return sorted(scored, key=lambda item: -item[1])

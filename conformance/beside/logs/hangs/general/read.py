@@ -72,7 +72,7 @@ def tell(members: Sequence[tuple[int, str]]) -> list[Told]:
     slots: list[Slot | None] = [slot for slot, score in role_slots(device, scores)[:4] if score > -0.3]
     for slot in [*slots, None]:
         told = _Reading(scanned, scores, slot).told
-        value = _closure(told) + (0.1 if slot is not None else 0.0)
+        value = _closure(told) + (0.15 if slot is not None else 0.0)
         if best is None or value > best[0] + 0.02:
             best = value, told
     return best[1] if best is not None else []
@@ -86,6 +86,19 @@ def _barrier_of(row: Row, scores: dict[str, float], role: Word | None) -> Word |
     some = [(scores.get(word.text.lower(), 0.0), word) for word in row.words if word is not role]
     value, word = max(some, key=lambda item: item[0], default=(0.0, None))
     return word if value >= BARRIER else None
+
+
+def _role_phrase(row: Row, role: Word, barrier: Word | None) -> list[str]:
+    """The words behind a role's first up to a closing sign: `TMA Producer Warp]`."""
+    more: list[str] = []
+    for token in row.tokens[role.at + 1 : role.at + 5]:
+        if token in "])|:>":
+            return more
+        told = {*lexicon.verbs(token)}
+        if not token.isalpha() or told & {"wait", "done", "arrive"} or (barrier is not None and token == barrier.text):
+            break
+        more.append(token)
+    return []
 
 
 def _learn_barriers(scanned: Sequence[Row], scores: dict[str, float]) -> None:
@@ -159,6 +172,8 @@ class _Reading:
             name += tail.text
         else:
             tail = None
+        if role is not None:
+            name = " ".join([name, *_role_phrase(row, role, barrier)])
         told = Told(row, name, barrier)
         if barrier is not None:
             told.name = barrier.text if is_sync(barrier.text) else barrier.text
@@ -261,6 +276,8 @@ class _Reading:
         for place, counts in values.items():
             if sum(counts.values()) < 0.9 * len(self.acting) or len(counts) > 16 or max(counts) > 255:
                 continue
+            if self._counts_up(place):
+                continue
             if best is None or len(counts) < len(values[best]):
                 best = place
         if best is None:
@@ -271,6 +288,16 @@ class _Reading:
                 some[best].field = "own"
                 told.fields["cta"] = some[best].value
         return True
+
+    def _counts_up(self, place: int) -> bool:
+        """Whether a number in front never falls within a role's rows: it counts rounds."""
+        by: dict[str, list[int]] = defaultdict(list)
+        for told in self.acting:
+            some = self._bare_head(told)
+            if place < len(some):
+                by[told.role].append(some[place].value)
+        pairs = [(a, b) for values in by.values() for a, b in pairwise(values)]
+        return any(a != b for a, b in pairs) and sum(b >= a for a, b in pairs) >= 0.97 * len(pairs)
 
     @staticmethod
     def _bare_head(told: Told) -> list[Num]:
@@ -437,6 +464,24 @@ class _Reading:
                 kind = "done" if phased and kind == "" else "arrive" if kind != "begin" else "wait"
             for told in some:
                 told.kind = kind
+        self._bare_ends()
+
+    def _bare_ends(self) -> None:
+        """Rows that report an end and name no barrier end the wait in which their actor is."""
+        waits = sum(told.kind == "wait" for told in self.acting)
+        if sum(told.kind == "done" for told in self.acting) > 0.5 * waits:
+            return
+        inside: dict[Actor, Told] = {}
+        for told in self.told:
+            if told.kind == "wait":
+                inside[told.actor] = told
+            elif told.barrier is None and told.verbs[:1] == ("done",) and told.actor in inside:
+                wait = inside.pop(told.actor)
+                told.barrier, told.name, told.scope = wait.barrier, wait.name, wait.scope
+                told.fields = {**wait.fields, **told.fields}
+                told.others, told.kind = wait.others, "done"
+            elif told.kind:
+                inside.pop(told.actor, None)
 
     @staticmethod
     def _sign(told: Told) -> tuple[object, ...]:
@@ -564,6 +609,8 @@ def _log(path: str, raw: list[str], told: list[Told]) -> Log | None:
         log.events.append(event)
     if not any(event.kind == "wait" for event in log.events):
         return None
+    acting = {event.actor for event in log.events}
+    log.notes = [note for note in log.notes if note[1] in acting]
     _complete(log)
     resolve_meetings(log)
     resolve_windows(log)

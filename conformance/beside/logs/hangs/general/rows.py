@@ -17,7 +17,7 @@ _XML = re.compile(r"^\s*<(?P<tag>\w+)(?P<rest>(?:\s+[\w:-]+=\"[^\"]*\")+)\s*/?>(
 _BLOCK = re.compile(r"^\s*(?:- )?(?P<key>[^\W\d][\w -]{0,30}?)\s*[:=]\s*(?P<value>\S.*)$")
 _SPEAKS = re.compile(r"cta|warp|wg|block|blk|role|thread|rank|\bk\b", re.IGNORECASE)
 _QUOTED = re.compile(r"[<\u00ab\"'`](?P<a>[^\W\d_]+) (?P<b>full|empty|free|ready|done|filled|drained)(?=[\s>\u00bb\"'`])")
-_DOTTED = re.compile(r"\b(?P<a>[^\W\d]\w+)\.(?P<b>full|empty|free|ready|filled|drained)\b")
+_DOTTED = re.compile(r"\b(?P<a>[^\W\d]\w*)\.(?P<b>full|empty|free|ready|filled|drained)\b")
 _GENERIC = {"id", "idx", "index", "x", "name", "rank", "num", "value", "number", "sym"}
 _TRACE = {"B": "begin", "E": "done", "b": "begin", "e": "done", "i": "", "I": "", "X": "", "M": "meta"}
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from benchmarks.strangers.exams import first, second
+from benchmarks.strangers.exams import first, second, third
 from benchmarks.strangers.exams.styles import Style
 from benchmarks.strangers.kernels import FAMILIES, Case
 from benchmarks.strangers.later_kernels import LATER
@@ -24,7 +24,7 @@ from benchmarks.strangers.machine import Run
 from benchmarks.strangers.score import _hung as hung
 from benchmarks.strangers.score import key
 
-EXAMS = {"first": first.STYLES, "second": second.STYLES}
+EXAMS = {"first": first.STYLES, "second": second.STYLES, "third": third.STYLES}
 MISTAKES = [(make, mistake) for make, some in (FAMILIES | LATER).values() for mistake in some]
 Answer = dict[str, Any] | None
 

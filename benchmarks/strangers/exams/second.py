@@ -82,7 +82,7 @@ STYLES: dict[str, Style] = {
         roles=RU, own=" (CTA {owner})", to=" (CTA {to})", k=", шаг {k}",
     ),
     "pipes": Style(
-        {"wait": "{cta}|{warp}|{role}|WAIT|{bar}|{st}|{ph}|{k}|{own}", "done": "{cta}|{warp}|{role}|WAKE|{bar}|{st}|{ph}|{k}|{own}", "arrive": "{cta}|{warp}|{role}|ARRIVE|{bar}|{st}||{k}|{far}", "expect": "{cta}|{warp}|{role}|EXPECT|{bar}|{st}||{k}|{bytes}B {far}", "copy": "{cta}|{warp}|{role}|LOAD|{bar}|{st}||{k}|{bytes}B {far}", "enter": "{cta}|{warp}|{role}|WAIT|{api}||||", "leave": "{cta}|{warp}|{role}|WAKE|{api}||||", "call": "{cta}|{warp}|{role}|CALL|{api}||||", "note": "{cta}|{warp}|{role}|NOTE|{text}||||"},
+        {"wait": "{cta}|{warp}|{role}|WAIT|{bar}|{st}|{ph}|{k}|{own}", "done": "{cta}|{warp}|{role}|WAKE|{bar}|{st}|{ph}|{k}|{own}", "arrive": "{cta}|{warp}|{role}|ARRIVE|{bar}|{st}| |{k}|{far}", "expect": "{cta}|{warp}|{role}|EXPECT|{bar}|{st}| |{k}|{bytes}B {far}", "copy": "{cta}|{warp}|{role}|LOAD|{bar}|{st}| |{k}|{bytes}B {far}", "enter": "{cta}|{warp}|{role}|WAIT|{api}| || |", "leave": "{cta}|{warp}|{role}|WAKE|{api}| || |", "call": "{cta}|{warp}|{role}|CALL|{api}| || |", "note": "{cta}|{warp}|{role}|NOTE|{text}| || |"},
         own="cta{owner}", to="cta{to}", bar=camel,
     ),
     "prose": Style(

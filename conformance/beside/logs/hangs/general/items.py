@@ -20,6 +20,12 @@ _SOURCE = re.compile(
     r"\[?\b[\w./-]+\.(?:hpp|hxx|h|cuh?|cpp|cc|py|rs):\d+\]?|\b(?:info|debug|trace|warn(?:ing)?|verbose|dbg)\b[]:]?",
     re.IGNORECASE,
 )
+# Indices of a block or of a thread: `pid (1, 0, 0) idx (128, 0, 0)`, or the block's alone in front.
+_TUPLE = re.compile(
+    r"(?:(?P<label>\b(?:pid|bid|block|blk|blockidx|ctaid|idx|tid|thread|threadidx)\b|^)\W{0,3}|:)"
+    r"\(\s*(?P<x>\d+),\s*\d+,\s*\d+\s*\)",
+    re.IGNORECASE,
+)
 _CLOCK = re.compile(r"[A-Za-z]\d{6,}")
 _INDEX = {"[": "]", "(": ")", "<": ">", "{": "}"}
 _JOIN = {".", "/", "+", "#", ":", "@", "_"}
@@ -73,7 +79,7 @@ def is_sync(word: str) -> bool:
 
 def scan(rows: Sequence[tuple[int, str]]) -> list[Row]:
     """The items of every row."""
-    texts = [(number, operations(_SOURCE.sub(" ", text))) for number, text in rows]
+    texts = [(number, operations(_TUPLE.sub(_indices, _SOURCE.sub(" ", text)))) for number, text in rows]
     short = _short_stems([text for _, text in texts])
     return [_Scan(number, text, short).run() for number, text in texts]
 
@@ -94,6 +100,12 @@ def _short_stems(texts: list[str]) -> dict[str, str]:
         if known:
             found[stem] = known
     return found
+
+
+def _indices(found: re.Match[str]) -> str:
+    label = (found["label"] or "").lower()
+    thread = label in ("idx", "tid", "thread", "threadidx") or found[0].startswith(":")
+    return f" {'thread' if thread else 'block'}={found['x']} "
 
 
 class _Scan:
@@ -154,6 +166,8 @@ class _Scan:
         if low in ("and", "und", "et", "y", "e") and self.field in ("target", "owner", "cta"):
             self.gap = ","
             return at + 1
+        if low in ("peer", "remote") and not signed and not then[:1].isdecimal():
+            known = ""
         if known and not signed and {*lexicon.verbs(low)} & {"wait", "arrive", "copy"}:
             known = ""
         if signed or known:

@@ -78,8 +78,8 @@ _FIELDS: dict[str, str] = {
         bytes byte tx nbytes txbytes expectbytes txcount size octets octet tx_count sz
         байт байта байтов 字节 バイト 바이트 expectedbytes expectedtx expecttx""",
     "count": "count cnt n threads nthreads threadcount hilos fils スレッド数 线程数 arvcnt arrivals arrivalcount expectedarrivals initcount zähler anzahl cuenta compte 到达数 必要到着数",
-    "target": "to dst dest target dstcta destcta dstctas destctas targetcta ctas ziel destino vers into remote destination",
-    "owner": "owner home barcta ownercta owning peer peercta of dueno dueño besitzer remotecta ownerrank",
+    "target": "to dst dest target dstcta destcta dstctas destctas targetcta ctas ziel destino vers into destination",
+    "owner": "owner peer remote home barcta ownercta owning peer peercta of dueno dueño besitzer remotecta ownerrank",
     "mask": "mask ctamask multicastmask mcmask maske 掩码 multicast",
     "role": "role who actor rolle rôle rol ruolo роль 角色 役 역할 worker agent component",
     "barrier": "bar mbar barrier mbarrier schranke barriere barrière barrera barriera barreira барьер 屏障 バリア 배리어 sync sem semaphore fence name sym on",

@@ -10,6 +10,7 @@ from tileproof.conformance.beside.logs.hangs.general.items import Row, Word, is_
 from tileproof.conformance.beside.logs.hangs.words import ROLES as KNOWN_ROLES
 
 _HEAD = 6  # words from the beginning of a row among which the role stands
+_ACTS = ("role", "", "thread", "warp", "wg")  # labels before a role's name
 Slot = tuple[str, str]
 
 
@@ -30,7 +31,7 @@ def barrier_words(rows: Sequence[Row]) -> dict[str, float]:
         if is_sync(low):
             continue
         verbs = lexicon.verbs(spelt[low])
-        if verbs and len(verbs) >= len(lexicon.split(spelt[low])):
+        if verbs and all(lexicon.verbs(part) or lexicon.field(part) for part in lexicon.split(spelt[low])):
             keyed[low] = 0  # `name=wait` names what happens
         score = 3.0 * keyed[low] / many + 1.5 * indexed[low] / many
         parts = lexicon.split(spelt[low])
@@ -60,7 +61,7 @@ def slots_of(row: Row) -> dict[Slot, Word]:
     """The words of a row by where they stand: behind a label, or counted from the beginning."""
     found: dict[Slot, Word] = {}
     for at, word in enumerate(row.words):
-        if word.raw and word.key in ("role", ""):
+        if word.raw and word.key in _ACTS:
             found.setdefault(("=", word.raw), word)
         if at < _HEAD:
             found.setdefault(("at", str(at)), word)
@@ -71,18 +72,26 @@ def role_slots(rows: Sequence[Row], barriers: dict[str, float]) -> list[tuple[Sl
     """Where the role may stand, the likeliest first."""
     values: dict[Slot, Counter[str]] = defaultdict(Counter)
     keyed: Counter[Slot] = Counter()
+    alone: Counter[Slot] = Counter()
     rows = [row for row in rows if not any("init" in lexicon.verbs(word.text) for word in row.words)] or rows
     for row in rows:
         for slot, word in slots_of(row).items():
             values[slot][word.text.lower()] += 1
-            keyed[slot] += word.key == "role"
+            keyed[slot] += slot[0] == "=" and word.key in _ACTS and word.key != ""
+            low = word.text.lower()
+            if is_sync(word.text) or barriers.get(low, 0) > 1.2:  # a role may have an index too: loader.0
+                alone[slot] += not any(
+                    is_sync(other.text) or barriers.get(other.text.lower(), 0) > 1.2
+                    for other in row.words
+                    if other.text.lower() != low
+                )
     scored = []
     for slot, words in values.items():
         total = sum(words.values())
         if total < 0.7 * len(rows) or len(words) > 40:
             continue
         verbal = sum(many for word, many in words.items() if _verbal(word))
-        barred = sum(many for word, many in words.items() if barriers.get(word, 0) > 1.2 or is_sync(word))
+        barred = alone[slot]
         known = sum(many for word, many in words.items() if _known(word))
         rare = sum(many == 1 for many in words.values())
         score = 4.0 * keyed[slot] / total + 1.5 * known / total + total / len(rows)

@@ -375,17 +375,20 @@ class _Reading:
             if told.scope != "mbarrier":
                 continue
             after = [
-                num for num in told.row.nums
+                num for num in told.row.nums  # in front of it are the actor's
                 if not num.field and told.barrier is not None and num.at > told.barrier.at
             ]
             for place, num in enumerate(after):
                 lines[num.label or f"#{place}"].append((told, num))
-        for some in lines.values():
+        for label, some in lines.items():
             waits = [(t, n) for t, n in some if {"wait", "done"} & {*t.verbs}]
-            self._guess(waits)
+            stageless = all("stage" not in told.fields for told, _ in some)
+            shared = stageless and label[:1] in "c#" and len(some) - len(waits) > 0.2 * len(waits)
+            self._guess(waits, phased=not shared)
             self._guess([(t, n) for t, n in some if not {"wait", "done"} & {*t.verbs}])
 
-    def _guess(self, some: list[tuple[Told, Num]]) -> None:
+    def _guess(self, some: list[tuple[Told, Num]], phased: bool = True) -> None:
+        """Take numbers without a known label for what they behave like; `phased`: they may be phases."""
         waits = [(t, n) for t, n in some if "wait" in t.verbs or "done" in t.verbs]
         big = [n.value for t, n in some if n.value >= BIG]
         values = {n.value for _, n in some}
@@ -402,7 +405,7 @@ class _Reading:
         small = {n.value for _, n in rest}
         if rising and len(small) > 2:
             self._set(rest, "k")
-        elif small <= {0, 1} and waits and len(waits) >= 0.8 * len(rest) and phaseless and (_turns(waits) or not stageless):
+        elif phased and small <= {0, 1} and waits and len(waits) >= 0.8 * len(rest) and phaseless and (_turns(waits) or not stageless):
             self._set(rest, "phase")
         elif stageless == len(rest) and max(small) < 16 and 0 in small:
             self._set(rest, "stage")
@@ -513,7 +516,9 @@ def _rising(some: list[tuple[Told, Num]]) -> bool:
     for told, num in some:
         by[told.actor].append(num.value)
     pairs = [(a, b) for values in by.values() for a, b in pairwise(values)]
-    return bool(pairs) and sum(b >= a for a, b in pairs) >= 0.97 * len(pairs)
+    grows = sum(values[0] < values[-1] for values in by.values() if len(values) > 2)
+    steady = bool(pairs) and sum(b >= a for a, b in pairs) >= 0.97 * len(pairs)
+    return steady and 2 * grows >= sum(len(values) > 2 for values in by.values())
 
 
 def _turns(some: list[tuple[Told, Num]]) -> bool:

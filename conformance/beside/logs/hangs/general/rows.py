@@ -18,8 +18,9 @@ _BLOCK = re.compile(r"^\s*(?:- )?(?P<key>[^\W\d][\w -]{0,30}?)\s*[:=]\s*(?P<valu
 _SPEAKS = re.compile(r"cta|warp|wg|block|blk|role|thread|rank|\bk\b", re.IGNORECASE)
 _QUOTED = re.compile(r"[<\u00ab\"'`](?P<a>[^\W\d_]+) (?P<b>full|empty|free|ready|done|filled|drained)(?=[\s>\u00bb\"'`])")
 _DOTTED = re.compile(r"\b(?P<a>[^\W\d]\w*)\.(?P<b>full|empty|free|ready|filled|drained)\b")
+_CODE = re.compile(r"(?<!\w)(?P<code>[^\s=:,;]{1,4})\s*[=:]\s*(?P<means>[^=:,;|]*[^=:,;|\s])(?=\s*(?:[,;|]|$))")
 _GENERIC = {"id", "idx", "index", "x", "name", "rank", "num", "value", "number", "sym"}
-_TRACE = {"B": "begin", "E": "done", "b": "begin", "e": "done", "i": "", "I": "", "X": "", "M": "meta"}
+_TRACE = {"B": "begin", "E": "done", "b": "begin", "e": "done", "i": "event", "I": "event", "X": "event", "M": "meta"}
 
 
 def rows(members: Sequence[tuple[int, str]]) -> Rows:
@@ -27,7 +28,7 @@ def rows(members: Sequence[tuple[int, str]]) -> Rows:
     lines = [(number, text) for number, text in members if text.strip()]
     if not lines:
         return []
-    lines = _named_threads(_unprefixed(lines))
+    lines = _legend(_named_threads(_unprefixed(lines)))
     blocks = _blocks(lines)
     if blocks:
         return blocks
@@ -69,6 +70,28 @@ def _named_threads(lines: Rows) -> Rows:
             text = json.dumps({**row, "role": names[key]})
         out.append((number, text))
     return out if names else lines
+
+
+def _legend(lines: Rows) -> Rows:
+    """Codes that the log itself explains, `W = start waiting, A = arrive`, replaced by their meaning."""
+    codes: dict[str, str] = {}
+    out: Rows = []
+    for number, text in lines:
+        pairs = [(found["code"], found["means"].strip()) for found in _CODE.finditer(text)]
+        if sum(bool(verbs_of(means)) for _, means in pairs) >= 3:
+            codes |= {code: means for code, means in pairs if verbs_of(means)}
+        else:
+            out.append((number, text))
+    if not codes:
+        return lines
+    known = sorted(map(re.escape, codes), key=len, reverse=True)
+    pattern = re.compile(r"(?<![^\s|,;])(?:" + "|".join(known) + r")(?![^\s|,;])")
+    return [(number, pattern.sub(lambda found: f" {codes[found[0]]} ", text, count=1)) for number, text in out]
+
+
+def verbs_of(text: str) -> set[str]:
+    """What the words of a text report."""
+    return {verb for word in re.findall(r"[^\W\d]+", text) for verb in verbs(word)}
 
 
 def _names(text: str) -> str:
@@ -170,6 +193,8 @@ def _row(header: list[str], cells: list[str]) -> str:
         if header and known == "ignored" and re.fullmatch(r"[\d.]+", cell):
             continue
         number = re.fullmatch(r"-?\d+|0[xX][0-9a-fA-F]+", cell)
+        if not header and number:
+            name = f"col_{chr(97 + at % 26)}"
         parts.append(cell if plain and not (number and name) else f"{name.replace(' ', '_')}={cell}")
     return " ; ".join(parts)
 

@@ -20,6 +20,7 @@ _SOURCE = re.compile(
     r"\[?\b[\w./-]+\.(?:hpp|hxx|h|cuh?|cpp|cc|py|rs):\d+\]?|\b(?:info|debug|trace|warn(?:ing)?|verbose|dbg)\b[]:]?",
     re.IGNORECASE,
 )
+_NTH = re.compile(r"第\s*(?P<number>\d+)\s*(?:个)?(?P<what>槽|级|轮|次|块|阶段|缓冲区|迭代|回|段)")
 # Indices of a block or of a thread: `pid (1, 0, 0) idx (128, 0, 0)`, or the block's alone in front.
 _TUPLE = re.compile(
     r"(?:(?P<label>\b(?:pid|bid|block|blk|blockidx|ctaid|idx|tid|thread|threadidx)\b|^)\W{0,3}|:)"
@@ -27,6 +28,7 @@ _TUPLE = re.compile(
     re.IGNORECASE,
 )
 _CLOCK = re.compile(r"[A-Za-z]\d{6,}")
+_LETTERS = {"r": "role", "b": "barrier", "e": "", "m": ""}  # keys whose value is a word
 _INDEX = {"[": "]", "(": ")", "<": ">", "{": "}"}
 _JOIN = {".", "/", "+", "#", ":", "@", "_"}
 SYNC = (SYNCTHREADS, CLUSTER, TMEM)
@@ -54,6 +56,7 @@ class Num:
     hexed: bool = False
     of: Word | None = None
     at: int = 0
+    given: str = ""  # the field before a reading decides
 
 
 @dataclass(eq=False)
@@ -79,7 +82,7 @@ def is_sync(word: str) -> bool:
 
 def scan(rows: Sequence[tuple[int, str]]) -> list[Row]:
     """The items of every row."""
-    texts = [(number, operations(_TUPLE.sub(_indices, _SOURCE.sub(" ", text)))) for number, text in rows]
+    texts = [(number, operations(_TUPLE.sub(_indices, _SOURCE.sub(" ", _NTH.sub(r" \g<what>=\g<number> ", text))))) for number, text in rows]
     short = _short_stems([text for _, text in texts])
     return [_Scan(number, text, short).run() for number, text in texts]
 
@@ -166,6 +169,10 @@ class _Scan:
         if low in ("and", "und", "et", "y", "e") and self.field in ("target", "owner", "cta"):
             self.gap = ","
             return at + 1
+        if len(token) == 1 and then == "=":  # keys of one letter
+            value = self.tokens[at + 2] if at + 2 < len(self.tokens) else ""
+            letters = _SHORT if value[:1].isdecimal() else _LETTERS
+            known = letters.get(low, known)
         if low in ("peer", "remote") and not signed and not then[:1].isdecimal():
             known = ""
         if known and not signed and {*lexicon.verbs(low)} & {"wait", "arrive", "copy"}:
@@ -239,12 +246,13 @@ class _Scan:
             num = self._add(value, "stage?" if self.gap != "@" else "owner?", self.gap, at, hexed)
             num.of = last
         else:
-            label = self.label if self.gap and gap <= set("=:") else ""
+            named = bool(self.gap) or (last is not None and not last.indexed and not lexicon.is_state(last.text))
+            label = self.label if named and gap <= set("=:") else ""
             self._add(value, "", label, at, hexed)
         self.lone += 1
         self.gap = ";" if self.gap[-1:] not in "[(" else self.gap[-1:] + ";"
 
     def _add(self, value: int, name: str, label: str, at: int, hexed: bool = False) -> Num:
-        num = Num(value, name, label, hexed, at=at)
+        num = Num(value, name, label, hexed, at=at, given=name)
         self.row.nums.append(num)
         return num

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -53,29 +54,32 @@ class Told:
 
 def read_general(path: str, raw: list[str], members: Sequence[tuple[int, str]]) -> Log | None:
     """The log as the general reading has it; None where it finds no waits."""
-    told = tell(members)
-    return _log(path, raw, told) if told else None
+    reading = tell(members)
+    log = _log(path, raw, reading.told) if reading is not None else None
+    if log is not None and reading is not None:
+        log.inferred = reading.guessed
+    return log
 
 
-def tell(members: Sequence[tuple[int, str]]) -> list[Told]:
-    """What each row means; empty where no reading finds barriers."""
+def tell(members: Sequence[tuple[int, str]]) -> _Reading | None:
+    """What each row means; None where no reading finds barriers."""
     if not 4 <= len(members) <= MAX_LINES:
-        return []
+        return None
     scanned = scan(rows(members))
     scores = barrier_words(scanned)
     _learn_barriers(scanned, scores)
     _addresses(scanned, scores)
-    best: tuple[float, list[Told]] | None = None
+    best: tuple[float, _Reading] | None = None
     device = [row for row in scanned if _barrier_of(row, scores, None) is not None]
     if len(device) < 4:
-        return []
+        return None
     slots: list[Slot | None] = [slot for slot, score in role_slots(device, scores)[:4] if score > -0.3]
     for slot in [*slots, None]:
-        told = _Reading(scanned, scores, slot).told
-        value = _closure(told) + (0.15 if slot is not None else 0.0)
+        reading = _Reading(scanned, scores, slot)
+        value = _closure(reading.told) + (0.15 if slot is not None else 0.0)
         if best is None or value > best[0] + 0.02:
-            best = value, told
-    return best[1] if best is not None else []
+            best = value, reading
+    return best[1] if best is not None else None
 
 
 def _barrier_of(row: Row, scores: dict[str, float], role: Word | None) -> Word | None:
@@ -146,6 +150,7 @@ def _addresses(scanned: Sequence[Row], scores: dict[str, float]) -> None:
         word = Word(name, "barrier", at=num.at)
         row.words.append(word)
         num.field, num.of = ("stage?", word) if stage is not None else ("address", None)
+        num.given = num.field
         num.value = stage if stage is not None else num.value
         scores[name.lower()] = 4.0
 
@@ -155,6 +160,10 @@ class _Reading:
 
     def __init__(self, scanned: list[Row], scores: dict[str, float], slot: Slot | None) -> None:
         self.scores, self.slot = scores, slot
+        self.guessed = False  # the meaning of a number or of a phrase was inferred from its behaviour
+        for row in scanned:  # what another choice decided about numbers is undone
+            for num in row.nums:
+                num.field = num.given
         self.told = [self._tell(row) for row in scanned]
         self.acting = [told for told in self.told if told.barrier is not None]
         self._actors()
@@ -379,7 +388,8 @@ class _Reading:
                 if not num.field and told.barrier is not None and num.at > told.barrier.at
             ]
             for place, num in enumerate(after):
-                lines[num.label or f"#{place}"].append((told, num))
+                mine = told.barrier is not None and num.label == told.barrier.text.lower()
+                lines["" if mine else num.label or f"#{place}"].append((told, num))
         for label, some in lines.items():
             waits = [(t, n) for t, n in some if {"wait", "done"} & {*t.verbs}]
             stageless = all("stage" not in told.fields for told, _ in some)
@@ -412,8 +422,8 @@ class _Reading:
         elif small <= {0, 1} and phaseless:
             self._set(waits, "phase")
 
-    @staticmethod
-    def _set(some: list[tuple[Told, Num]], name: str) -> None:
+    def _set(self, some: list[tuple[Told, Num]], name: str) -> None:
+        self.guessed |= name in ("phase", "stage")
         for told, num in some:
             num.field = name
             told.fields.setdefault(name, num.value)
@@ -451,6 +461,7 @@ class _Reading:
             if not then or many < 0.85 * total or total < 2:
                 continue
             first, second = kinds[sign], kinds[then]
+            before = {**kinds}
             unclear = ("", "begin", "arrive?", "done", "wait")
             if first in ("", "begin") and (second == "done" or (phased and second in ("", "arrive?"))):
                 kinds[sign], kinds[then] = "wait", "done"
@@ -460,6 +471,7 @@ class _Reading:
                 kinds[then] = "done"
             elif first == second == "done" and phased and sign != then and first in unclear:
                 kinds[sign] = "wait"
+            self.guessed |= before != kinds
         for sign, some in phrases.items():
             kind = kinds[sign]
             if kind in ("", "arrive?", "begin"):
@@ -507,7 +519,8 @@ def _braces(told: Told) -> str:
     """Signs at the end of a line that open or close what it begins: `{` and `}`, `...`, `->`, `<-`."""
     text = told.row.text
     braces = "}" if "}" in text and "{" not in text else "{" if "{" in text and "}" not in text else ""
-    return "".join(sign for sign in ("->", "<-", "...", "=>") if sign in text) + braces
+    marks = [sign for sign in ("->", "<-", "...", "=>") if sign in text]
+    return "".join([*marks, *re.findall(r"(?<=\w)[+-](?=[\s;|]|$)", text)]) + braces
 
 
 def _rising(some: list[tuple[Told, Num]]) -> bool:

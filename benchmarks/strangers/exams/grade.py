@@ -1,6 +1,6 @@
 """Grades an explainer on the exams: logs of planted hangs in styles that it was not written for.
 
-    python -m benchmarks.strangers.exams.grade [--exam second] [--each 20] [--seed 0] [--show 20] [--print NAME]
+    python -m benchmarks.strangers.exams.grade [--exam second] [--each 20] [--seed 0] [--show 20] [--print X]
 
 An answer is *correct* if its first cause, barrier and role are as planted; *hedged* if a later cause is, and
 the answer is not certain; *not read* if the log is refused or no hang is seen; *wrong* otherwise.
@@ -98,9 +98,7 @@ def _right(log: ExamLog, found: dict[str, Any], cause: dict[str, Any], barrier: 
     allowed = {(log.style.role(role).lower(), cta) for role, cta in truth.who}
     named = [found["root"]["actor"], *([cause["culprit"]] if cause["culprit"] else [])]
     return any(
-        cta in (item["cta"], None) and role in item["role"].lower() or (item["cta"] is None and role in item["role"].lower())
-        for item in named
-        for role, cta in allowed
+        item["cta"] in (cta, None) and role in item["role"].lower() for item in named for role, cta in allowed
     )
 
 
@@ -139,8 +137,9 @@ class ExamScore:
         """The figures, then the rows of styles and mistakes."""
         c = self.count
         rows = [
-            f"{self.n} logs: {c['correct']} correct ({100 * c['correct'] / max(self.n, 1):.1f}%, {self.certain} of them "
-            f"certain), {c['hedged']} hedged, {c['not read']} not read, {c['wrong']} wrong, {len(self.lies)} of them certain"
+            f"{self.n} logs: {c['correct']} correct ({100 * c['correct'] / max(self.n, 1):.1f}%, "
+            f"{self.certain} of them certain), {c['hedged']} hedged, {c['not read']} not read, "
+            f"{c['wrong']} wrong, {len(self.lies)} of them certain"
         ]
         for name in sorted({name for name, _ in self.by}):
             told = {each: self.by[name, each] for each in ("correct", "hedged", "not read", "wrong")}
@@ -159,12 +158,16 @@ def grade(explain: Callable[[str], Answer], exam: str, each: int, seed: int = 0)
 def main() -> int:
     from benchmarks.hang_strangers import explain
 
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--exam", choices=tuple(EXAMS), default="second")
     parser.add_argument("--each", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--show", type=int, default=0)
-    parser.add_argument("--print", default="", help="print the logs whose name contains this, and their answers")
+    parser.add_argument(
+        "--print", default="", help="print the logs whose name contains this, and their answers"
+    )
     chosen = parser.parse_args()
     score = ExamScore()
     for log in logs(chosen.exam, chosen.each, chosen.seed):
@@ -173,7 +176,12 @@ def main() -> int:
         if chosen.print and chosen.print in log.name:
             print(f"--- {log.name}: {told}; truth {log.case.truth}\n{log.text}")
             if found is not None:
-                print(found["outcome"], found["certainty"], found["why"], found["root"] and (found["root"]["copy"], found["root"]["actor"]))
+                print(
+                    found["outcome"],
+                    found["certainty"],
+                    found["why"],
+                    found["root"] and (found["root"]["copy"], found["root"]["actor"]),
+                )
                 for cause in found["causes"][:3]:
                     print("  ", cause["code"], cause["what"])
                 print("not understood:", found["read"]["not_understood"], found["read"]["examples"])

@@ -13,8 +13,8 @@ from benchmarks.strangers.kernels import Case
 from benchmarks.strangers.machine import Event, Op, Run, Who
 
 WARPS = {
-    "load": 0, "mma": 1, "epi": 4, "softmax0": 4, "softmax1": 8, "main": 2, "tma": 0, "issue": 1, "compute": 4,
-    "reduce": 8, "sched": 3, "loader": 0, "tensor": 1, "epilogue": 4, "fetch": 2, "head": 0,
+    "load": 0, "mma": 1, "epi": 4, "softmax0": 4, "softmax1": 8, "main": 2, "tma": 0, "issue": 1,
+    "compute": 4, "reduce": 8, "sched": 3, "loader": 0, "tensor": 1, "epilogue": 4, "fetch": 2, "head": 0,
 }  # fmt: skip
 Names = dict[str, str]
 
@@ -102,7 +102,9 @@ class Style:
 
     def text(self, case: Case, run: Run, rng: random.Random) -> str:
         """The log of a run."""
-        lines = [line for at, event in enumerate(run.events) if (line := self.line(event, at, rng)) is not None]
+        lines = [
+            line for at, event in enumerate(run.events) if (line := self.line(event, at, rng)) is not None
+        ]
         if self.head is not None:
             lines = self.head(case, self) + lines
         if self.whole is not None:

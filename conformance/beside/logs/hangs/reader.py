@@ -97,7 +97,9 @@ def read_text(
             reader.log.snapshot = True
         else:
             look_for_timeouts(reader.log)
-            inferred = _inferred(reader.log, plain, members, known) if plan is None and words is NO_WORDS else None
+            inferred = (
+                _inferred(reader.log, plain, members, known) if plan is None and words is NO_WORDS else None
+            )
             if inferred is not None:
                 whole.runs += split_runs(inferred)
                 continue
@@ -128,7 +130,7 @@ def read_text(
 
 
 def _inferred(log: Log, plain: Members, members: Members, known: Vocabulary) -> Log | None:
-    """The reading by fields or by the order of lines, where it explains the lines better than the words do."""
+    """The reading by fields, or by the order of lines, where it explains more than the words do."""
     general = better(log, plain)
     return general or learned(log, members, known)
 

@@ -6,14 +6,29 @@ from collections.abc import Sequence
 
 from tileproof.conformance.beside.logs.hangs.general.read import read_general
 from tileproof.conformance.beside.logs.hangs.grammar.choose import fit
-from tileproof.conformance.beside.logs.hangs.log import Log
+from tileproof.conformance.beside.logs.hangs.log import OWN, Log
+
+CLEAR = 0.02  # by which the general reading must explain more, where it finds no more fields
+
 
 def better(log: Log, members: Sequence[tuple[int, str]]) -> Log | None:
-    """The general reading of a log, where it explains the lines better than `log` does."""
+    """The general reading of a log, where it explains more lines, or more fields of them, than `log` does."""
     if log.snapshot or log.exact:
         return None
     other = read_general(log.path, log.lines, members)
-    if other is None or not other.events or fit(other) < fit(log):
+    if other is None or not other.events:
+        return None
+    more = fit(other) - fit(log)
+    if more <= CLEAR and (more < 0 or _fields(other) <= _fields(log)):
         return None
     other.title = log.title
     return other
+
+
+def _fields(log: Log) -> int:
+    """How many fields of its events a reading found."""
+    return sum(
+        (event.owner != OWN) + bool(event.to) + bool(event.size) + (event.phase is not None)
+        + (event.stage is not None) + (event.k is not None)
+        for event in log.events
+    )  # fmt: skip

@@ -14,7 +14,17 @@ _TOKEN = re.compile(
     rf"0[xX][0-9a-fA-F]+|\d+\.\d+|\d+|[{WIDE}]+\d*|(?:(?![{WIDE}])[^\W\d])(?:(?![{WIDE}])\w)*|->|=>|[^\w\s]"
 )
 _NUMBERED = re.compile(r"(?P<stem>[^\W\d]+(?:_[^\W\d]+)*?)_?(?P<number>\d{1,5})$")
-_SHORT = {"k": "k", "p": "phase", "w": "warp", "b": "cta", "c": "cta", "t": "thread", "s": "stage", "i": "k", "n": ""}
+_SHORT = {
+    "k": "k",
+    "p": "phase",
+    "w": "warp",
+    "b": "cta",
+    "c": "cta",
+    "t": "thread",
+    "s": "stage",
+    "i": "k",
+    "n": "",
+}
 # Places in source files, and levels of a logger.
 _SOURCE = re.compile(
     r"\[?\b[\w./-]+\.(?:hpp|hxx|h|cuh?|cpp|cc|py|rs):\d+\]?|\b(?:info|debug|trace|warn(?:ing)?|verbose|dbg)\b[]:]?",
@@ -82,7 +92,10 @@ def is_sync(word: str) -> bool:
 
 def scan(rows: Sequence[tuple[int, str]]) -> list[Row]:
     """The items of every row."""
-    texts = [(number, operations(_TUPLE.sub(_indices, _SOURCE.sub(" ", _NTH.sub(r" \g<what>=\g<number> ", text))))) for number, text in rows]
+    texts = [
+        (number, operations(_TUPLE.sub(_indices, _SOURCE.sub(" ", _NTH.sub(r" \g<what>=\g<number> ", text)))))
+        for number, text in rows
+    ]
     short = _short_stems([text for _, text in texts])
     return [_Scan(number, text, short).run() for number, text in texts]
 
@@ -227,7 +240,9 @@ class _Scan:
             self.field == "cta" and any(word.indexed for word in self.row.words)
         )
         unit = lexicon.field(then) == "bytes" or then == "B"
-        listed = many and self.gap[:1] in (",", "+") and self.row.nums and self.row.nums[-1].label == self.label
+        listed = (
+            many and self.gap[:1] in (",", "+") and self.row.nums and self.row.nums[-1].label == self.label
+        )
         listed = listed and value < 64 and not unit
         if self.field and (listed or (not gap - set("=:#([-. \"'") and self.gap != ";")):
             self._add(value, self.field, self.label, at, hexed)
@@ -237,16 +252,22 @@ class _Scan:
                 self.field = ""
             return
         opened = self.gap[:1]
-        if last is not None and not self.lone and opened in _INDEX and len(self.gap) == 1 and not lexicon.field(last.text):
+        if (
+            last is not None
+            and not self.lone
+            and opened in _INDEX
+            and len(self.gap) == 1
+            and not lexicon.field(last.text)
+        ):
             num = self._add(value, "stage?", "[]", at, hexed)
             num.of = last
-        elif last is not None and not self.lone and self.gap in _JOIN and (
-            last.indexed or self.gap in "+@."
-        ):
+        elif last is not None and not self.lone and self.gap in _JOIN and (last.indexed or self.gap in "+@."):
             num = self._add(value, "stage?" if self.gap != "@" else "owner?", self.gap, at, hexed)
             num.of = last
         else:
-            named = bool(self.gap) or (last is not None and not last.indexed and not lexicon.is_state(last.text))
+            named = bool(self.gap) or (
+                last is not None and not last.indexed and not lexicon.is_state(last.text)
+            )
             label = self.label if named and gap <= set("=:") else ""
             self._add(value, "", label, at, hexed)
         self.lone += 1

@@ -1,4 +1,4 @@
-# ruff: noqa: RUF001 - words of many languages
+# ruff: noqa: E501 - lists of words
 """Words of logs in several languages, by what they mean: what happens, and which field a number is.
 
 A word that ends in `*` matches words that begin so. A word in a script without spaces matches anywhere.
@@ -135,14 +135,18 @@ def verbs(word: str) -> tuple[str, ...]:
     if low in whole:
         return (whole[low],)
     parts = split(word)
-    found = [meaning for part in (parts if len(parts) > 1 else [low]) if (meaning := _one(part, whole, stems))]
+    found = [
+        meaning for part in (parts if len(parts) > 1 else [low]) if (meaning := _one(part, whole, stems))
+    ]
     return tuple(found)
 
 
 def _one(part: str, whole: dict[str, str], stems: list[tuple[str, str]]) -> str:
     if part in whole:
         return whole[part]
-    return next((meaning for stem, meaning in stems if part.startswith(stem) and len(part) - len(stem) < 7), "")
+    return next(
+        (meaning for stem, meaning in stems if part.startswith(stem) and len(part) - len(stem) < 7), ""
+    )
 
 
 def _scan(word: str, wide: list[tuple[str, str]]) -> list[str]:
@@ -184,7 +188,16 @@ def field(word: str) -> str:
         return "owner"
     if "bytes" in some:
         return "bytes"
-    if "count" in some and {*parts} & {"arrive", "arv", "arr", "arrival", "arrivals", "expected", "thread", "init"}:
+    if "count" in some and {*parts} & {
+        "arrive",
+        "arv",
+        "arr",
+        "arrival",
+        "arrivals",
+        "expected",
+        "thread",
+        "init",
+    }:
         return "count"
     if "expect" in {*parts, *verbs(word)} and "count" in some:
         return "count"
@@ -193,7 +206,11 @@ def field(word: str) -> str:
     if is_state(word):
         return ""
     known = [each for each in some if each]
-    return known[-1] if len(known) == len(some) else (known[-1] if known and known[-1] in ("phase", "k", "bytes") else "")
+    return (
+        known[-1]
+        if len(known) == len(some)
+        else (known[-1] if known and known[-1] in ("phase", "k", "bytes") else "")
+    )
 
 
 def is_state(word: str) -> bool:

@@ -12,15 +12,31 @@ from tileproof.conformance.beside.logs.hangs.general.lexicon import field, verbs
 
 Rows = list[tuple[int, str]]
 _FLOW = re.compile(r"^\s*-?\s*(\{.*\})\s*,?\s*$")
-_PAIR = re.compile(r"(?P<key>[\w .-]+?)\s*:\s*(?P<value>\[[^\]]*\]|\{[^{}]*\}|\"[^\"]*\"|'[^']*'|[^,{}]*(?:\([^()]*\)[^,{}]*)*)")
+_PAIR = re.compile(
+    r"(?P<key>[\w .-]+?)\s*:\s*"
+    r"(?P<value>\[[^\]]*\]|\{[^{}]*\}|\"[^\"]*\"|'[^']*'|[^,{}]*(?:\([^()]*\)[^,{}]*)*)"
+)
 _XML = re.compile(r"^\s*<(?P<tag>\w+)(?P<rest>(?:\s+[\w:-]+=\"[^\"]*\")+)\s*/?>(?P<text>[^<]*)")
 _BLOCK = re.compile(r"^\s*(?:- )?(?P<key>[^\W\d][\w -]{0,30}?)\s*[:=]\s*(?P<value>\S.*)$")
 _SPEAKS = re.compile(r"cta|warp|wg|block|blk|role|thread|rank|\bk\b", re.IGNORECASE)
-_QUOTED = re.compile(r"[<\u00ab\"'`](?P<a>[^\W\d_]+) (?P<b>full|empty|free|ready|done|filled|drained)(?=[\s>\u00bb\"'`])")
+_QUOTED = re.compile(
+    r"[<\u00ab\"'`](?P<a>[^\W\d_]+) (?P<b>full|empty|free|ready|done|filled|drained)(?=[\s>\u00bb\"'`])"
+)
 _DOTTED = re.compile(r"\b(?P<a>[^\W\d]\w*)\.(?P<b>full|empty|free|ready|filled|drained)\b")
-_CODE = re.compile(r"(?<!\w)(?P<code>[^\s=:,;]{1,4})\s*[=:]\s*(?P<means>[^=:,;|]*[^=:,;|\s])(?=\s*(?:[,;|]|$))")
+_CODE = re.compile(
+    r"(?<!\w)(?P<code>[^\s=:,;]{1,4})\s*[=:]\s*(?P<means>[^=:,;|]*[^=:,;|\s])(?=\s*(?:[,;|]|$))"
+)
 _GENERIC = {"id", "idx", "index", "x", "name", "rank", "num", "value", "number", "sym"}
-_TRACE = {"B": "begin", "E": "done", "b": "begin", "e": "done", "i": "event", "I": "event", "X": "event", "M": "meta"}
+_TRACE = {
+    "B": "begin",
+    "E": "done",
+    "b": "begin",
+    "e": "done",
+    "i": "event",
+    "I": "event",
+    "X": "event",
+    "M": "meta",
+}
 
 
 def rows(members: Sequence[tuple[int, str]]) -> Rows:
@@ -86,7 +102,9 @@ def _legend(lines: Rows) -> Rows:
         return lines
     known = sorted(map(re.escape, codes), key=len, reverse=True)
     pattern = re.compile(r"(?<![^\s|,;])(?:" + "|".join(known) + r")(?![^\s|,;])")
-    return [(number, pattern.sub(lambda found: f" {codes[found[0]]} ", text, count=1)) for number, text in out]
+    return [
+        (number, pattern.sub(lambda found: f" {codes[found[0]]} ", text, count=1)) for number, text in out
+    ]
 
 
 def verbs_of(text: str) -> set[str]:
@@ -171,7 +189,11 @@ def _tables(lines: Rows) -> Rows:
             cells = _cells(text, mark)
             if abs(len(cells) - width) > 2:
                 out.append((number, text))
-            elif not header and not any(re.search(r"\d", cell) for cell in cells) and sum(map(bool, cells)) >= width - 1:
+            elif (
+                not header
+                and not any(re.search(r"\d", cell) for cell in cells)
+                and sum(map(bool, cells)) >= width - 1
+            ):
                 header = cells if any(re.search(r"\w", cell) for cell in cells) else []
                 out.append((number, "# " + text))
             elif set(text) <= set("|-: +="):
@@ -216,7 +238,9 @@ def _blocks(lines: Rows) -> Rows:
     for number, text, found in keyed:
         if found is None or (found["key"].lower() == lead or not out):
             out.append((number, []))
-        value = text.strip() if found is None else f"{found['key'].strip().replace(' ', '_')}={found['value']}"
+        value = (
+            text.strip() if found is None else f"{found['key'].strip().replace(' ', '_')}={found['value']}"
+        )
         out[-1][1].append(value)
     if len(out) * 3 > len(lines) or sum(_repeats(parts) for _, parts in out) > 0.1 * len(out):
         return []

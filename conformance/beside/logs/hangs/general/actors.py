@@ -1,0 +1,149 @@
+"""The actor of each row: its role, CTA and warp."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from itertools import pairwise
+
+from tileproof.conformance.beside.logs.hangs.general import lexicon
+from tileproof.conformance.beside.logs.hangs.general.items import Num
+from tileproof.conformance.beside.logs.hangs.general.told import Told
+from tileproof.conformance.beside.logs.hangs.log import Actor
+
+
+class ActorRows:
+    """Finds the actors of rows."""
+
+    told: list[Told]
+    acting: list[Told]
+    several: set[str]
+
+    def _actors(self) -> None:
+        """The CTA, warp and role of each row; a field that varies within a role's rows names no actor."""
+        labelled = sum(bool(told.row.labelled("cta")) for told in self.acting)
+        bare = labelled < 0.8 * len(self.acting) and self._bare_cta()
+        for told in self.told:
+            first: dict[str, int] = {}
+            for num in told.row.nums:
+                known = num.field
+                if known == "cta" and (bare or "cta" in first):
+                    told.others.append(num.value)
+                    num.field = "other"
+                elif known in ("cta", "warp", "wg", "thread", "group"):
+                    first.setdefault(known, num.value)
+            told.fields |= first
+        self._blocks_of_rounds()
+        self._context()
+        warps: dict[tuple[str, int], set[int]] = defaultdict(set)
+        for told in self.acting:
+            if told.role and told.kind != "init":
+                warps[told.role.lower(), told.fields.get("cta", -1)].add(self._warp(told))
+        self.several = {role for (role, _), some in warps.items() if 1 < len(some - {-1}) <= 16}
+        for told in self.told:
+            told.actor = self._actor(told)
+
+    @staticmethod
+    def _warp(told: Told) -> int:
+        fields = told.fields
+        return fields["warp"] if "warp" in fields else fields["thread"] // 32 if "thread" in fields else -1
+
+    def _context(self) -> None:
+        """Headings name the actor of the rows below them, where those name none."""
+        named = {"warp", "thread", "wg"}
+        bare = [told for told in self.acting if not told.role and not named & told.fields.keys()]
+        heads = [told for told in self.told if told.barrier is None and named & told.fields.keys()]
+        if len(bare) < 0.6 * len(self.acting) or not heads:
+            return
+        current: Told | None = None
+        for told in self.told:
+            if told.barrier is None and named & told.fields.keys():
+                current = told
+                if not told.role:
+                    told.role = next((w.text for w in told.row.words if not lexicon.field(w.text)), "")
+            elif current is not None and told.barrier is not None:
+                told.role = told.role or current.role
+                told.fields = {
+                    **{k: v for k, v in current.fields.items() if k in {*named, "cta"}},
+                    **told.fields,
+                }
+
+    def _blocks_of_rounds(self) -> None:
+        """`block` beside `CTA` is a k-block where it varies within a role's rows."""
+        labels = Counter(
+            num.label for told in self.acting for num in told.row.nums if num.field in ("cta", "other")
+        )
+        if len(labels) < 2:
+            return
+        main = next(iter(label for label in labels if label.startswith("cta")), "")
+        for label in labels:
+            if label == main or not main:
+                continue
+            beside = [t for t in self.acting if {main, label} <= {n.label for n in t.row.nums}]
+            if len(beside) < 0.5 * labels[label]:
+                continue
+            values: dict[tuple[str, int | None], set[int]] = defaultdict(set)
+            for told in beside:
+                mine = next(n.value for n in told.row.nums if n.label == main)
+                values[told.role, mine].update(n.value for n in told.row.nums if n.label == label)
+            if sum(len(some) > 2 for some in values.values()) >= 0.5 * len(values):
+                for told in self.told:
+                    for num in told.row.nums:
+                        if num.label == label:
+                            if num.field == "other" and num.value in told.others:
+                                told.others.remove(num.value)
+                            num.field = "k"
+
+    def _bare_cta(self) -> bool:
+        """A number without a label before the barrier, with few values that are constant within an actor."""
+        values: dict[int, Counter[int]] = defaultdict(Counter)
+        for told in self.acting:
+            for place, num in enumerate(self._bare_head(told)):
+                values[place][num.value] += 1
+        best = None
+        for place, counts in values.items():
+            if sum(counts.values()) < 0.9 * len(self.acting) or len(counts) > 16 or max(counts) > 255:
+                continue
+            if self._counts_up(place):
+                continue
+            if best is None or len(counts) < len(values[best]):
+                best = place
+        if best is None:
+            return False
+        for told in self.told:
+            some = self._bare_head(told)
+            if best < len(some):
+                some[best].field = "own"
+                told.fields["cta"] = some[best].value
+        return True
+
+    def _counts_up(self, place: int) -> bool:
+        """Whether a number in front never falls within a role's rows: it counts rounds."""
+        by: dict[str, list[int]] = defaultdict(list)
+        for told in self.acting:
+            some = self._bare_head(told)
+            if place < len(some):
+                by[told.role].append(some[place].value)
+        pairs = [(a, b) for values in by.values() for a, b in pairwise(values)]
+        return any(a != b for a, b in pairs) and sum(b >= a for a, b in pairs) >= 0.97 * len(pairs)
+
+    @staticmethod
+    def _bare_head(told: Told) -> list[Num]:
+        end = told.barrier.at if told.barrier is not None else 1 << 30
+        return [num for num in told.row.nums if not num.field and num.at < end] + [
+            num
+            for num in told.row.nums
+            if num.field in ("stage?", "owner?") and num.of is not told.barrier and num.at < end
+        ]
+
+    def _actor(self, told: Told) -> Actor:
+        fields = told.fields
+        role = told.role.lower()
+        if not role and "wg" in fields:
+            role = f"WG{fields['wg']}"
+        if not role and "warp" in fields:
+            role = f"warp {fields['warp']}"
+        if not role and "thread" in fields:
+            role = f"warp {fields['thread'] // 32}"
+        if role in self.several and self._warp(told) >= 0:
+            role = f"{role} warp {self._warp(told)}"
+        return Actor(fields.get("group", 0), role, fields.get("cta", -1))

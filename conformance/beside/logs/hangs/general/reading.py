@@ -1,0 +1,173 @@
+"""The rows of a log by one choice of where the role stands, with the event of each row."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+
+from tileproof.conformance.beside.logs.hangs.general import lexicon
+from tileproof.conformance.beside.logs.hangs.general.barriers import barrier_of, role_phrase
+from tileproof.conformance.beside.logs.hangs.general.items import Row, is_sync
+from tileproof.conformance.beside.logs.hangs.general.naming import Slot, slots_of
+from tileproof.conformance.beside.logs.hangs.general.numbers import NumberRows
+from tileproof.conformance.beside.logs.hangs.general.told import Told, braces, kind_of
+from tileproof.conformance.beside.logs.hangs.log import Actor
+from tileproof.conformance.beside.logs.hangs.records import scope_of
+
+
+class Reading(NumberRows):
+    """The rows by one choice of where the role stands."""
+
+    def __init__(self, scanned: list[Row], scores: dict[str, float], slot: Slot | None) -> None:
+        self.scores, self.slot = scores, slot
+        self.guessed = False  # the meaning of a number or of a phrase was inferred from its behaviour
+        for row in scanned:  # what another choice decided about numbers is undone
+            for num in row.nums:
+                num.field = num.given
+        self.told = [self._tell(row) for row in scanned]
+        self.acting = [told for told in self.told if told.barrier is not None]
+        self._actors()
+        self._numbers()
+        self._events()
+
+    def _tell(self, row: Row) -> Told:
+        role = slots_of(row).get(self.slot) if self.slot is not None else None
+        barrier = barrier_of(row, self.scores, role)
+        if role is not None and "init" in lexicon.verbs(role.text):
+            role = None
+        name = role.text if role is not None else ""
+        tail = next((word for word in row.words if role is not None and word.at == role.at + 1), None)
+        if (
+            tail is not None and tail.glued and tail is not barrier
+        ):  # TMA and what follows it in another script
+            name += tail.text
+        else:
+            tail = None
+        if role is not None:
+            name = " ".join([name, *role_phrase(row, role, barrier)])
+        told = Told(row, name, barrier)
+        if barrier is not None:
+            told.name = barrier.text
+            told.scope = scope_of(barrier.text)
+        words = [word for word in row.words if word is not role and word is not barrier and word is not tail]
+        told.phrase = tuple(word.text.lower() for word in words)
+        told.verbs = tuple(verb for word in words for verb in lexicon.verbs(word.text))
+        told.verbs += tuple(
+            verb
+            for label in row.labels
+            if lexicon.field(label) in ("", "barrier")
+            for verb in lexicon.verbs(label)
+            if verb in ("wait", "done", "arrive", "copy")
+        )
+        if barrier is not None and not is_sync(barrier.text):
+            parts = lexicon.split(barrier.text)
+            edge = [
+                verb for part in (parts[:1] + parts[-1:]) for verb in lexicon.verbs(part) if verb in ("wait",)
+            ]
+            told.verbs += tuple(edge if len(parts) > 1 else ())
+        return told
+
+    # --- events
+
+    def _events(self) -> None:
+        """What each row reports, by its words, and by what follows it in its actor."""
+        after = self._after()
+        kinds: dict[tuple[object, ...], str] = {}
+        phrases: dict[tuple[object, ...], list[Told]] = defaultdict(list)
+        for told in self.acting:
+            phrases[self._sign(told)].append(told)
+        for sign, some in phrases.items():
+            kinds[sign] = kind_of(some[0])
+        follows: dict[tuple[object, ...], Counter[tuple[object, ...]]] = defaultdict(Counter)
+        for told in self.acting:
+            next_ = after.get(id(told))
+            if next_ is None:
+                continue
+            mine, its = told.fields.get("phase"), next_.fields.get("phase")
+            if next_.place == told.place and (None in (mine, its) or mine == its):
+                follows[self._sign(told)][self._sign(next_)] += 1
+            else:
+                follows[self._sign(told)][()] += 1
+        for sign, some in phrases.items():
+            counts = follows[sign]
+            total = sum(counts.values())
+            if not total:
+                continue
+            then, many = counts.most_common(1)[0]
+            phased = sum("phase" in told.fields for told in some) > 0.5 * len(some)
+            if not then or many < 0.85 * total or total < 2:
+                continue
+            first, second = kinds[sign], kinds[then]
+            before = {**kinds}
+            unclear = ("", "begin", "arrive?", "done", "wait")
+            if first in ("", "begin") and (second == "done" or (phased and second in ("", "arrive?"))):
+                kinds[sign], kinds[then] = "wait", "done"
+            elif first == "wait" and (second in ("", "arrive?") or (second == "wait" and sign != then)):
+                kinds[then] = "done"
+            elif first == second == "done" and phased and sign != then and first in unclear:
+                kinds[sign] = "wait"
+            self.guessed |= before != kinds
+        for sign, some in phrases.items():
+            kind = kinds[sign]
+            if kind in ("", "arrive?", "begin"):
+                phased = sum("phase" in told.fields for told in some) > 0.5 * len(some)
+                kind = "done" if phased and kind == "" else "arrive" if kind != "begin" else "wait"
+            for told in some:
+                told.kind = kind
+        self._bare_ends()
+
+    def _bare_ends(self) -> None:
+        """Rows that report an end and name no barrier end the wait in which their actor is."""
+        waits = sum(told.kind == "wait" for told in self.acting)
+        if sum(told.kind == "done" for told in self.acting) > 0.5 * waits:
+            return
+        inside: dict[Actor, Told] = {}
+        for told in self.told:
+            if told.kind == "wait":
+                inside[told.actor] = told
+            elif told.barrier is None and told.verbs[:1] == ("done",) and told.actor in inside:
+                wait = inside.pop(told.actor)
+                told.barrier, told.name, told.scope = wait.barrier, wait.name, wait.scope
+                told.fields = {**wait.fields, **told.fields}
+                told.others, told.kind = wait.others, "done"
+            elif told.kind:
+                inside.pop(told.actor, None)
+
+    @staticmethod
+    def _sign(told: Told) -> tuple[object, ...]:
+        names = told.phrase
+        return (
+            told.scope,
+            "bytes" in told.fields,
+            *names,
+            *sorted({n.label for n in told.row.nums if n.label in "{}"}),
+            braces(told),
+        )
+
+    def _after(self) -> dict[int, Told]:
+        last: dict[Actor, Told] = {}
+        found: dict[int, Told] = {}
+        for told in self.told:
+            if not told.row.words and not told.row.nums:
+                continue
+            if told.actor in last:
+                found[id(last[told.actor])] = told
+            last[told.actor] = told
+        return found
+
+
+def closure(told: list[Told]) -> float:
+    """The share of waits that end before their actor does anything else, or at which it ends."""
+    by: dict[Actor, list[Told]] = defaultdict(list)
+    for each in told:
+        if each.kind in ("wait", "done", "arrive"):
+            by[each.actor].append(each)
+    good = total = 0
+    for some in by.values():
+        for at, each in enumerate(some):
+            if each.kind == "wait":
+                total += 1
+                then = some[at + 1] if at + 1 < len(some) else None
+                good += then is None or (then.kind == "done" and then.name == each.name)
+            elif each.kind == "done" and (not at or some[at - 1].kind != "wait"):
+                total += 1
+    return good / total if total else 0.0

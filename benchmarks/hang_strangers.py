@@ -1,6 +1,7 @@
 """How often `explain` names the cause of hangs that strangers print.
 
     python benchmarks/hang_strangers.py [--rounds 1] [--seed 0] [--set mixed] [--show 20] [--blank]
+    python benchmarks/hang_strangers.py --exam third [--each 22] [--show 20]
     python benchmarks/hang_strangers.py --folder DIR [--show 20] [--templates]
 
 The kernels, the machine that runs them and the wordings are in benchmarks/strangers, apart from the tests'
@@ -26,6 +27,7 @@ from tileproof.spec.machine.errors import TileproofError
 
 from benchmarks.strangers import folder
 from benchmarks.strangers.blanked import blanked, restored
+from benchmarks.strangers.exams import grade
 from benchmarks.strangers.score import DRAWN, SETS, Score, logs
 
 
@@ -53,7 +55,11 @@ def main() -> int:
     parser.add_argument(
         "--templates", action="store_true", help="read a folder's logs by strangers/templates/STYLE.lines"
     )
+    parser.add_argument("--exam", choices=tuple(grade.EXAMS), help="an exam (strangers/exams/grade.py)")
+    parser.add_argument("--each", type=int, default=20, help="logs of each style of an exam")
     chosen = parser.parse_args()
+    if chosen.exam is not None:
+        return _exam(chosen)
     if chosen.folder is not None:
         return _folder(chosen)
     score = Score()
@@ -91,6 +97,14 @@ def by_template(log: folder.FolderLog) -> dict[str, Any] | None:
         return explained(log.text, log.name, user)
     except TileproofError:
         return None
+
+
+def _exam(chosen: argparse.Namespace) -> int:
+    score = grade.grade(explain, chosen.exam, chosen.each, chosen.seed)
+    print(score.table())
+    for name in score.failed[: chosen.show]:
+        print("failed:", name)
+    return 0 if score.count["correct"] >= 0.9 * score.n and not score.lies else 1
 
 
 def _folder(chosen: argparse.Namespace) -> int:

@@ -1,6 +1,6 @@
 """Grades an explainer on the exams: logs of planted hangs in styles that it was not written for.
 
-    python -m benchmarks.strangers.exams.grade [--exam second] [--each 20] [--seed 0] [--show 20] [--print X]
+    python benchmarks/hang_strangers.py --exam second [--each 20] [--seed 0] [--show 20]
 
 An answer is *correct* if its first cause, barrier and role are as planted; *hedged* if a later cause is, and
 the answer is not certain; *not read* if the log is refused or no hang is seen; *wrong* otherwise.
@@ -8,9 +8,7 @@ the answer is not certain; *not read* if the log is refused or no hang is seen; 
 
 from __future__ import annotations
 
-import argparse
 import random
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -153,45 +151,3 @@ def grade(explain: Callable[[str], Answer], exam: str, each: int, seed: int = 0)
     for log in logs(exam, each, seed):
         score.add(log, explain(log.text))
     return score
-
-
-def main() -> int:
-    from benchmarks.hang_strangers import explain
-
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--exam", choices=tuple(EXAMS), default="second")
-    parser.add_argument("--each", type=int, default=20)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--show", type=int, default=0)
-    parser.add_argument(
-        "--print", default="", help="print the logs whose name contains this, and their answers"
-    )
-    chosen = parser.parse_args()
-    score = ExamScore()
-    for log in logs(chosen.exam, chosen.each, chosen.seed):
-        found = explain(log.text)
-        told = score.add(log, found)
-        if chosen.print and chosen.print in log.name:
-            print(f"--- {log.name}: {told}; truth {log.case.truth}\n{log.text}")
-            if found is not None:
-                print(
-                    found["outcome"],
-                    found["certainty"],
-                    found["why"],
-                    found["root"] and (found["root"]["copy"], found["root"]["actor"]),
-                )
-                for cause in found["causes"][:3]:
-                    print("  ", cause["code"], cause["what"])
-                print("not understood:", found["read"]["not_understood"], found["read"]["examples"])
-    print(score.table())
-    for name in score.failed[: chosen.show]:
-        print("failed:", name)
-    for name in score.lies:
-        print("wrong and certain:", name)
-    return 0 if score.count["correct"] >= 0.9 * score.n and not score.lies else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -16,8 +16,8 @@ def better(log: Log, members: Sequence[tuple[int, str]]) -> Log | None:
     if log.snapshot or log.exact:
         return None
     other = read_general(log.path, log.lines, members)
-    if other is None or not other.events:
-        return None
+    if other is None or 2 * sum(bool(event.actor.role) for event in other.events) <= len(other.events):
+        return None  # it found no events, or not who made them
     more = fit(other) - fit(log)
     if more <= CLEAR and (more < 0 or _fields(other) <= _fields(log)):
         return None

@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 from tileproof.conformance.beside.logs.hangs.addresses import resolve_windows
+from tileproof.conformance.beside.logs.hangs.general import lexicon
 from tileproof.conformance.beside.logs.hangs.general.barriers import addresses, barrier_of, learn_barriers
 from tileproof.conformance.beside.logs.hangs.general.items import scan
 from tileproof.conformance.beside.logs.hangs.general.naming import Slot, barrier_words, role_slots
@@ -142,7 +143,8 @@ def _event(told: Told) -> LogEvent:
     peer = any(word in ("peer", "remote") for word in told.phrase)
     if kind in ("arrive", "copy"):
         event.size = fields.get("bytes", 0)
-        event.bytes = event.size > 0
+        said = "expect" in told.verbs or any(lexicon.field(label) == "bytes" for label in told.row.labels)
+        event.bytes = event.size > 0 or said
         event.count = fields.get("count", 1) or 1
         event.to = (
             fields.get("mask", 0)

@@ -32,6 +32,8 @@ class Reading(NumberRows):
     def _tell(self, row: Row) -> Told:
         role = slots_of(row).get(self.slot) if self.slot is not None else None
         barrier = barrier_of(row, self.scores, role)
+        if barrier is None and role is not None and barrier_of(row, self.scores, None) is role:
+            barrier, role = role, None  # the row names no role
         if role is not None and "init" in lexicon.verbs(role.text):
             role = None
         name = role.text if role is not None else ""

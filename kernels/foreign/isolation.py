@@ -1,7 +1,7 @@
 """Isolates a process by Landlock and seccomp: no network, no writes outside a folder, no privileges.
 
-Linux x86-64 only, by the system calls themselves; what the system does not provide is an error that names it.
-A process that is isolated stays so, with every process that it starts.
+Linux on x86-64 or aarch64, by the system calls themselves; what the system does not provide is an error that
+names it. A process that is isolated stays so, with every process that it starts.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from tileproof.kernels.foreign.system_calls import ARCHITECTURES, REFUSE, Architecture, steps
 from tileproof.spec.machine.errors import TileproofError
 
 # What `isolate` gives, and what the system must have for it.
 NEEDS = {
     "privileges": "prctl PR_SET_NO_NEW_PRIVS and capset (Linux 3.5)",
-    "network": "seccomp filters (CONFIG_SECCOMP_FILTER) on x86-64",
+    "network": "seccomp filters (CONFIG_SECCOMP_FILTER), on x86-64 or aarch64",
     "files": "Landlock ABI 3 (Linux 6.2, `landlock` among the lsm= of the kernel)",
     "signals": "Landlock ABI 6 (Linux 6.12)",
 }
@@ -33,21 +34,8 @@ _SCOPES = 0b11  # abstract sockets and signals
 _CREATE, _ADD, _RESTRICT = 444, 445, 446
 _ALWAYS = (Path("/dev/null"),)
 
-# Numbers of x86-64: what opens connections, reaches into other processes, or changes what Landlock ignores.
-_DENIED = {
-    "sockets": (41, 42, 425),  # socket, connect, io_uring_setup; a socketpair has no other end outside
-    "processes": (101, 310, 311, 438, 298, 321, 323),  # ptrace, process_vm_*, pidfd_getfd, perf, bpf, ...
-    "namespaces": (155, 161, 165, 166, 272, 308, 428, 429, 430, 442),
-    "keys and shared memory": (29, 64, 68, 240, 248, 249, 250),
-    "modes, owners, attributes, times of files": (
-        90, 91, 92, 93, 94, 132, 188, 189, 190, 197, 198, 199, 235, 260, 261, 268, 280, 304, 452, 463, 466,
-    ),
-    "the machine": (163, 164, 167, 168, 169, 170, 171, 175, 176, 227, 246, 313, 320),
-}  # fmt: skip
-_IOCTL, _INTO_TERMINAL = 16, (0x5412, 0x541C)  # TIOCSTI, TIOCLINUX
-_X86_64, _X32 = 0xC000003E, 0x40000000
-_ALLOW, _REFUSE = 0x7FFF0000, 0x00050000 | errno.EPERM
 _PR_SET_NO_NEW_PRIVS, _PR_SET_SECCOMP = 38, 22
+_GET_ACTION_AVAIL = 2
 
 _within: list[Path] = []
 _held: list[str] = []
@@ -68,10 +56,9 @@ def missing() -> list[str]:
     abi = _landlock_abi()
     found = [] if abi >= FILES_ABI else ["files"]
     found += [] if abi >= SIGNALS_ABI else ["signals"]
-    if not (sys.platform == "linux" and os.uname().machine == "x86_64"):
+    if _architecture() is None:
         return list(NEEDS)
-    seccomp = Path("/proc/sys/kernel/seccomp/actions_avail").exists()
-    return found if seccomp else ["network", *found]
+    return ["network", *found] if _without_filters() else found
 
 
 def isolate(folder: Path, files: Sequence[Path] = (), without: Sequence[str] = ()) -> None:
@@ -85,7 +72,7 @@ def isolate(folder: Path, files: Sequence[Path] = (), without: Sequence[str] = (
             "this system cannot isolate the judging",
             where=", ".join(wanted),
             expected="; ".join(f"{name}: {NEEDS[name]}" for name in wanted),
-            found=f"{os.uname().sysname} {os.uname().release}, Landlock ABI {_landlock_abi()}",
+            found=_system(),
             do="judge in a container or a virtual machine, or accept it: "
             + " ".join(f"--isolate-without {name}" for name in wanted),
         )
@@ -104,10 +91,48 @@ def isolate(folder: Path, files: Sequence[Path] = (), without: Sequence[str] = (
     _held[:] = [name for name in NEEDS if name not in lacks]
 
 
+def _architecture() -> Architecture | None:
+    return ARCHITECTURES.get(os.uname().machine) if sys.platform == "linux" else None
+
+
 def _landlock_abi() -> int:
     with contextlib.suppress(OSError, AttributeError):
         return max(int(ctypes.CDLL(None).syscall(_CREATE, None, ctypes.c_size_t(0), 1)), 0)
     return 0
+
+
+def _without_filters() -> int:
+    """The errno of seccomp(SECCOMP_GET_ACTION_AVAIL); 0 where a filter can refuse a call.
+
+    Asked of the kernel itself: under qemu-user, /proc describes the machine below.
+    """
+    own = _architecture()
+    if own is None:
+        return errno.ENOSYS
+    libc = ctypes.CDLL(None, use_errno=True)
+    action = ctypes.c_uint32(REFUSE & 0xFFFF0000)
+    failed = libc.syscall(own.numbers["seccomp"], _GET_ACTION_AVAIL, 0, ctypes.byref(action))
+    return ctypes.get_errno() if failed else 0
+
+
+def _system() -> str:
+    """What this system provides; a system call that fails is named."""
+    kernel = os.uname()
+    told = [f"{kernel.sysname} {kernel.release} on {kernel.machine}"]
+    abi = _landlock_abi()
+    told += [f"Landlock ABI {abi}" if abi else "no landlock_create_ruleset"]
+    if code := _without_filters():
+        told += [f"seccomp: {os.strerror(code)}"]
+    return ", ".join(told) + (
+        " (qemu-user emulates neither call)" if not abi and code and _emulated() else ""
+    )
+
+
+def _emulated() -> bool:
+    """Whether the processor of the machine below is another: a process under qemu-user."""
+    with contextlib.suppress(OSError):
+        return ("model name" in Path("/proc/cpuinfo").read_text()) != (os.uname().machine == "x86_64")
+    return False
 
 
 def _restrict_files(libc: ctypes.CDLL, folder: Path, files: Sequence[Path]) -> None:
@@ -132,15 +157,10 @@ def _restrict_files(libc: ctypes.CDLL, folder: Path, files: Sequence[Path]) -> N
 
 
 def _filter_calls(libc: ctypes.CDLL) -> None:
-    """A seccomp filter: the calls of `_DENIED` give EPERM."""
-    numbers = [number for group in _DENIED.values() for number in group]
-    program = [(0x20, 0, 0, 4), (0x15, 1, 0, _X86_64), (0x06, 0, 0, _REFUSE)]  # the architecture
-    program += [(0x20, 0, 0, 0), (0x35, 0, 1, _X32), (0x06, 0, 0, _REFUSE)]  # the number; no x32 calls
-    for number in numbers:
-        program += [(0x15, 0, 1, number), (0x06, 0, 0, _REFUSE)]
-    program += [(0x15, 0, 5, _IOCTL), (0x20, 0, 0, 24)]
-    program += [(0x15, 2, 0, _INTO_TERMINAL[0]), (0x15, 1, 0, _INTO_TERMINAL[1])]
-    program += [(0x06, 0, 0, _ALLOW), (0x06, 0, 0, _REFUSE), (0x06, 0, 0, _ALLOW)]
+    """Sets the filter of system_calls.py."""
+    own = _architecture()
+    assert own is not None
+    program = steps(own)
     code = b"".join(struct.pack("<HBBI", *step) for step in program)
     held = ctypes.create_string_buffer(code, len(code))
     described = struct.pack("<HxxxxxxQ", len(program), ctypes.addressof(held))

@@ -100,7 +100,7 @@ ROOMS = {
         "emulator",
     ),
     "beside.corpus": (),
-    "beside.symptoms": (),
+    "beside.symptoms": ("conformance.beside.corpus",),
     "beside.locate": ("conformance.launches", "conformance.tensors", "conformance.vectors", "kernels"),
     "beside.record": ("conformance.launches", "kernels", "emulator"),
     "beside.layouts": ("emulator",),

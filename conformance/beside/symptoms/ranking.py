@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+import math
 import tomllib
-from collections.abc import Container
+from collections import Counter
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tileproof.conformance.beside.symptoms.words import Symptoms, final
+from tileproof.conformance.beside.corpus.rows import ROWS
+from tileproof.conformance.beside.symptoms.words import WORDS, Symptoms, concepts, final, plain
 from tileproof.spec.problems.base import ProblemType, upstream
 
-WRONG, KIND, CONDITION = 2.0, 3.0, 2.0  # for what is wrong only, for another kind, for a condition
+FIRST = 3
 STAGE = 5.0  # for a stage that explains which outputs are wrong
-UNEXPLAINED, UNSAID = 1.5, 0.5
+SEEN = 2  # words of a stage that stand for a wrong output
+LOOKS = 1.6  # for each of its words
+UNEXPLAINED, UNSAID = 1.0, 0.5
 MIN_SCORE = 1.0
 STRANGE = {"hang", "crash", "unstable"}  # no stage by itself makes them
+TELLING = {"hang", "crash", "nan", "zero", "unstable", "imprecise"}  # kinds that a bug has or has not
+AGAINST = 2.5  # for a kind that the bug has not, or that was not seen
+AMONG = 0.5  # a cause of the other source, or a row beside another, has at least this share of its score
+MOST_ROWS = 2
+HINT = 1.0  # for a condition that the table gives to a bug
 DERIVED = {"single", "all"}  # conditions that follow from the outputs
+# What the letter of a row's group means.
+FAMILIES = {"H": {"hang"}, "R": {"unstable"}, "I": {"index"}, "L": {"build"}}
 
 
 @dataclass(frozen=True)
@@ -51,33 +63,91 @@ def _table() -> tuple[CorpusCause, ...]:
 CAUSES = _table()
 
 
+@dataclass(frozen=True)
+class _Document:
+    """What is known of a row of the corpus: the concepts of its own text, and of the cause in the table."""
+
+    row: str
+    concepts: frozenset[str]
+    kinds: frozenset[str]
+    cause: CorpusCause | None
+
+
+def _documents() -> tuple[_Document, ...]:
+    made = []
+    for row in ROWS.values():
+        own = [cause for cause in CAUSES if row.id in cause.rows]
+        needs = {kind for cause in own for need in cause.needs for kind in need.split("|")}
+        hints = {hint for cause in own for hint in cause.hints}
+        had = concepts(plain(f"{row.bug}; {row.applies}")) | concepts(plain(row.bug))
+        had |= needs | hints | FAMILIES.get(row.id[0], set())
+        made.append(
+            _Document(
+                row.id, had - {"wrong"}, had & {*WORDS["kinds"], "nan", "zero"}, own[0] if own else None
+            )
+        )
+    return tuple(made)
+
+
+DOCUMENTS = _documents()
+_OFTEN = Counter(name for document in DOCUMENTS for name in document.concepts)
+RARITY: Mapping[str, float] = {name: math.log(1 + len(DOCUMENTS) / often) for name, often in _OFTEN.items()}
+_USUAL = sum(len(document.concepts) for document in DOCUMENTS) / len(DOCUMENTS)
+
+
 def ranked(problem: ProblemType, symptoms: Symptoms) -> list[RankedCause]:
     """Causes that fit, the likeliest first."""
-    found = [*_corpus_causes(symptoms), *stage_causes(problem, symptoms)]
-    return sorted(found, key=lambda item: -item.score)
+    bugs = sorted(_corpus_causes(symptoms), key=lambda item: -item.score)
+    stages = sorted(stage_causes(problem, symptoms), key=lambda item: -item.score)
+    found = sorted([*bugs, *stages], key=lambda item: -item.score)
+    # Both sources are among the first: what one cannot know, the other may.
+    for best in (bugs[:1], stages[:1]):
+        if best and best[0] not in found[:FIRST] and best[0].score >= AMONG * found[0].score:
+            found.remove(best[0])
+            found.insert(FIRST - 1, best[0])
+    return found
 
 
 def _corpus_causes(symptoms: Symptoms) -> list[RankedCause]:
-    made = []
-    for row in CAUSES:
-        needed = [symptoms.kinds & set(need.split("|")) for need in row.needs]
-        if not all(needed):
+    """Bugs of the corpus by the concepts that they share with the symptoms: rare ones count more."""
+    scores: dict[str, float] = {}
+    for document in DOCUMENTS:
+        shared = (symptoms.concepts & document.concepts) - DERIVED
+        if not shared:
             continue
-        explained = (symptoms.conditions | symptoms.kinds) & set(row.hints)
-        score = (
-            sum(WRONG if kinds == {"wrong"} else KIND for kinds in needed)
-            + CONDITION * len(explained)
-            - UNEXPLAINED * len(symptoms.conditions - DERIVED - explained)
-            - UNEXPLAINED * len((symptoms.kinds & STRANGE).difference(*needed))
-        )
-        if score >= MIN_SCORE:
-            made.append(RankedCause(row.cause, row.check, score, rows=row.rows))
+        score = sum(RARITY[name] for name in shared) / (0.7 + 0.3 * len(document.concepts) / _USUAL)
+        seen = symptoms.kinds & TELLING
+        score -= AGAINST * len(seen - document.kinds)
+        if document.cause is not None:
+            score += HINT * len(symptoms.concepts & {*document.cause.hints})
+        if "hang" in document.kinds and not seen & {"hang", "crash", "unstable"}:
+            score -= AGAINST / 2
+        scores[document.row] = score
+    made: list[RankedCause] = []
+    done = set[str]()
+    by_row = {document.row: document for document in DOCUMENTS}
+    for row in sorted(scores, key=lambda row: -scores[row]):
+        if row in done or scores[row] < MIN_SCORE:
+            continue
+        cause = by_row[row].cause
+        near = [row]
+        if cause is not None:
+            near += [
+                other for other in cause.rows
+                if other != row and other not in done and scores.get(other, 0) >= AMONG * scores[row]
+            ][: MOST_ROWS - 1]  # fmt: skip
+        done |= {*near}
+        text, check = (cause.cause, cause.check) if cause is not None else (ROWS[row].bug, ROWS[row].applies)
+        made.append(RankedCause(text, check, scores[row], rows=tuple(near)))
     return made
 
 
 def stage_causes(problem: ProblemType, symptoms: Symptoms) -> list[RankedCause]:
-    """Stages whose error makes exactly the wrong outputs wrong, nearest to the outputs first."""
-    if not symptoms.wrong:
+    """Stages whose error makes exactly the wrong outputs wrong, nearest to the outputs first. Of stages that
+    the outputs do not distinguish, those that the description looks like come first.
+    """
+    looks = symptoms.looks or {}
+    if not symptoms.wrong and (symptoms.right or max(looks.values(), default=0) < SEEN):
         return []
     made = []
     for group in reversed(_groups(problem, symptoms.outputs)):
@@ -87,21 +157,32 @@ def stage_causes(problem: ProblemType, symptoms: Symptoms) -> list[RankedCause]:
         if not symptoms.wrong <= reached or symptoms.right & reached:
             continue
         unsaid = [name for name in final(problem) if name in reached and name not in symptoms.outputs]
-        strange = len(symptoms.conditions - DERIVED) + len(symptoms.kinds & STRANGE)
+        strange = len(symptoms.kinds & STRANGE)
         score = STAGE - UNSAID * len(unsaid) - UNEXPLAINED * strange
-        read = list(dict.fromkeys(name for stage in group for name in problem.stages[stage].inputs))
-        after = [name for name in final(problem) if name in reached]
-        words = " or ".join(group)
-        sources = ", ".join(name for name in read if name not in group)
-        made.append(
-            RankedCause(
-                f"{words} is wrong, or what it reads ({sources}): it reaches {' and '.join(after)}",
-                f"dump {words}; `tileproof tensors` compares it with the reference",
-                score,
-                group,
-            )
-        )
+        likely = [name for name in group if looks.get(name)]
+        most = max((looks[name] for name in likely), default=0)
+        first = tuple(name for name in likely if looks[name] == most)
+        if first and len(first) < len(group):
+            made.append(_stage_cause(problem, first, reached, score + LOOKS * most))
+            group = tuple(name for name in group if name not in first)
+            most = max((looks.get(name, 0) for name in group), default=0)
+        made.append(_stage_cause(problem, group, reached, score + LOOKS * most))
     return made
+
+
+def _stage_cause(
+    problem: ProblemType, group: tuple[str, ...], reached: Container[str], score: float
+) -> RankedCause:
+    read = list(dict.fromkeys(name for stage in group for name in problem.stages[stage].inputs))
+    after = [name for name in final(problem) if name in reached]
+    words = " or ".join(group)
+    sources = ", ".join(name for name in read if name not in group)
+    return RankedCause(
+        f"{words} is wrong, or what it reads ({sources}): it reaches {' and '.join(after)}",
+        f"dump {words}; `tileproof tensors` compares it with the reference",
+        score,
+        group,
+    )
 
 
 def _groups(problem: ProblemType, known: Container[str]) -> list[tuple[str, ...]]:

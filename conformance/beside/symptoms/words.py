@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
+from tileproof.conformance.beside.symptoms.names import gradients_named, names
 from tileproof.spec.problems.base import ProblemType
 
 WORDS: Mapping[str, Mapping[str, str]] = {
@@ -17,19 +19,30 @@ WORDS: Mapping[str, Mapping[str, str]] = {
     }
     for table, rows in tomllib.loads(Path(__file__).with_name("words.toml").read_text()).items()
 }
-_STATES, _KINDS, _CONDITIONS = WORDS["states"], WORDS["kinds"], WORDS["conditions"]
-IMPLY_WRONG = {"unstable", "imprecise", "pattern", "half", "factor"}
-_NOT = re.compile(r"(?:\bnot|\bnever|n't|\bno longer)\s*$")
+CONCEPTS = {**WORDS["kinds"], **WORDS["conditions"], **WORDS["concepts"]}
+_NOT = re.compile(r"(?:\bnot|\bnever|n't|\bno longer|\bno|\bwithout(?: any)?|\bkeine?|\bnicht|\bnon)[ -]*$")
+_CLAUSES = re.compile(
+    r"[,;:\n]|\.(?![\d\w])|\bbut\b|\bwhile\b|\bwhereas\b|\baber\b|\band(?= only\b)|\band(?= the (?:rest|other))"
+)
+_EXCEPT = r"(?:everything|anything|all|alles|alle|nothing|any) (?:but|except|ausser)|except(?: for)?|apart from|other than|ausser|bis auf"
+_NOTHING = r"(?:nothing|none(?: of \w+)?|neither|nichts|keiner?)"
+_ONLY = r"(?:only|nur|just|solely)(?: the| der| die)?"
 
 
 @dataclass(frozen=True)
 class Symptoms:
-    """What was understood. `outputs`: stage to "wrong", "nan", "zero" or "right"; `unknown`: other words."""
+    """What was understood. `outputs`: stage to "wrong", "nan", "zero" or "right"; `unknown`: other words.
+
+    `concepts` are those of the description, kinds and conditions among them; `looks` are the stages whose
+    own words or whose errors' looks it has, with their number.
+    """
 
     outputs: Mapping[str, str]
     kinds: frozenset[str]
     conditions: frozenset[str]
     unknown: tuple[str, ...]
+    concepts: frozenset[str] = frozenset()
+    looks: Mapping[str, int] | None = None
 
     @property
     def wrong(self) -> frozenset[str]:
@@ -47,116 +60,214 @@ def final(problem: ProblemType) -> tuple[str, ...]:
     return tuple(name for name in problem.stages if name not in read)
 
 
-def names(problem: ProblemType) -> dict[str, str]:
-    """Every name of a stage, lower case: its own, and those of the conventions."""
-    found = {name.lower(): name for name in problem.stages}
-    forms = problem.tensors
-    for convention in forms.conventions if forms is not None else ():
-        assert forms is not None
-        by_form = {form.name: form.stage for form in forms.forms if form.role != "input"}
-        for own, theirs in convention.names.items():
-            if own in by_form:
-                found.setdefault(theirs.lower(), by_form[own])
-    return found
+@cache
+def _whole(pattern: str) -> re.Pattern[str]:
+    """The pattern as whole words."""
+    return re.compile(rf"(?<![\w'-])(?:{pattern})(?!\w)")
+
+
+def concepts(text: str) -> frozenset[str]:
+    """The concepts that a text has; a kind behind a negation is none."""
+    found = set[str]()
+    for name, pattern in CONCEPTS.items():
+        for match in _whole(pattern).finditer(text):
+            if name not in WORDS["kinds"] or not _NOT.search(text[: match.start()]):
+                found.add(name)
+                break
+    return frozenset(found)
+
+
+def plain(text: str, keep_case: bool = False) -> str:
+    """The text in lower case and ASCII."""
+    for written, here in {"ä": "ae", "ö": "oe", "ü": "ue", "ß": "ss", "’": "'", "`": "", "×": "x"}.items():
+        text = text.replace(written, here)
+    return text if keep_case else text.lower()
 
 
 def read_symptoms(text: str, problem: ProblemType) -> Symptoms:
     """The symptoms of `text`; words without a meaning here are kept in `unknown`."""
-    outputs: dict[str, str] = {}
-    kinds, conditions, unknown = set[str](), set[str](), list[str]()
-    rest: list[str] = []  # states of "the others"
-    for clause in re.split(r"[,;\n]|\.(?!\d)|\bbut\b|\bwhile\b|\bwhereas\b|\band(?= only\b)", text.lower()):
-        left, here = clause, set[str]()
-        for found, patterns in ((conditions, _CONDITIONS), (kinds, _KINDS)):
-            for name, pattern in patterns.items():
-                left, seen = _take(left, pattern)
-                if seen:
-                    found.add(name)
-                    here.add(name)
-        _outputs(left, problem, outputs, kinds, rest, unknown, bool(here & IMPLY_WRONG))
+    reader = _Reader(problem)
+    said = gradients_named(plain(text, keep_case=True), problem).lower()
+    reader.read(said)
+    outputs = reader.outputs
+    had = concepts(said)
+    kinds = set(had & {*WORDS["kinds"]}) | reader.kinds
+    conditions = set(had & {*WORDS["conditions"]})
     ends = final(problem)
-    for state in rest:
-        for name in ends:
-            outputs.setdefault(name, state)
     not_right = [name for name in ends if outputs.get(name, "right") != "right"]
-    told = all(name in outputs for name in ends) or re.search(r"\bonly\b", text.lower())
-    if len(not_right) == 1 and len(ends) > 1 and told:
+    if len(not_right) == 1 and len(ends) > 1 and (reader.exclusive or all(name in outputs for name in ends)):
         conditions.add("single")
-        for name in ends:
-            outputs.setdefault(name, "right")
     if ends and set(not_right) == set(ends):
         conditions.add("all")
     kinds |= {state for state in outputs.values() if state != "right"}
     if kinds & {"nan", "zero", "imprecise"} or (outputs and any(s != "right" for s in outputs.values())):
         kinds.add("wrong")
-    return Symptoms(outputs, frozenset(kinds), frozenset(conditions), tuple(dict.fromkeys(unknown)))
+    looks = {
+        name: len({match[0] for match in _whole(pattern).finditer(said)})
+        for name, pattern in WORDS["stages"].items()
+        if name in problem.stages
+    }
+    return Symptoms(
+        outputs,
+        frozenset(kinds),
+        frozenset(conditions),
+        reader.not_understood(said),
+        had | kinds | conditions,
+        looks,
+    )
 
 
-def _take(clause: str, pattern: str) -> tuple[str, bool]:
-    """The clause without what the pattern matches, and whether it does."""
-    return _whole(pattern).sub(" ", clause), _whole(pattern).search(clause) is not None
+class _Reader:
+    """Collects the states of outputs, clause by clause."""
 
+    def __init__(self, problem: ProblemType) -> None:
+        self.ends = final(problem)
+        known = names(problem)
+        self.known = {f"<{name.lower()}>": name for name in problem.stages}
+        self.spelled = {spelled: f"<{name.lower()}>" for spelled, name in known.items()}
+        self.outputs: dict[str, str] = {}
+        self.kinds = set[str]()
+        self.exclusive = False
+        self.open: list[str] = []  # names without a state
+        self.carried: list[str] = []  # of a clause of names alone, which the next clause goes on with
+        self.rest: list[str] = []  # states of "the others"
+        self.every: list[str] = []  # states of all outputs
+        self.excepted: list[str] = []
+        self.bare = self.all_carried = False
 
-def _whole(pattern: str) -> re.Pattern[str]:
-    """The pattern as whole words."""
-    return re.compile(rf"(?<![\w-])(?:{pattern})(?!\w)")
+    def note(self, of: Iterable[str], state: str) -> None:
+        """Sets a state; wrong in a part is not right."""
+        for name in of:
+            if state != "right" or self.outputs.get(name, "right") == "right":
+                self.outputs[name] = state
 
+    def read(self, text: str) -> None:
+        for spelled in sorted(self.spelled, key=len, reverse=True):
+            text = re.sub(rf"(?<![\w'<-]){re.escape(spelled)}(?![\w>^])", self.spelled[spelled], text)
+        one = r"(?:<\w+>)"
+        several = rf"{one}(?:\s*(?:,|and|und|or|/|&|\+)\s*(?:the )?{one})*"
 
-def _outputs(
-    clause: str,
-    problem: ProblemType,
-    outputs: dict[str, str],
-    kinds: set[str],
-    rest: list[str],
-    unknown: list[str],
-    implied: bool,
-) -> None:
-    """The states of a clause, for the outputs that it names: those before a state, else those behind it.
-    `implied`: without a state, they are wrong.
-    """
-    known = names(problem)
-    ends = final(problem)
-    tokens: list[tuple[int, str, Sequence[str]]] = []
-    left = clause
+        def excepted(match: re.Match[str]) -> str:
+            self.excepted += [self.known[name] for name in re.findall(one, match[1])]
+            return " the others "
 
-    def note(kind: str, pattern: str, of: Sequence[str]) -> None:
-        nonlocal left
-        tokens.extend((match.start(), kind, of) for match in _whole(pattern).finditer(left))
-        left = _whole(pattern).sub(lambda match: " " * len(match[0]), left)
+        def exclusive(match: re.Match[str]) -> str:
+            self.exclusive = True
+            return f" {match[1]} "
 
-    # What was found is blanked, so that no shorter phrase is read in it.
-    note("others", WORDS["ignored"]["others"], ())
-    for theirs, own in sorted(known.items(), key=lambda item: -len(item[0])):
-        note("name", re.escape(theirs), (own,))
-    note("name", WORDS["ignored"]["all"], ends)
-    for state, pattern in _STATES.items():
-        for match in _whole(pattern).finditer(left):
-            denied = _NOT.search(left[: match.start()]) is not None
-            said = {"right": "wrong"}.get(state, "right") if denied else state
-            tokens.append((match.start(), "state", (said,)))
-        left = _whole(pattern).sub(lambda match: " " * len(match[0]), left)
-    ignored = set(WORDS["ignored"]["words"].split())
-    unknown += [word for word in re.findall(r"[^\s()\"':]+", left) if word not in ignored]
-    waiting: list[str] = []
-    others, last = False, ""
-    for _, kind, of in sorted(tokens):
-        if kind == "state":
-            (last,) = of
-            outputs.update(dict.fromkeys(waiting, last))
+        text = re.sub(
+            rf"\b(?:{_EXCEPT}) (?:the )?({several})(?:,? (?:all|everything|alles|alle))?", excepted, text
+        )
+        text = re.sub(rf"\b{_ONLY} ({several})", exclusive, text)
+        wrong = WORDS["states"]["wrong"]
+        text = re.sub(
+            rf"\b{_ONLY} (?:{wrong}|thing|issue)\b[\w ]*? (?:is|are|ist|in) ({several})",
+            lambda match: f"{exclusive(match)} wrong ", text,
+        )  # fmt: skip
+        right = WORDS["states"]["right"]
+        text = re.sub(rf"\b{_NOTHING}\b[\w ]*?\b(?:{right})(?!\w)", "all outputs are wrong", text)
+        for clause in _CLAUSES.split(text):
+            self._clause(clause)
+        self.open += self.carried
+        # "All right" beside something wrong speaks of another case.
+        some = any(state != "right" for state in self.outputs.values())
+        for state in self.every:
+            if state != "right" or not some:
+                self.note(self.ends, state)
+        for state in self.rest:
+            self.note([name for name in self.ends if name not in {*self.excepted, *self.outputs}], state)
+        if self.excepted:
+            right = "right" in self.rest or not self.rest
+            self.note(self.excepted, "wrong" if right else "right")
+            if right:
+                self.note([name for name in self.ends if name not in self.outputs], "right")
+                self.exclusive = True
+        # Who names an output and nothing that is wrong means that the output is.
+        if self.exclusive or not any(state != "right" for state in self.outputs.values()):
+            self.note([name for name in self.open if name not in self.outputs], "wrong")
+            self.open = [name for name in self.open if name not in self.outputs]
+        # Who names only what is right complains about the others.
+        if self.outputs and not any(state != "right" for state in self.outputs.values()):
+            if {*self.outputs} & {*self.ends}:
+                self.note([name for name in self.ends if name not in self.outputs], "wrong")
+        if self.exclusive and any(s != "right" for s in self.outputs.values()):
+            self.note([name for name in self.ends if name not in self.outputs], "right")
+
+    def _clause(self, clause: str) -> None:
+        """The states of a clause, for the outputs that it names: those before a state, else those behind it."""
+        tokens: list[tuple[int, str, tuple[str, ...]]] = []
+        left = clause
+
+        def take(kind: str, pattern: re.Pattern[str]) -> None:
+            nonlocal left
+            for match in pattern.finditer(left):
+                of: tuple[str, ...] = ()
+                if kind == "name":
+                    of = (self.known[match[0]],)
+                elif kind == "all":
+                    of = self.ends
+                elif kind != "others":
+                    denied = _NOT.search(left[: match.start()]) is not None
+                    of = (({"right": "wrong"}.get(kind, "right") if denied else kind),)
+                tokens.append((match.start(), kind, of))
+            left = pattern.sub(lambda match: " " * len(match[0]), left)
+
+        take("name", re.compile("|".join(map(re.escape, self.known))))
+        take("zero", _whole(WORDS["states"]["zero"]))
+        take("others", _whole(WORDS["ignored"]["others"]))
+        take("all", _whole(WORDS["ignored"]["all"]))
+        bare = bool(tokens) and not re.sub(r"\b(?:and|und|or|the|both)\b|[&/+ ]", "", left)
+        for state in ("right", "nan", "wrong"):
+            if state == "right":  # "mismatch", "not right" and the like are no rightness
+                left = re.sub(r"\bnot (?:right|ok|okay|fine|correct|good|exact|equal)\b", "wrong", left)
+            take(state, _whole(WORDS["states"][state]))
+        named = any(kind in ("name", "all") for _, kind, _ in tokens)
+        waiting: list[str] = [] if named and not bare and not self.bare else self.carried
+        self.open += [] if waiting is self.carried else self.carried
+        self.carried, self.bare = [], bare
+        others, every, last = False, self.all_carried and not named, ""
+        self.all_carried = False
+        subjects: list[str] = []
+        for _, kind, of in sorted(tokens):
+            if kind == "name":
+                waiting += of
+            elif kind == "all":
+                every = True
+            elif kind == "others":
+                others = True
+            else:
+                (last,) = of
+                if every:
+                    self.every.append(last)
+                subjects = waiting or subjects
+                # A state without a name goes on with the names before it: "right below 64 and wrong above".
+                self.note(subjects if last != "right" else waiting, last)
+                if others:
+                    self.rest.append(last)
+                if not subjects and not others and not every and last != "right":
+                    self.kinds.add(last)
+                waiting, others, every = [], False, False
+        if not last:
+            self.carried, self.all_carried = waiting, every
+        else:  # the state came first
+            self.note(waiting, last)
             if others:
-                rest.append(last)
-            if not waiting and not others and last != "right":
-                kinds.add(last)
-            waiting, others = [], False
-        elif kind == "others":
-            others = True
-        else:
-            waiting += of
-    if implied and waiting and not last:
-        last = "wrong"
-    if last:  # the state came first
-        outputs.update(dict.fromkeys(waiting, last))
-        if others:
-            rest.append(last)
-    else:
-        unknown += [f"{name} (neither right nor wrong)" for name in waiting]
+                self.rest.append(last)
+        if self.carried and not bare and concepts(clause) & IMPLY_WRONG:
+            self.note(self.carried, "wrong")
+            self.carried = []
+
+    def not_understood(self, text: str) -> tuple[str, ...]:
+        """The words that no pattern has, and the names without a state."""
+        ignored = {*WORDS["ignored"]["words"].split(), *self.spelled}
+        patterns = [*CONCEPTS.values(), *WORDS["states"].values(), *WORDS["stages"].values()]
+        patterns += [WORDS["ignored"]["all"], WORDS["ignored"]["others"], _EXCEPT]
+        for pattern in patterns:
+            text = _whole(pattern).sub(" ", text)
+        words = [word.strip("?!.") for word in re.findall(r"[^\s()\"':,;/&+]+", text)]
+        plain = [word for word in words if re.search(r"[a-z]", word) and word not in ignored]
+        unsaid = [f"{name} (neither right nor wrong)" for name in self.open if name not in self.outputs]
+        return tuple(dict.fromkeys([*plain, *unsaid]))
+
+
+IMPLY_WRONG = {"unstable", "imprecise", "pattern", "half", "factor"}

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tileproof.conformance.beside.corpus.rows import ROWS
-from tileproof.conformance.beside.symptoms.words import WORDS, Symptoms, concepts, final, plain
+from tileproof.conformance.beside.symptoms.words import WORDS, Symptoms, concepts, final, plain, stems
 from tileproof.spec.problems.base import ProblemType, upstream
 
 FIRST = 3
@@ -24,9 +24,14 @@ TELLING = {"hang", "crash", "nan", "zero", "unstable", "imprecise"}  # kinds tha
 AGAINST = 2.5  # for a kind that the bug has not, or that was not seen
 AMONG = 0.5  # a cause of the other source, or a row beside another, has at least this share of its score
 MOST_ROWS = 2
+STEM = 0.5  # for a word, beside a concept
 HINT = 1.0  # for a condition that the table gives to a bug
 DERIVED = {"single", "all"}  # conditions that follow from the outputs
 # What the letter of a row's group means.
+MAY = {
+    "H": {"hang", "crash", "unstable", "nan"},
+    "R": {"unstable", "nan", "crash", "hang"},
+}  # undefined order
 FAMILIES = {"H": {"hang"}, "R": {"unstable"}, "I": {"index"}, "L": {"build"}}
 
 
@@ -52,11 +57,14 @@ class RankedCause:
     rows: tuple[str, ...] = ()
 
 
+_DATA = tomllib.loads(Path(__file__).with_name("causes.toml").read_text())
+SEEN_AS: Mapping[str, str] = _DATA["seen"]  # how bugs show, by row
+
+
 def _table() -> tuple[CorpusCause, ...]:
-    data = tomllib.loads(Path(__file__).with_name("causes.toml").read_text())
     return tuple(
         CorpusCause(row["cause"], tuple(row["rows"]), tuple(row["needs"]), tuple(row["hints"]), row["check"])
-        for row in data["causes"]
+        for row in _DATA["causes"]
     )
 
 
@@ -69,6 +77,7 @@ class _Document:
 
     row: str
     concepts: frozenset[str]
+    stems: frozenset[str]
     kinds: frozenset[str]
     cause: CorpusCause | None
 
@@ -79,11 +88,16 @@ def _documents() -> tuple[_Document, ...]:
         own = [cause for cause in CAUSES if row.id in cause.rows]
         needs = {kind for cause in own for need in cause.needs for kind in need.split("|")}
         hints = {hint for cause in own for hint in cause.hints}
-        had = concepts(plain(f"{row.bug}; {row.applies}")) | concepts(plain(row.bug))
+        text = plain(f"{row.bug}; {row.applies}; {SEEN_AS.get(row.id, '')}")
+        had = concepts(text)
         had |= needs | hints | FAMILIES.get(row.id[0], set())
         made.append(
             _Document(
-                row.id, had - {"wrong"}, had & {*WORDS["kinds"], "nan", "zero"}, own[0] if own else None
+                row.id,
+                had - {"wrong"},
+                stems(text),
+                (had & {*WORDS["kinds"], "nan", "zero"}) | MAY.get(row.id[0], set()),
+                own[0] if own else None,
             )
         )
     return tuple(made)
@@ -92,6 +106,8 @@ def _documents() -> tuple[_Document, ...]:
 DOCUMENTS = _documents()
 _OFTEN = Counter(name for document in DOCUMENTS for name in document.concepts)
 RARITY: Mapping[str, float] = {name: math.log(1 + len(DOCUMENTS) / often) for name, often in _OFTEN.items()}
+_SPOKEN = Counter(stem for document in DOCUMENTS for stem in document.stems)
+RARE: Mapping[str, float] = {stem: math.log(1 + len(DOCUMENTS) / often) for stem, often in _SPOKEN.items()}
 _USUAL = sum(len(document.concepts) for document in DOCUMENTS) / len(DOCUMENTS)
 
 
@@ -113,9 +129,11 @@ def _corpus_causes(symptoms: Symptoms) -> list[RankedCause]:
     scores: dict[str, float] = {}
     for document in DOCUMENTS:
         shared = (symptoms.concepts & document.concepts) - DERIVED
-        if not shared:
+        spoken = symptoms.stems & document.stems
+        if not shared and not spoken:
             continue
-        score = sum(RARITY[name] for name in shared) / (0.7 + 0.3 * len(document.concepts) / _USUAL)
+        score = sum(RARITY[name] for name in shared) + STEM * sum(RARE[stem] for stem in spoken)
+        score /= 0.7 + 0.3 * len(document.concepts) / _USUAL
         seen = symptoms.kinds & TELLING
         score -= AGAINST * len(seen - document.kinds)
         if document.cause is not None:

@@ -22,9 +22,10 @@ WORDS: Mapping[str, Mapping[str, str]] = {
 CONCEPTS = {**WORDS["kinds"], **WORDS["conditions"], **WORDS["concepts"]}
 _NOT = re.compile(r"(?:\bnot|\bnever|n't|\bno longer|\bno|\bwithout(?: any)?|\bkeine?|\bnicht|\bnon)[ -]*$")
 _CLAUSES = re.compile(
-    r"[,;:\n]|\.(?![\d\w])|\bbut\b|\bwhile\b|\bwhereas\b|\baber\b|\band(?= only\b)|\band(?= the (?:rest|other))"
+    r"[,;:()\n]|\.(?![\d\w])|\bbut\b|\bwhile\b|\bwhereas\b|\baber\b|\band(?= only\b)|\band(?= the (?:rest|other))"
 )
 _EXCEPT = r"(?:everything|anything|all|alles|alle|nothing|any) (?:but|except|ausser)|except(?: for)?|apart from|other than|ausser|bis auf"
+_ELLIPSIS = re.compile(r"(?:isn't|aren't|doesn't|don't|\b(?:is|are|does|do) not)\s*$")
 _NOTHING = r"(?:nothing|none(?: of \w+)?|neither|nichts|keiner?)"
 _ONLY = r"(?:only|nur|just|solely)(?: the| der| die)?"
 
@@ -42,6 +43,7 @@ class Symptoms:
     conditions: frozenset[str]
     unknown: tuple[str, ...]
     concepts: frozenset[str] = frozenset()
+    stems: frozenset[str] = frozenset()
     looks: Mapping[str, int] | None = None
 
     @property
@@ -75,6 +77,21 @@ def concepts(text: str) -> frozenset[str]:
                 found.add(name)
                 break
     return frozenset(found)
+
+
+_ENDINGS = re.compile(
+    r"(?:izations?|isations?|ations?|nesses|ness|ments?|ingly|ings?|edly|ed|ers?|ors?|ies|es|s|ly|ally|al|ive|ible|able|"
+    r"ence|ance|ity|e|y|ungen|ung|en|t)$"
+)
+
+
+def stems(text: str) -> frozenset[str]:
+    """The words of a text without their endings, and the parts of names such as `block_size`."""
+    ignored = {*WORDS["ignored"]["words"].split()}
+    for pattern in WORDS["states"].values():
+        text = _whole(pattern).sub(" ", text)
+    words = {word for word in re.findall(r"[a-z]{4,}", text) if word not in ignored}
+    return frozenset(_ENDINGS.sub("", word) if len(word) > 5 else word.removesuffix("s") for word in words)
 
 
 def plain(text: str, keep_case: bool = False) -> str:
@@ -113,6 +130,7 @@ def read_symptoms(text: str, problem: ProblemType) -> Symptoms:
         frozenset(conditions),
         reader.not_understood(said),
         had | kinds | conditions,
+        stems(said),
         looks,
     )
 
@@ -134,6 +152,7 @@ class _Reader:
         self.every: list[str] = []  # states of all outputs
         self.excepted: list[str] = []
         self.bare = self.all_carried = False
+        self.last = ""
 
     def note(self, of: Iterable[str], state: str) -> None:
         """Sets a state; wrong in a part is not right."""
@@ -171,11 +190,11 @@ class _Reader:
         self.open += self.carried
         # "All right" beside something wrong speaks of another case.
         some = any(state != "right" for state in self.outputs.values())
-        for state in self.every:
-            if state != "right" or not some:
-                self.note(self.ends, state)
-        for state in self.rest:
-            self.note([name for name in self.ends if name not in {*self.excepted, *self.outputs}], state)
+        for every in self.every:
+            if every != "right" or not some:
+                self.note(self.ends, every)
+        for others in self.rest:
+            self.note([name for name in self.ends if name not in {*self.excepted, *self.outputs}], others)
         if self.excepted:
             right = "right" in self.rest or not self.rest
             self.note(self.excepted, "wrong" if right else "right")
@@ -222,6 +241,8 @@ class _Reader:
                 left = re.sub(r"\bnot (?:right|ok|okay|fine|correct|good|exact|equal)\b", "wrong", left)
             take(state, _whole(WORDS["states"][state]))
         named = any(kind in ("name", "all") for _, kind, _ in tokens)
+        if (match := _ELLIPSIS.search(clause)) and named and self.last:
+            tokens.append((match.start(), "ellipsis", ()))
         waiting: list[str] = [] if named and not bare and not self.bare else self.carried
         self.open += [] if waiting is self.carried else self.carried
         self.carried, self.bare = [], bare
@@ -236,7 +257,10 @@ class _Reader:
             elif kind == "others":
                 others = True
             else:
+                if kind == "ellipsis":  # "dQ is wrong, dV isn't"
+                    of = ("wrong" if self.last == "right" else "right",)
                 (last,) = of
+                self.last = last
                 if every:
                     self.every.append(last)
                 subjects = waiting or subjects

@@ -15,7 +15,7 @@ from tileproof.spec.problems.base import ProblemType, upstream
 
 FIRST = 3
 STAGE = 5.0  # for a stage that explains which outputs are wrong
-SEEN = 2  # words of a stage that stand for a wrong output
+SEEN = 1  # words of a stage that stand for a wrong output
 LOOKS = 1.6  # for each of its words
 UNEXPLAINED, UNSAID = 1.0, 0.5
 MIN_SCORE = 1.0
@@ -165,7 +165,8 @@ def stage_causes(problem: ProblemType, symptoms: Symptoms) -> list[RankedCause]:
     the outputs do not distinguish, those that the description looks like come first.
     """
     looks = symptoms.looks or {}
-    if not symptoms.wrong and (symptoms.right or max(looks.values(), default=0) < SEEN):
+    strange = len(symptoms.kinds & STRANGE)
+    if not symptoms.wrong and (symptoms.right or max(looks.values(), default=0) < SEEN or strange):
         return []
     made = []
     for group in reversed(_groups(problem, symptoms.outputs)):
@@ -175,7 +176,6 @@ def stage_causes(problem: ProblemType, symptoms: Symptoms) -> list[RankedCause]:
         if not symptoms.wrong <= reached or symptoms.right & reached:
             continue
         unsaid = [name for name in final(problem) if name in reached and name not in symptoms.outputs]
-        strange = len(symptoms.kinds & STRANGE)
         score = STAGE - UNSAID * len(unsaid) - UNEXPLAINED * strange
         likely = [name for name in group if looks.get(name)]
         most = max((looks[name] for name in likely), default=0)

@@ -22,9 +22,12 @@ WORDS: Mapping[str, Mapping[str, str]] = {
 CONCEPTS = {**WORDS["kinds"], **WORDS["conditions"], **WORDS["concepts"]}
 _NOT = re.compile(r"(?:\bnot|\bnever|n't|\bno longer|\bno|\bwithout(?: any)?|\bkeine?|\bnicht|\bnon)[ -]*$")
 _CLAUSES = re.compile(
-    r"[,;:()\n]|\.(?![\d\w])|\bbut\b|\bwhile\b|\bwhereas\b|\baber\b|\band(?= only\b)|\band(?= the (?:rest|other))"
+    r"[,;:()\n]|\.(?![\d\w])|\b(?:but|while|whereas|aber)\b|\band(?= only\b)|\band(?= the (?:rest|other))"
 )
-_EXCEPT = r"(?:everything|anything|all|alles|alle|nothing|any) (?:but|except|ausser)|except(?: for)?|apart from|other than|ausser|bis auf"
+_EXCEPT = (
+    r"(?:everything|anything|all|alles|alle|nothing|any) (?:but|except|ausser)|except(?: for)?|apart from|"
+    r"other than|ausser|bis auf"
+)
 _ELLIPSIS = re.compile(r"(?:isn't|aren't|doesn't|don't|\b(?:is|are|does|do) not)\s*$")
 _NOTHING = r"(?:nothing|none(?: of \w+)?|neither|nichts|keiner?)"
 _ONLY = r"(?:only|nur|just|solely)(?: the| der| die)?"
@@ -96,7 +99,15 @@ def stems(text: str) -> frozenset[str]:
 
 def plain(text: str, keep_case: bool = False) -> str:
     """The text in lower case and ASCII."""
-    for written, here in {"ä": "ae", "ö": "oe", "ü": "ue", "ß": "ss", "’": "'", "`": "", "×": "x"}.items():
+    for written, here in {
+        "ä": "ae",
+        "ö": "oe",
+        "ü": "ue",
+        "ß": "ss",
+        "\u2019": "'",
+        "`": "",
+        "\u00d7": "x",
+    }.items():
         text = text.replace(written, here)
     return text if keep_case else text.lower()
 
@@ -188,32 +199,36 @@ class _Reader:
         for clause in _CLAUSES.split(text):
             self._clause(clause)
         self.open += self.carried
+        self._conclude()
+
+    def _conclude(self) -> None:
+        """What the states of single outputs, of all and of the others mean together."""
+
+        def some() -> bool:
+            return any(state != "right" for state in self.outputs.values())
+
+        # Who names an output and nothing that is wrong means that the output is.
+        if self.exclusive or not some():
+            self.note([name for name in self.open if name not in self.outputs], "wrong")
+            self.open = [name for name in self.open if name not in self.outputs]
         # "All right" beside something wrong speaks of another case.
-        some = any(state != "right" for state in self.outputs.values())
-        for every in self.every:
-            if every != "right" or not some:
-                self.note(self.ends, every)
-        for others in self.rest:
-            self.note([name for name in self.ends if name not in {*self.excepted, *self.outputs}], others)
+        for state in [state for state in self.every if state != "right" or not some()]:
+            self.note(self.ends, state)
+        for state in self.rest:
+            self.note([name for name in self.ends if name not in {*self.excepted, *self.outputs}], state)
         if self.excepted:
             right = "right" in self.rest or not self.rest
             self.note(self.excepted, "wrong" if right else "right")
-            if right:
-                self.note([name for name in self.ends if name not in self.outputs], "right")
-                self.exclusive = True
-        # Who names an output and nothing that is wrong means that the output is.
-        if self.exclusive or not any(state != "right" for state in self.outputs.values()):
-            self.note([name for name in self.open if name not in self.outputs], "wrong")
-            self.open = [name for name in self.open if name not in self.outputs]
+            self.exclusive |= right
         # Who names only what is right complains about the others.
-        if self.outputs and not any(state != "right" for state in self.outputs.values()):
-            if {*self.outputs} & {*self.ends}:
-                self.note([name for name in self.ends if name not in self.outputs], "wrong")
-        if self.exclusive and any(s != "right" for s in self.outputs.values()):
-            self.note([name for name in self.ends if name not in self.outputs], "right")
+        others = [name for name in self.ends if name not in self.outputs]
+        if {*self.outputs} & {*self.ends} and not some():
+            self.note(others, "wrong")
+        elif self.exclusive and some():
+            self.note(others, "right")
 
-    def _clause(self, clause: str) -> None:
-        """The states of a clause, for the outputs that it names: those before a state, else those behind it."""
+    def _tokens(self, clause: str) -> tuple[list[tuple[int, str, tuple[str, ...]]], str]:
+        """Names and states of a clause with their places, and what is left of it beside the names."""
         tokens: list[tuple[int, str, tuple[str, ...]]] = []
         left = clause
 
@@ -223,9 +238,7 @@ class _Reader:
                 of: tuple[str, ...] = ()
                 if kind == "name":
                     of = (self.known[match[0]],)
-                elif kind == "all":
-                    of = self.ends
-                elif kind != "others":
+                elif kind not in ("all", "others"):
                     denied = _NOT.search(left[: match.start()]) is not None
                     of = (({"right": "wrong"}.get(kind, "right") if denied else kind),)
                 tokens.append((match.start(), kind, of))
@@ -235,51 +248,50 @@ class _Reader:
         take("zero", _whole(WORDS["states"]["zero"]))
         take("others", _whole(WORDS["ignored"]["others"]))
         take("all", _whole(WORDS["ignored"]["all"]))
-        bare = bool(tokens) and not re.sub(r"\b(?:and|und|or|the|both)\b|[&/+ ]", "", left)
+        if not any(kind == "name" for _, kind, _ in tokens):
+            take("all", _whole(r"(?:the |backward )?(?:gradients?|grads)"))
+        beside = left
+        left = re.sub(r"\bnot (?:right|ok|okay|fine|correct|good|exact|equal)\b", "wrong", left)
         for state in ("right", "nan", "wrong"):
-            if state == "right":  # "mismatch", "not right" and the like are no rightness
-                left = re.sub(r"\bnot (?:right|ok|okay|fine|correct|good|exact|equal)\b", "wrong", left)
             take(state, _whole(WORDS["states"][state]))
+        if self.last and tokens and (match := _ELLIPSIS.search(clause)):  # "dQ is wrong, dV isn't"
+            tokens.append((match.start(), "state", ("wrong" if self.last == "right" else "right",)))
+        return sorted(tokens), beside
+
+    def _clause(self, clause: str) -> None:
+        """The states of a clause, for the outputs that it names before a state, else behind it."""
+        tokens, beside = self._tokens(clause)
+        bare = bool(tokens) and not re.sub(r"\b(?:and|und|or|the|both)\b|[&/+ ]", "", beside)
         named = any(kind in ("name", "all") for _, kind, _ in tokens)
-        if (match := _ELLIPSIS.search(clause)) and named and self.last:
-            tokens.append((match.start(), "ellipsis", ()))
         waiting: list[str] = [] if named and not bare and not self.bare else self.carried
         self.open += [] if waiting is self.carried else self.carried
-        self.carried, self.bare = [], bare
         others, every, last = False, self.all_carried and not named, ""
-        self.all_carried = False
+        self.carried, self.bare, self.all_carried = [], bare, False
         subjects: list[str] = []
-        for _, kind, of in sorted(tokens):
+        for _, kind, of in tokens:
             if kind == "name":
                 waiting += of
-            elif kind == "all":
-                every = True
-            elif kind == "others":
-                others = True
+            elif kind in ("all", "others"):
+                every, others = every or kind == "all", others or kind == "others"
             else:
-                if kind == "ellipsis":  # "dQ is wrong, dV isn't"
-                    of = ("wrong" if self.last == "right" else "right",)
                 (last,) = of
                 self.last = last
-                if every:
-                    self.every.append(last)
+                self.every += [last] * every
+                self.rest += [last] * others
                 subjects = waiting or subjects
                 # A state without a name goes on with the names before it: "right below 64 and wrong above".
                 self.note(subjects if last != "right" else waiting, last)
-                if others:
-                    self.rest.append(last)
-                if not subjects and not others and not every and last != "right":
+                if last != "right" and not (subjects or others or every):
                     self.kinds.add(last)
                 waiting, others, every = [], False, False
-        if not last:
-            self.carried, self.all_carried = waiting, every
-        else:  # the state came first
+        if last:  # the state came first
             self.note(waiting, last)
-            if others:
-                self.rest.append(last)
-        if self.carried and not bare and concepts(clause) & IMPLY_WRONG:
-            self.note(self.carried, "wrong")
-            self.carried = []
+            self.every += [last] * every
+            self.rest += [last] * others
+        elif waiting and not bare and concepts(clause) & IMPLY_WRONG:
+            self.note(waiting, "wrong")
+        else:
+            self.carried, self.all_carried = waiting, every
 
     def not_understood(self, text: str) -> tuple[str, ...]:
         """The words that no pattern has, and the names without a state."""

@@ -1,8 +1,9 @@
 """Descriptions of symptoms in words with their true causes, and how `tileproof diagnose` does on them.
 
 A true cause is the stage that is wrong, or a row of the corpus that describes the bug. `planted` describes
-planted defects and rows of the corpus, and was written before its author read the reader, and mended it. `issues_1` to `issues_3` are public issues and pull requests in other words. They were gathered in
-turn and graded before the reader was mended by them (34 of 52, 34 of 43, 16 of 20); the last was not used.
+planted defects and rows of the corpus; its author wrote it before reading the reader, and mended the reader
+afterwards. `issues_1` to `issues_3` are public issues and pull requests in other words, gathered in turn and
+graded before the reader was mended by them (34 of 52, 34 of 43, 16 of 20). The last was not used.
 """
 
 from __future__ import annotations
@@ -51,9 +52,9 @@ def named(causes: list[RankedCause]) -> set[str]:
     return {name for cause in causes[:FIRST] for name in (*cause.stages, *cause.rows)}
 
 
-def first(one: Description, outputs_only: bool = False) -> set[str]:
-    kind = problem_type(one.problem)
-    symptoms = read_symptoms(one.text, kind)
+def first(each: Description, outputs_only: bool = False) -> set[str]:
+    kind = problem_type(each.problem)
+    symptoms = read_symptoms(each.text, kind)
     if outputs_only:
         kinds = frozenset({"wrong"} if symptoms.wrong else ())
         none: frozenset[str] = frozenset()
@@ -63,15 +64,15 @@ def first(one: Description, outputs_only: bool = False) -> set[str]:
 
 def grade(exam: str) -> Grade:
     all_of = descriptions(exam)
-    answers = [first(one) for one in all_of]
+    answers = [first(each) for each in all_of]
     left = list(all_of)
     for _ in range(FIRST):  # the most frequent cause of what is left
-        ((often, _),) = Counter(name for one in left for name in one.causes).most_common(1)
-        left = [one for one in left if often not in one.causes]
+        ((often, _),) = Counter(name for each in left for name in each.causes).most_common(1)
+        left = [each for each in left if often not in each.causes]
     return Grade(
         len(all_of),
-        sum(bool(one.causes & answer) for one, answer in zip(all_of, answers, strict=True)),
+        sum(bool(each.causes & answer) for each, answer in zip(all_of, answers, strict=True)),
         sum(map(len, answers)) / len(answers),
-        sum(bool(one.causes & first(one, outputs_only=True)) for one in all_of),
+        sum(bool(each.causes & first(each, outputs_only=True)) for each in all_of),
         len(all_of) - len(left),
     )

@@ -23,5 +23,5 @@ def test_the_true_cause_is_among_the_first_three(exam: str) -> None:
 
 @pytest.mark.parametrize("exam", EXAMS)
 def test_true_causes_exist(exam: str) -> None:
-    for one in descriptions(exam):
-        assert one.causes <= {*ROWS, *problem_type(one.problem).stages}, one
+    for each in descriptions(exam):
+        assert each.causes <= {*ROWS, *problem_type(each.problem).stages}, each

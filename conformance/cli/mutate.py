@@ -115,10 +115,10 @@ def mutate(
     from tileproof.conformance.beside.mutate.judged import settled
     from tileproof.conformance.beside.mutate.ledger import enter
     from tileproof.conformance.beside.mutate.operators import OPERATORS
-    from tileproof.conformance.beside.mutate.rules import proved
     from tileproof.conformance.beside.mutate.score import as_json as evidence_part
     from tileproof.conformance.beside.mutate.score import into as with_score
     from tileproof.conformance.beside.mutate.score import score
+    from tileproof.conformance.beside.mutate.solved import proof
     from tileproof.conformance.cases import resolve
     from tileproof.conformance.gate import evidence
     from tileproof.conformance.gate.reports import write_all
@@ -155,7 +155,7 @@ def mutate(
         judged = []
         with contextlib.suppress(*INTERRUPTS):
             for judgement in journal.judged(drawn, fresh) if journal else fresh:
-                judged.append(settled(judgement, lambda mutant: proved(pool.code, mutant, original.facts)))
+                judged.append(settled(judgement, lambda mutant: proof(pool.code, mutant, original.facts)))
                 progress.start(f"{title}: {judgement.drawn.operator} {judged[-1].outcome}")
                 progress.show(len(judged), False)
     of["count"] = count
@@ -299,5 +299,5 @@ def _original(
     return MutatedOriginal(
         found.title(given), dict(given.sizes), hashlib.sha256(ptx.encode()).hexdigest(),
         Pool(PtxCode(ptx, base.built.entry), found.sources, found.image.prefix),
-        Facts(plan.cluster, plan.smem_bytes), judge,
+        Facts(plan.cluster, plan.smem_bytes, (plan.threads, 1, 1)), judge,
     )  # fmt: skip

@@ -138,7 +138,9 @@ ROOMS = {
         "kernels",
         "emulator",
     ),
+    "beside.equal": ("emulator",),
     "beside.mutate": (
+        "conformance.beside.equal",
         "conformance.processes",
         "conformance.launches",
         "conformance.judging",

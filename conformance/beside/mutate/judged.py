@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from tileproof.conformance.beside.mutate.assembled import assemble
 from tileproof.conformance.beside.mutate.code import PtxCode
@@ -27,9 +27,17 @@ from tileproof.spec.machine.types import JsonObject
 
 MutantOutcome = Literal["killed", "survived", "refused", "equivalent"]
 SAME_CODE = "ptxas generates the same machine code"
+BY_SOLVER = "solver: "  # what the argument of its proofs begins with
 SAME_IN_SCHEDULES = "equal in all schedules of the runs"
 MEMORY = 6 << 30  # bytes of address space beyond what the process has
 LAZY = 128 << 30  # bytes of it for buffers of which only pages that are touched take memory
+
+
+class CodeProof(NamedTuple):
+    """A proof from the code that a mutant is equivalent; where there is none, why."""
+
+    argument: str
+    unproved: str = ""
 
 
 @dataclass(frozen=True)
@@ -41,8 +49,8 @@ class Judgement:
     finding names a source line of the change, `cause` is the first finding's. For a survivor, `same`
     is whether every launch equalled the original's bit for bit, findings included, and `certified` whether
     every launch of both was certified for all schedules. `argument` is the proof that it is
-    equivalent; `becomes` what a mutant of sources is in the original's PTX
-    (`compared.change`), operator and lines.
+    equivalent, `unproved` why there is no proof from the code; `becomes` what a mutant of sources
+    is in the original's PTX (`compared.change`), operator and lines.
     """
 
     drawn: Drawn
@@ -57,6 +65,7 @@ class Judgement:
     same: bool = False
     certified: bool = False
     argument: str = ""
+    unproved: str = ""
     run: int = -1
     seconds: float = 0.0
     findings: tuple[str, ...] = field(default=(), repr=False)
@@ -222,13 +231,14 @@ def in_ptx(judgement: Judgement) -> Drawn:
     return replace(judgement.drawn, operator=operator, lines=dict(lines))
 
 
-def settled(judgement: Judgement, proved: Callable[[Drawn], str]) -> Judgement:
-    """The judgement of a survivor: equivalent if a rule proves it from the code (`proved`: the proof, or ""),
-    or if it is equal in all schedules of the runs; else as it was.
+def settled(judgement: Judgement, proved: Callable[[Drawn], CodeProof]) -> Judgement:
+    """The judgement of a survivor: equivalent if it is proved from the code, or if it is equal in all
+    schedules of the runs; else as it was.
     """
     if judgement.outcome != "survived":
         return judgement
-    argument = proved(in_ptx(judgement))
+    argument, unproved = proved(in_ptx(judgement))
     if not argument and judgement.same and judgement.certified:
         argument = SAME_IN_SCHEDULES
+    judgement = replace(judgement, unproved=unproved)
     return replace(judgement, outcome="equivalent", argument=argument) if argument else judgement

@@ -74,7 +74,10 @@ class OriginalLaunch:
         step = next(s for s in self.file.launches if s.entry == self.code.entry)
         stated = Module.from_ptx(self.code.text).inspect_entry(step.entry)
         cluster = step.cluster or stated.directives.get("reqnctapercluster", ())
-        return Facts(math.prod(cluster), stated.static_shared + step.shared_bytes)
+        blocks = {s.block for s in self.file.launches if s.entry == self.code.entry}
+        x, y, z = (*step.block, 1, 1)[:3]
+        block = (x, y, z) if len(blocks) == 1 else None
+        return Facts(math.prod(cluster), stated.static_shared + step.shared_bytes, block)
 
 
 def original(

@@ -14,29 +14,26 @@ from functools import partial
 from tileproof.conformance.beside.mutate import (
     barriers,
     bits,
-    descriptors,
     fences,
     lanes,
     roundings,
-    threads,
-    truths,
 )
-from tileproof.conformance.beside.mutate.code import ALU, REGISTER, CodeLine, PtxCode
+from tileproof.conformance.beside.mutate.code import REGISTER, CodeLine, PtxCode
 from tileproof.conformance.beside.mutate.draw import Drawn
 from tileproof.conformance.beside.mutate.flow import Flow, meets
 
 SM_SHARED_BYTES = 228 << 10  # of one processor, sm_100 (CUDA C Programming Guide, table of capabilities)
 RESERVED = 1 << 10  # of each CTA
 BY_A_RULE = "rule "  # what the argument of a rule begins with
-_PURE = re.compile(r"((mov|and|or|add|sub)\.[bsu](32|64)|cvt\.u64\.u32)$")  # no effect but their result
 
 
 @dataclass(frozen=True)
 class Facts:
-    """From a kernel's plan: CTAs per cluster, bytes of shared memory per CTA."""
+    """Of a launch: CTAs per cluster, bytes of shared memory per CTA, threads per CTA (None: not known)."""
 
     cluster: int
     shared_bytes: int
+    block: tuple[int, int, int] | None = None
 
 
 Rule = Callable[[PtxCode, Drawn, CodeLine, Facts], str]
@@ -85,126 +82,8 @@ def _becomes(code: PtxCode, drawn: Drawn, at: CodeLine) -> CodeLine | None:
     return other if alike and len(other.operands) == len(at.operands) else None
 
 
-@rule("unread bits")
-def unread_bits(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
-    """A different number or register, or a difference for a sum, in bits of the result that nothing reads."""
-    other = _becomes(code, drawn, at)
-    if other is not None and bits.always_zero(code, at) and bits.always_zero(code, other):
-        return "the result is 0 in both"
-    if other is None or len(at.defines) != 1 or not all(_PURE.match(line.opcode) for line in (at, other)):
-        return ""
-    differing = _differing(code, at, other) if other.opcode == at.opcode else _turned(code, at, other)
-    asked = bits.read(code, at.operands[0])
-    if differing & asked:
-        return ""
-    if not differing:
-        return "the result has the same bits"
-    return f"bits {differing:#x} of {at.operands[0]} differ at most, and {asked:#x} are read"
-
-
-@rule("a value only tested for zero")
-def truth(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
-    """A different nonzero number in a `mov` or `selp`, as in a wait that is retried, whose result is compared
-    with 0.
-    """
-    other = _becomes(code, drawn, at)
-    return "" if other is None else truths.asked(code, at, other)
-
-
-@rule("a comparison with a known result")
-def decided(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
-    """A different number or register in a comparison for equality with a known result."""
-    other = _becomes(code, drawn, at)
-    return "" if other is None else truths.decided(code, at, other)
-
-
-def _differing(code: PtxCode, at: CodeLine, other: CodeLine) -> int:
-    """The bits of the result that may differ."""
-    places = [n for n, (a, b) in enumerate(zip(at.operands, other.operands, strict=True)) if a != b]
-    name = at.opcode.split(".")[0]
-    if len(places) != 1:
-        return bits.EVERY
-    was, now = (line.operands[places[0]] for line in (at, other))
-    if _number(was) and _number(now):
-        differ = (int(was, 0) ^ int(now, 0)) & bits.EVERY
-    else:
-        differ = bits.differing(code, was, now, at)
-    if name in ("mov", "cvt"):
-        return differ if name == "mov" else differ & bits.WORD
-    if len(at.operands) != 3:
-        return bits.EVERY
-    rest = at.operands[3 - places[0]]
-    may, must = bits.may_be_set(code, rest), bits.must_be_set(code, rest)
-    if name == "and":
-        return differ & may
-    if name == "or":
-        return differ & ~must
-    if name == "add" and _number(was) and _number(now) and not differ & bits.EVERY << bits.zeros(may):
-        return differ  # below, nothing carries
-    return bits.EVERY << bits.zeros(differ) & bits.EVERY  # carries go up
-
-
-def _turned(code: PtxCode, at: CodeLine, other: CodeLine) -> int:
-    """The bits that may differ between a sum and a difference: those that twice the number reaches, and none
-    where what is added is 0.
-    """
-    names = {line.opcode.split(".")[0] for line in (at, other)}
-    alike = at.operands == other.operands and at.opcode.split(".")[1:] == other.opcode.split(".")[1:]
-    if names != {"add", "sub"} or not alike or len(at.operands) != 3:
-        return bits.EVERY
-    if not bits.may_be_set(code, at.operands[2]):
-        return 0
-    if not _number(at.operands[2]):
-        return bits.EVERY
-    return bits.EVERY << bits.zeros(2 * abs(int(at.operands[2], 0))) & bits.EVERY
-
-
 def _number(operand: str) -> bool:
     return bool(re.fullmatch(r"-?(?:0x[0-9A-Fa-f]+|\d+)", operand))
-
-
-@rule("equal in every thread")
-def every_thread(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
-    """Another instruction of numbers and the thread's number, which gives every thread that comes to it the
-    same, in the bits that are read; a branch left out that none of them takes.
-    """
-    if drawn.operator == "predicate" and not drawn.lines[at.number]:
-        return threads.never(code, at)
-    other = _becomes(code, drawn, at)
-    return "" if other is None else threads.same(code, at, other)
-
-
-@rule("a hint")
-def hint(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
-    """A value used only in addresses of prefetches and in cache policies."""
-    if not ALU.match(at.opcode) or len(at.defines) != 1 or not _alu(drawn.lines[at.number], at):
-        return ""
-    seen, pending = set[str](), [at.operands[0]]
-    while pending:
-        register = pending.pop()
-        seen.add(register)
-        if any(number not in code.at for number in code.mentions(register)):
-            return ""
-        for user in (line for line in code.code if register in line.uses):
-            if user.opcode.startswith("prefetch") or _policy(user, register):
-                continue
-            if not ALU.match(user.opcode) or len(user.defines) != 1:
-                return ""
-            pending += [register for register in user.defines if register not in seen]
-    return "only prefetches and cache policies use its result: hints (PTX ISA 9.7.9.15, 9.7.9.2)"
-
-
-def _policy(user: CodeLine, register: str) -> bool:
-    """Whether the instruction uses the register only as its cache policy."""
-    rest = (user.guard, *user.operands[:-1])
-    named = {name for operand in rest for name in REGISTER.findall(operand)}
-    return ".L2::cache_hint" in user.opcode and user.operands[-1:] == (register,) and register not in named
-
-
-def _alu(text: str, at: CodeLine) -> bool:
-    """Whether the new text is one operation of the kind, into the same register."""
-    found = PtxCode(f".entry x()\n{{\n{text}\n}}", "x").code
-    return len(found) == 1 and bool(ALU.match(found[0].opcode)) and found[0].operands[:1] == at.operands[:1]
 
 
 @rule("no other allocation")
@@ -382,16 +261,6 @@ def clears(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
 def _of_block(code: PtxCode, at: CodeLine) -> Iterator[CodeLine]:
     """The instructions of its inline-asm block."""
     return (line for line in code.code if at.span[0] <= line.number <= at.span[1])
-
-
-@rule("an unused leading dimension")
-def leading(code: PtxCode, drawn: Drawn, at: CodeLine, facts: Facts) -> str:
-    """The leading-dimension offset of a swizzled operand that is K-major, or one column of atoms wide."""
-    match = re.match(r"([AB]) descriptor, leading dimension", drawn.what)
-    if match is None or drawn.operator != "descriptor":
-        return ""
-    must, may = partial(bits.must_be_set, code), partial(bits.may_be_set, code)
-    return descriptors.leading_unused(at, 1 if match[1] == "A" else 2, must, may)
 
 
 _MASK_IS_USED, _SHIFT = 1 << 39, 63 << 56  # of a zero-column mask descriptor (PTX ISA 9.7.16.4.3)

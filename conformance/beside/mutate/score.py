@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from tileproof.conformance.beside.mutate.judged import SAME_CODE, SAME_IN_SCHEDULES, Judgement
+from tileproof.conformance.beside.mutate.judged import BY_SOLVER, SAME_CODE, SAME_IN_SCHEDULES, Judgement
 from tileproof.conformance.gate.difference import MUTATION
 from tileproof.conformance.gate.evidence import ReleaseEvidence
 from tileproof.spec.machine.errors import TileproofError
@@ -54,10 +54,12 @@ def score(judged: Sequence[Judgement]) -> JsonObject:
 def _shown(judged: Sequence[Judgement]) -> dict[str, int]:
     """Number of equivalent mutants by the kind of proof."""
     arguments = [judgement.argument for judgement in judged if judgement.outcome == "equivalent"]
+    solver = sum(argument.startswith(BY_SOLVER) for argument in arguments)
     code, runs = arguments.count(SAME_CODE), arguments.count(SAME_IN_SCHEDULES)
     return {
         "the same machine code": code,
-        "equivalent by a rule": len(arguments) - code - runs,
+        "equivalent by a rule": len(arguments) - code - solver - runs,
+        "equal by the solver": solver,
         SAME_IN_SCHEDULES: runs,
     }
 

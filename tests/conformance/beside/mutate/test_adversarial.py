@@ -7,7 +7,7 @@ import re
 import pytest
 from tileproof.conformance.beside.mutate.code import PtxCode
 from tileproof.conformance.beside.mutate.draw import Drawn
-from tileproof.conformance.beside.mutate.judged import SAME_IN_SCHEDULES, judge_one, settled
+from tileproof.conformance.beside.mutate.judged import SAME_IN_SCHEDULES, CodeProof, judge_one, settled
 from tileproof.conformance.beside.mutate.runs import Original, original
 from tileproof.emulator import Schedule
 from tileproof.kernels.registry import kernel
@@ -102,5 +102,5 @@ def test_a_mask_that_ends_at_the_first_hole_is_killed(base: Original) -> None:
 def test_the_same_mask_by_another_way_is_equal_in_all_schedules_of_the_runs(base: Original) -> None:
     judgement = judge_one(base, mutant(base, "vote.sync.ballot", SAME_MASK), "")
     assert judgement.outcome == "survived" and judgement.same and judgement.certified
-    assert settled(judgement, lambda drawn: "").argument == SAME_IN_SCHEDULES
-    assert settled(judgement, lambda drawn: "rule x: y").argument == "rule x: y"
+    assert settled(judgement, lambda drawn: CodeProof("")).argument == SAME_IN_SCHEDULES
+    assert settled(judgement, lambda drawn: CodeProof("rule x: y")).argument == "rule x: y"

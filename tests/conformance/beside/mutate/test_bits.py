@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tileproof.conformance.beside.mutate.bits import EVERY, apart, may_be_set, must_be_set, read
+from tileproof.conformance.beside.mutate.bits import EVERY, apart, may_be_set
 from tileproof.conformance.beside.mutate.code import PtxCode
 from tileproof.conformance.beside.mutate.values import opcode
 
@@ -79,49 +79,3 @@ def test_operands_that_share_no_bit_are_no_mutants(constant: str, same: bool) ->
     assert apart(read, at) == same
     proposed = {variation.what.split()[0] for variation in opcode(read, at)}
     assert proposed == ({"and"} if same else {"and", "xor"})
-
-
-@pytest.mark.parametrize(
-    ("line", "bits"),
-    [
-        ("mov.b32 %r40, 0x50;", 0x50),
-        ("mov.u32 %r40, %tid.x;", 0),
-        ("or.b32 %r40, %r1, 3;", 3),
-        ("and.b32 %r40, %r2, 0x60;", 0x40),
-        ("add.s32 %r40, %r2, 3;", 0x43),
-        ("add.s32 %r40, %r2, 64;", 0),
-        ("mov.b64 %r40, {%r1, %r2};", 0x4000000000),
-        ("mov.b64 %rd1, {%r1, %r2};\n\tmov.b64 {%r41, %r40}, %rd1;", 0x40),
-        ("mov.b64 %rd1, {%r2, %r1};\n\tmov.b64 {%r40, %r41}, %rd1;", 0x40),
-        ("mov.b64 %rd1, {%r2, %r1};\n\tmov.b64 {%r41, %r40}, %rd1;", 0),
-        ("@%p1 mov.b32 %r40, 1;", 0),
-        ("mov.b32 %r40, 1;\n\tmov.b32 %r40, 2;", 0),
-    ],
-)
-def test_bits_that_must_be_set(line: str, bits: int) -> None:
-    assert must_be_set(made(line), "%r40") == bits
-
-
-@pytest.mark.parametrize(
-    ("lines", "bits"),
-    [
-        (("and.b32 %r41, %r40, 0xf0;",), 0xF0),
-        (("shr.u32 %r41, %r40, 4;", "and.b32 %r42, %r41, 0xf;"), 0xF0),
-        (("shl.b32 %r41, %r40, 4;", "and.b32 %r42, %r41, 0xff;"), 0xF),
-        (("shr.u32 %r41, %r40, 28;", "and.b32 %r42, %r41, 0xff;"), 0xF0000000),
-        (("add.s32 %r41, %r40, %r1;", "and.b32 %r42, %r41, 0xf0;"), 0xFF),
-        (("or.b32 %r41, %r40, 1;", "and.b32 %r42, %r41, 8;"), 8),
-        (("add.s32 %r40, %r40, 4;", "and.b32 %r41, %r40, 4;"), 7),  # round the loop, too
-        (("mov.b64 %rd1, {%r1, %r40};", "and.b64 %rd2, %rd1, 0xf00000000;"), 0xF),
-        (("cvt.s64.s32 %rd1, %r40;", "and.b64 %rd2, %rd1, 0xf0;"), 0xF0),
-        (("cvt.s64.s32 %rd1, %r40;", "and.b64 %rd2, %rd1, 0xf00000000;"), 1 << 31),  # the sign
-        (("shr.s32 %r41, %r40, 4;", "and.b32 %r42, %r41, 0xf;"), EVERY),
-        (("and.b32 %r41, %r40, 1;", "@%p1 bra $L__BB0_1;", "st.shared.b32 [%r40], %r1;"), EVERY),
-        (("and.b32 %r41, %r40, 1;", "{ mov.b32 %r42, %r40; mov.b32 %r43, 1; }"), EVERY),
-        ((), 0),
-    ],
-)
-def test_bits_that_are_read(lines: tuple[str, ...], bits: int) -> None:
-    ends = [line.split()[1].rstrip(",") for line in lines[-1:] if not line.startswith(("@", "{", "st"))]
-    read_ = made("mov.b32 %r40, 7;", *lines, *(f"st.shared.b64 [%r4], {end};" for end in ends))
-    assert read(read_, "%r40") == bits

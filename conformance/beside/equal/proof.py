@@ -1,0 +1,490 @@
+"""Proves that two entries with the same control flow do the same: in each thread the same effects with the
+same operands, in the same order.
+
+docs/mutate.md, "Equality by the solver", has the argument.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import z3
+from tileproof.conformance.beside.equal.entry import (
+    LATE,
+    WAITS,
+    CodeBlock,
+    EntryCode,
+    Unsupported,
+    entry_of,
+    pure,
+    results,
+    sources,
+    written,
+)
+from tileproof.conformance.beside.equal.meaning import Term, number
+from tileproof.conformance.beside.equal.operands import used
+from tileproof.conformance.beside.equal.side import Extents, Look, Side, Thread, variable
+from tileproof.emulator.errors import PtxError
+from tileproof.emulator.ptx import Address, Immediate, Instruction, Name, Operand, Pair, Sink, Vector
+
+QUERY_MS = 5_000
+Kind = Literal["proved", "differs", "unknown"]
+
+
+@dataclass(frozen=True)
+class Equality:
+    """The result. `why`: what was proved; where and for which values something may differ; or what was not
+    covered. "unknown" is never equality.
+    """
+
+    kind: Kind
+    why: str
+    queries: int = 0
+
+
+class _Differs(Exception):
+    """Something differs, as far as is known."""
+
+
+class _Undecided(TimeoutError):
+    """A query that the solver does not decide."""
+
+
+def equal(original: str, mutant: str, entry: str, extents: Extents, seconds: float = 60) -> Equality:
+    """Compare the entry of two PTX texts; `seconds`: the most that the solver may take."""
+    try:
+        first, second = entry_of(original, entry), entry_of(mutant, entry)
+        proof = _Proof((first, second), extents, time.monotonic() + seconds)
+        proof.run()
+    except _Differs as found:
+        return Equality("differs", str(found))
+    except (Unsupported, PtxError) as why:
+        return Equality("unknown", f"not covered: {why}")
+    except (TimeoutError, RecursionError) as why:
+        return Equality("unknown", str(why))
+    return Equality("proved", f"every effect has equal operands; {proof.queries} queries", proof.queries)
+
+
+@dataclass
+class _State:
+    """A point of both entries: what their registers hold, and what is known of the path."""
+
+    head: int
+    holds: tuple[dict[str, Term], dict[str, Term]]
+    path: list[Term]
+    waits: int = 0
+
+    def copy(self) -> _State:
+        return _State(self.head, (dict(self.holds[0]), dict(self.holds[1])), list(self.path), self.waits)
+
+
+@dataclass
+class _Proof:
+    """The relation between the entries: registers that hold the same, but those of `differ`, at the head of
+    each tree of blocks. It begins with every register and loses those that a path to the head does not
+    preserve, until nothing changes.
+    """
+
+    entries: tuple[EntryCode, EntryCode]
+    extents: Extents
+    deadline: float
+    queries: int = 0
+    arrivals: int = 0
+    differ: dict[int, set[str]] = field(default_factory=dict)
+
+    def run(self) -> None:
+        first, second = self.entries
+        if first.declared != second.declared or any(
+            width != second.widths.get(name, width) for name, width in first.widths.items()
+        ):
+            raise Unsupported("other declarations")
+        if len(first.blocks) != len(second.blocks):
+            raise Unsupported("another control flow: other basic blocks")
+        aligned = {name: min(align, second.aligned.get(name, 1)) for name, align in first.aligned.items()}
+        self.thread = Thread(self._declared(), aligned)
+        successors = [
+            tuple(dict.fromkeys((*a.successors, *b.successors)))
+            for a, b in zip(first.blocks, second.blocks, strict=True)
+        ]
+        self.before: list[list[int]] = [[] for _ in successors]
+        for block, then in enumerate(successors):
+            for behind in then:
+                self.before[behind].append(block)
+        self.dominates = _dominators(successors, self.before)
+        self.sides = tuple(Side(code, self.thread, self.dominates) for code in self.entries)
+        self.live = self._live(successors)
+        self.late = {
+            name
+            for code in self.entries
+            for block in code.blocks
+            for step in block.steps
+            if LATE.match(step.opcode)
+            for name in written(step)
+        }
+        self.differ[0] = set(self.live[0])  # what nobody wrote is not known to be the same
+        changed = {
+            n for n, pair in enumerate(zip(first.blocks, second.blocks, strict=True)) if _unlike(*pair)
+        }
+        self.pending = list(dict.fromkeys(self._head(block) for block in sorted(changed)))
+        if self.differ[0] and 0 not in self.pending:
+            self.pending.append(0)
+        while self.pending:
+            self._tree(self.pending.pop())
+
+    def _declared(self) -> Extents:
+        exact = self.entries[0].directives.get("reqntid")
+        if self.extents.block is None and exact:
+            x, y, z = (*exact, 1, 1)[:3]
+            return Extents((x, y, z), self.extents.cluster)
+        return self.extents
+
+    def _live(self, successors: Sequence[tuple[int, ...]]) -> list[set[str]]:
+        alive: list[set[str]] = [set() for _ in successors]
+        changed = True
+        while changed:
+            changed = False
+            for block in reversed(range(len(successors))):
+                behind = set().union(*(alive[then] for then in successors[block]))
+                now = set().union(*(code.live(block, behind) for code in self.entries))
+                changed |= now != alive[block]
+                alive[block] = now
+        return alive
+
+    def _head(self, block: int) -> int:
+        seen = set()
+        while block and len(self.before[block]) == 1 and block not in seen:
+            seen.add(block)  # blocks that nothing reaches may go round
+            block = self.before[block][0]
+        return block
+
+    # ---- a tree of blocks: a head, and the blocks that have a single way into them
+
+    def _tree(self, head: int) -> None:
+        pending = [(head, _State(head, ({}, {}), self._conditions(head)))]
+        while pending:
+            block, state = pending.pop()
+            self._block(block, state)
+            ways = list(self._ways(block, state))
+            for number_, (target, condition) in enumerate(ways):
+                then = state if number_ == len(ways) - 1 else state.copy()
+                if condition is not None:
+                    then.path.append(condition)
+                if self._head(target) == target:
+                    self._arrive(target, then)
+                else:
+                    pending.append((target, then))
+
+    def _conditions(self, head: int) -> list[Term]:
+        """Branches on kept values that every path to a block takes one way."""
+        found = []
+        for block in self.dominates[head]:
+            ways = self.before[block]
+            if len(ways) != 1 or block == 0:
+                continue
+            for side in self.sides:
+                leaving = side.code.blocks[ways[0]]
+                condition = self._kept_guard(side, leaving, ways[0], head)
+                taken, behind = block in leaving.targets, block == leaving.behind
+                if condition is not None and taken != behind:
+                    found.append(condition if taken else z3.Not(condition))
+        return found
+
+    def _kept_guard(self, side: Side, leaving: CodeBlock, block: int, head: int) -> Term | None:
+        end = leaving.leaves
+        if end is None or not end.guard:
+            return None
+        term = side.kept(end.guard, head)
+        made = side.code.definitions.get(end.guard, [])
+        if term is None or (made[0][0] != block and made[0][0] not in self.dominates[block]):
+            return None
+        return z3.Not(term) if end.guard_negated else term
+
+    def _look(self, which: int, state: _State) -> Look:
+        holds = state.holds[which]
+
+        def look(name: str) -> Term:
+            if name not in holds:
+                holds[name] = self._first(which, name, state)
+            return holds[name]
+
+        return look
+
+    def _first(self, which: int, name: str, state: _State) -> Term:
+        """What a register holds at the head of a tree."""
+        own = name in self.live[state.head] and name not in self.differ.get(state.head, set())
+        kept = [side.kept(name, state.head) for side in self.sides]
+        if kept[0] is not None and kept[1] is not None and own and not kept[0].eq(kept[1]):
+            state.path.append(kept[0] == kept[1])
+        term = kept[which]
+        if term is None and own:
+            term = kept[1 - which]
+        if term is not None and name not in self.late:
+            return term
+        suffix = "" if own else f" of {('the original', 'the mutant')[which]}"
+        width = self.sides[which].code.widths[name]
+        waits = state.waits if name in self.late else 0
+        return variable(f"{name} in block {state.head}, {waits}{suffix} :{width}", width)
+
+    def _block(self, number_: int, state: _State) -> None:
+        """Both blocks, effect by effect."""
+        walks = [self._walk(which, number_, state) for which in (0, 1)]
+        count = 0
+        while True:
+            first, second = (next(walk, None) for walk in walks)
+            if first is None or second is None:
+                break
+            self._effect(first, second, state, f"{number_}.{count}")
+            count += 1
+        left = first or second
+        if left is not None:
+            raise _Differs(f"line {left.line}: {left.opcode} is an effect of one of them alone")
+
+    def _walk(self, which: int, number_: int, state: _State) -> Iterator[Instruction]:
+        """The effects of a block; pure steps between them are computed."""
+        side, look = self.sides[which], self._look(which, state)
+        for step in side.code.blocks[number_].steps:
+            if not pure(step):
+                yield step
+            else:
+                self._write(which, step, side.compute(step, look), state)
+
+    def _write(self, which: int, step: Instruction, terms: Sequence[Term], state: _State) -> None:
+        look, holds = self._look(which, state), state.holds[which]
+        guard = self._guard(which, step, state)
+        new = {}
+        for first, term in zip(results(step), terms, strict=True):
+            if isinstance(first, Name):
+                new[first.name] = term if guard is None else z3.If(guard, term, look(first.name))
+        holds.update(new)
+
+    def _guard(self, which: int, step: Instruction, state: _State) -> Term | None:
+        if not step.guard:
+            return None
+        term = self._look(which, state)(step.guard)
+        return z3.Not(term) if step.guard_negated else term
+
+    def _effect(self, first: Instruction, second: Instruction, state: _State, name: str) -> None:
+        where = f"line {first.line}: {first.opcode}"
+        if first.opcode != second.opcode:
+            raise _Differs(f"{where} is {second.opcode}, line {second.line}")
+        guards = [self._guard(which, step, state) for which, step in enumerate((first, second))]
+        under = list(state.path)
+        if guards != [None, None]:
+            terms = [z3.BoolVal(True) if guard is None else guard for guard in guards]
+            self._must(terms[0], terms[1], under, f"{where}, guard")
+            under.append(terms[0])
+        items = [list(self._of_step(which, step, state)) for which, step in enumerate((first, second))]
+        shapes = [[_shape(operand) for operand in sources(step)] for step in (first, second)]
+        if shapes[0] != shapes[1] or len(items[0]) != len(items[1]):
+            raise _Differs(f"{where} has other operands")
+        for place, (a, b) in enumerate(zip(*items, strict=True)):
+            self._must_item(a, b, under, f"{where}, operand {place}")
+        if [type(first) for first in results(first)] != [type(first) for first in results(second)]:
+            raise _Differs(f"{where} has other results")
+        made = []
+        for which, step in enumerate((first, second)):
+            side = self.sides[which]
+            widths = [side.code.widths[r.name] if isinstance(r, Name) else 32 for r in results(step)]
+            made.append([variable(f"result {n} of effect {name} :{w}", w) for n, w in enumerate(widths)])
+        shuffled = [side.shuffled(step) for side, step in zip(self.sides, (first, second), strict=True)]
+        if known := [term for term in shuffled if term is not None]:
+            made = [[known[0]]] * 2  # what both find where they find the same operands
+        for which, step in enumerate((first, second)):
+            self._write(which, step, made[which], state)
+        if WAITS.match(first.opcode):
+            self._arrived(state)
+
+    def _arrived(self, state: _State) -> None:
+        """Behind a wait registers of loads that were in flight hold something else."""
+        for name in self.late:
+            if not any(name in holds for holds in state.holds):
+                continue
+            known = [which for which in (0, 1) if name in self.sides[which].code.widths]
+            terms = [self._look(which, state)(name) for which in known]
+            same = len(terms) == 2 and self._same(terms[0], terms[1], state.path)
+            self.arrivals += 1
+            for which in known:
+                apart = "" if same else f" {which}"
+                width = self.sides[which].code.widths[name]
+                state.holds[which][name] = variable(f"{name} behind wait {self.arrivals}{apart}", width)
+        state.waits += 1
+
+    def _of_step(self, which: int, step: Instruction, state: _State) -> Iterator[Term | Operand]:
+        """What an effect uses of its operands, flattened."""
+        operands = sources(step)
+        each = [list(self._items(which, (first,), state)) for first in operands]
+        if step.opcode.startswith("tcgen05.mma.cta_group") and len(operands) > 3:
+            for place in (1, 2):
+                registers = isinstance(operands[place], Name) and isinstance(operands[3], Name)
+                if registers:
+                    each[place] = [used(step.opcode, place, each[place][0], each[3][0])]
+        for items in each:
+            yield from items
+
+    def _items(self, which: int, operands: Sequence[Operand], state: _State) -> Iterator[Term | Operand]:
+        side, look = self.sides[which], self._look(which, state)
+        for first in operands:
+            if isinstance(first, Vector):
+                yield number(len(first.parts), 32)
+                yield from self._items(which, first.parts, state)
+            elif isinstance(first, Pair):
+                yield from self._items(which, (first.first, first.second), state)
+            elif isinstance(first, Address):
+                yield side.address(first, look)
+                yield number(len(first.coordinates), 32)
+                yield from self._items(which, first.coordinates, state)
+            elif isinstance(first, Immediate | Sink):
+                yield first
+            else:
+                yield side.any_value(first, look)
+
+    # ---- the ways out of a block
+
+    def _ways(self, number_: int, state: _State) -> Iterator[tuple[int, Term | None]]:
+        """The blocks that may follow, each with its condition, which is the same in both."""
+        blocks = [code.blocks[number_] for code in self.entries]
+        taken = []
+        for which, block in enumerate(blocks):
+            guard = None if block.leaves is None else self._guard(which, block.leaves, state)
+            known = z3.BoolVal(block.leaves is not None)
+            taken.append(known if guard is None else guard)
+        leaving = [block for block in blocks if block.leaves is not None]
+        where = f"line {leaving[0].leaves.line}: " if leaving and leaving[0].leaves else ""
+        self._must(taken[0], taken[1], state.path, f"{where}whether the branch is taken")
+        if len({block.targets for block in leaving}) > 1 or len({_head(block) for block in leaving}) > 1:
+            raise Unsupported("another control flow: other targets")
+        if len({block.behind for block in blocks if block.behind is not None}) > 1:
+            raise Unsupported("another control flow")
+        if leaving and leaving[0].leaves is not None and leaving[0].leaves.opcode.startswith("brx"):
+            if len(leaving) != 2:
+                raise Unsupported("another control flow: a list of targets")
+            under = [*state.path, taken[0]]
+            indices = [
+                self.sides[which].any_value(block.leaves.operands[0], self._look(which, state))
+                for which, block in enumerate(blocks)
+                if block.leaves is not None
+            ]
+            self._must(indices[0], indices[1], under, f"{where}the target")
+        for target in dict.fromkeys(leaving[0].targets if leaving else ()):
+            if target >= 0:
+                alone = len(leaving[0].targets) == 1
+                yield target, taken[0] if alone else None
+        behind = next((block.behind for block in blocks if block.behind is not None), None)
+        if behind is not None and behind >= 0:
+            yield behind, z3.Not(taken[0])
+
+    def _arrive(self, head: int, state: _State) -> None:
+        """What is not the same at the end of a way into a head differs at the head."""
+        lost = set()
+        known = self.differ.setdefault(head, set())
+        for name in sorted(self.live[head] - known):
+            if any(name not in side.code.widths for side in self.sides):
+                lost.add(name)
+                continue
+            first, second = (self._look(which, state)(name) for which in (0, 1))
+            if not self._same(first, second, state.path):
+                lost.add(name)
+        if lost:
+            known |= lost
+            if head not in self.pending:
+                self.pending.append(head)
+
+    # ---- the solver
+
+    def _must_item(self, a: Term | Operand, b: Term | Operand, under: list[Term], where: str) -> None:
+        if isinstance(a, Immediate | Sink) and isinstance(b, Immediate | Sink):
+            if a != b:
+                raise _Differs(f"{where} is {b}, not {a}")
+            return
+        terms: list[Term] = [a, b]
+        for place, (first, other) in enumerate(((a, terms[1]), (b, terms[0]))):
+            if isinstance(first, Immediate) and not first.float_bits and z3.is_bv(other):
+                terms[place] = number(first.value, other.size())
+            elif isinstance(first, Immediate | Sink):
+                raise _Differs(f"{where} is of another kind")
+        self._must(terms[0], terms[1], under, where)
+
+    def _must(self, a: Term, b: Term, under: list[Term], where: str) -> None:
+        found = self._difference(a, b, under)
+        if found:
+            raise _Differs(f"{where} differs, {found}")
+
+    def _same(self, a: Term, b: Term, under: list[Term]) -> bool:
+        try:
+            return not self._difference(a, b, under)
+        except _Undecided:
+            return False  # then they may differ
+
+    def _difference(self, a: Term, b: Term, under: list[Term]) -> str:
+        """Values with which two terms differ, or "" if there are none; TimeoutError if undecided."""
+        if a.eq(b):
+            return ""
+        if a.sort() != b.sort():
+            return "in its width"
+        if time.monotonic() > self.deadline:
+            raise TimeoutError("the solver's time is over")
+        solver = z3.SolverFor("QF_UFBV")
+        solver.set("timeout", QUERY_MS)
+        solver.add(*self.thread.facts, *under, a != b)
+        self.queries += 1
+        result = solver.check()
+        if result == z3.unsat:
+            return ""
+        if result != z3.sat:
+            raise _Undecided("the solver does not decide a query in time")
+        model = solver.model()
+        values = [f"{value.name()} = {model[value]}" for value in model.decls() if value.arity() == 0][:4]
+        return f"{model.eval(a, True)} and {model.eval(b, True)}, with {', '.join(values) or 'any values'}"
+
+
+def _head(block: CodeBlock) -> str:
+    assert block.leaves is not None
+    name = block.leaves.opcode.split(".")[0]
+    return "exit" if name == "ret" else name
+
+
+def _unlike(first: CodeBlock, second: CodeBlock) -> bool:
+    """Whether two blocks are not the same text."""
+    if (first.targets, first.behind, len(first.steps)) != (second.targets, second.behind, len(second.steps)):
+        return True
+    pairs = [*zip(first.steps, second.steps, strict=True)]
+    if first.leaves is not None and second.leaves is not None:
+        pairs.append((first.leaves, second.leaves))
+    return (first.leaves is None) != (second.leaves is None) or any(_text(a) != _text(b) for a, b in pairs)
+
+
+def _text(step: Instruction) -> tuple[object, ...]:
+    named = step.opcode.startswith(("bra", "brx"))  # of branches the targets are compared
+    operands = step.operands[:-1] if named else step.operands
+    return step.guard, step.guard_negated, step.opcode, operands
+
+
+def _dominators(successors: Sequence[tuple[int, ...]], before: Sequence[list[int]]) -> list[frozenset[int]]:
+    """The blocks on every path from the first to each block, itself among them."""
+    every = (1 << len(successors)) - 1
+    found = [1 if n == 0 else every for n in range(len(successors))]
+    changed = True
+    while changed:
+        changed = False
+        for block in range(1, len(successors)):
+            mask = every
+            for way in before[block]:
+                mask &= found[way]
+            mask |= 1 << block
+            changed |= mask != found[block]
+            found[block] = mask
+    return [frozenset(n for n in range(mask.bit_length()) if mask >> n & 1) for mask in found]
+
+
+def _shape(first: Operand) -> tuple[object, ...]:
+    """The kinds of an operand's parts, apart from whether a register or a literal."""
+    if isinstance(first, Vector):
+        return ("vector", *map(_shape, first.parts))
+    if isinstance(first, Pair):
+        return ("pair", _shape(first.first), _shape(first.second))
+    if isinstance(first, Address):
+        return ("address", *map(_shape, first.coordinates))
+    return ("sink",) if isinstance(first, Sink) else ()

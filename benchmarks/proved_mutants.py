@@ -1,10 +1,10 @@
-"""How many drawn mutants are proved equal from the code, and whether a check kills one of them.
+"""How many drawn mutants are proved equal from the code, and whether a check kills any of these mutants.
 
     python benchmarks/proved_mutants.py KERNEL [--variant d_qk=512] [--seed N] [--count N]
                                         [--operators A,B] [--runs]
 
 Prints a line of JSON per mutant that is proved, then the counts. `--runs` judges each proved mutant by the
-runs of the quick profile: none may be killed (exit code 1 if one is).
+runs of the quick profile: none may be killed (exit code 1 otherwise).
 """
 
 from __future__ import annotations

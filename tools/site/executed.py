@@ -148,9 +148,10 @@ class PageRun:
         done = subprocess.run(
             line, cwd=self.folder, env=environment, capture_output=True, text=True, check=False, timeout=600
         )
-        if str(done.returncode) != code:
+        ended = done.returncode if done.returncode >= 0 else 128 - done.returncode  # as a shell says a signal
+        if str(ended) != code:
             printed = done.stdout + done.stderr
-            self.problems.append(f"exit code {done.returncode} instead of {code}: {content}{printed}")
+            self.problems.append(f"exit code {ended} instead of {code}: {content}{printed}")
         return done.stdout
 
     def _python(self, content: str, _: str) -> str:

@@ -30,8 +30,9 @@ class Kernel:
     build, whether it is the probe build). `probe`: there is a probe build. `defects` gives the kernel's
     planted defects. `on_demand`: its builds take long, and `tileproof build` makes them only when they are
     named. `clocks`: those per k-block that the model's likely case may take (docs/time.md); None where no
-    budget is stated. `layout`: the launch as data, for launchers without this package; None where the
-    kernel has none. `beside`: what such a launcher runs before and after it.
+    budget is stated. `repeats`: the order of its events repeats with its rings, and the gate requires that
+    (docs/certificate.md, Periods). `layout`: the launch as data, for launchers without this package; None
+    where the kernel has none. `beside`: what such a launcher runs before and after it.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Kernel:
     arch: str = ARCH
     on_demand: bool = False
     clocks: Callable[[Variant], float | None] = field(default=lambda _: None, repr=False)
+    repeats: bool = False
     layout: Callable[[KernelPlan], Layout] | None = field(default=None, repr=False)
     beside: Callable[[], Sequence[EntryBeside]] = field(default=tuple, repr=False)
 

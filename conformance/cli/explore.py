@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
@@ -83,6 +84,10 @@ LONG = 24  # decisions; a longer schedule is written to a file
     "--seconds-limit", default=0.0, metavar="SECONDS", type=click.FloatRange(0),
     help="Stop a launch that runs longer, with a finding; 0 for no limit.",
 )  # fmt: skip
+@click.option(
+    "--periods", is_flag=True,
+    help="Only say from which k-block on, and with which period, the order of events repeats, and exit.",
+)  # fmt: skip
 @click.option("--strict", is_flag=True, help="Apply the PTX ISA strictly: some findings become more severe.")
 @expect_option
 @click.option("--json", "as_json", is_flag=True, help="The result as JSON on standard output.")
@@ -104,6 +109,7 @@ def explore(
     out: str,
     allow: tuple[str, ...],
     seconds_limit: float,
+    periods: bool,
     strict: bool,
     expect: str | None,
     as_json: bool,
@@ -123,6 +129,8 @@ def explore(
     from tileproof.emulator.explore import explore as run
     from tileproof.spec.machine.schedule import Schedule
 
+    if periods:
+        return _print_periods(kernel, variant, blocks, plant, as_json)
     chosen: Any = EXPLORED if policies is None else tuple(policies.split(","))
     deep = ["--blocks", str(blocks)] if blocks else []
     words = ["--case", case_json] if case_json else [*_sizes(variant), *deep]
@@ -222,6 +230,31 @@ def _explored(
     chosen = one_chosen(found, variant, given)
     case = given or small(found.plan(chosen), blocks)
     return Explored.of(found, build_planted(found, chosen, planted), case)
+
+
+def _print_periods(
+    name: str, variant: str | None, blocks: int | None, plant: str | None, as_json: bool
+) -> int:
+    """Print whether the order of events repeats; exit code 3 if no period is shown."""
+    from tileproof.conformance.cases import resolve
+    from tileproof.conformance.explore.periods import periods_of
+    from tileproof.conformance.planted.defects import build_planted, planted_on
+    from tileproof.kernels.launch.model import LaunchFile
+
+    found = resolve.compiled(name, ONE_ORDER)
+    if isinstance(found, LaunchFile):
+        raise TileproofError(
+            "a launch file has no k-blocks", where="--periods", expected="a kernel with a plan", found=name
+        )
+    chosen = one_chosen(found, variant, None)
+    built = build_planted(found, chosen, planted_on(found, plant))
+    seen = periods_of(found, built, found.plan(chosen), blocks)
+    if as_json:
+        verdict = "clean" if seen else "incomplete"
+        print(json.dumps({"verdict": verdict, "kernel": name, "order": str(seen), **asdict(seen)}, indent=1))
+    else:
+        print(f"{found.title(chosen)}: {seen}")
+    return 0 if seen else INCOMPLETE
 
 
 def _read(text: str) -> str:

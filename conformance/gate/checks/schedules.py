@@ -9,6 +9,7 @@ from dataclasses import replace
 from tileproof.conformance.cases.generators import small
 from tileproof.conformance.explore.case import ExploredCase
 from tileproof.conformance.explore.explored import Explored
+from tileproof.conformance.explore.periods import periods_of
 from tileproof.conformance.gate.model import CheckReport, GatedVariant, gate_check
 from tileproof.emulator.explore import Defect, explore
 from tileproof.spec.machine.certificate import summary
@@ -23,6 +24,16 @@ def schedules(gated: GatedVariant) -> CheckReport:
     effort = gated.effort
     shrink = effort.shrink_seconds if gated.profile != "quick" else 0.0
     return explored_kernel(gated, effort.schedules, gated.seed, "schedules and races", shrink)
+
+
+@gate_check("k-blocks", least="full")
+def k_blocks(gated: GatedVariant) -> CheckReport:
+    """The order of events repeats from k-block to k-block with the period of the rings, if the kernel states
+    that it does (`Kernel.repeats`): what a small problem shows holds for longer loops.
+    """
+    found = periods_of(gated.kernel, gated.built, gated.plan)
+    wrong = "" if found or not gated.kernel.repeats else str(found)
+    return CheckReport.of(wrong, details={"order": str(found), "stated": gated.kernel.repeats})
 
 
 def explored_kernel(

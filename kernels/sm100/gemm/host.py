@@ -50,5 +50,6 @@ KERNELS = (
         Sources(main="sm100/gemm/kernel.cu", folders=("sm100", "sm100/gemm"), suffix=lambda v: "tile128x64"),
         describe,
         lambda: defects.DEFECTS,
+        repeats=True,
     ),
 )

@@ -59,5 +59,6 @@ KERNELS = (
         ),
         describe,
         lambda: defects.DEFECTS,
+        repeats=True,
     ),
 )

@@ -44,5 +44,6 @@ KERNELS = (
         beside=launches.beside,
         defects=lambda: defects.DEFECTS,
         clocks=lambda v: CLOCKS[v["d_qk"]],
+        repeats=True,
     ),
 )

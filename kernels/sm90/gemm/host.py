@@ -55,6 +55,7 @@ def _kernel(name: str, problem: Gemm, main: str, planted: tuple[PlantedDefect, .
         describe,
         lambda: planted,
         arch=ARCH,
+        repeats=True,
     )
 
 

@@ -8,9 +8,14 @@ from math import gcd, lcm
 
 import numpy as np
 import numpy.typing as npt
+from tileproof.conformance.cases.generators import small
+from tileproof.conformance.drivers import emulator
 from tileproof.conformance.drivers.names import PlanTraceNames
 from tileproof.conformance.drivers.plan_names import k_block
 from tileproof.emulator.trace import EVENT, KINDS, OBJECTS, Event, Trace
+from tileproof.kernels.compile import Built
+from tileproof.kernels.kernel import Kernel
+from tileproof.spec.machine.schedule import Schedule
 from tileproof.spec.plan import KernelPlan
 from tileproof.spec.problems.cases import ProblemInputs
 
@@ -19,7 +24,8 @@ from tileproof.spec.problems.cases import ProblemInputs
 _ORDERED = [KINDS.index(kind) for kind in ("pass", "arrive", "expect", "deliver", "issue", "tmem-ld", "exit")]
 _PASS, _MBARRIER = KINDS.index("pass"), OBJECTS.index("mbarrier")
 _SAME = ["kind", "object", "engine", "pc", "barrier", "to_rank", "lanes", "value"]
-MOST_BREAKS = 8
+MAX_BREAKS = 8
+MAX_EVENTS = 1 << 22  # of a trace; one with more is incomplete
 
 
 @dataclass(frozen=True)
@@ -63,6 +69,20 @@ def _edge(plan: KernelPlan) -> int:
     return max(ring.stages for ring in plan.barriers if ring.per_k_block) + ring_period(plan)
 
 
+def periods_of(kernel: Kernel, built: Built, plan: KernelPlan, blocks: int | None = None) -> Periods:
+    """The period of a build of a kernel, from one launch over `blocks` k-blocks: by default the least that
+    show a period. A failed launch has an incomplete trace, and no period.
+    """
+    if not ring_period(plan):
+        return Periods(0, breaks=("the plan has no ring",))
+    inputs = small(plan, blocks or blocks_needed(plan)).inputs()
+    launch = kernel.launch(inputs, built)
+    seen, trace = emulator.run_traced(launch, plan, schedule=Schedule("early"), limit=MAX_EVENTS)
+    if errors := [finding for finding in seen.findings if finding.severity == "error"]:
+        return Periods(0, breaks=(f"the launch is not right: {errors[0].code}",))
+    return periods(trace, plan, inputs)
+
+
 def periods(trace: Trace, plan: KernelPlan, inputs: ProblemInputs) -> Periods:
     """The period of a whole trace of one launch under `early`, whose rings are those of `plan`. Groups with
     fewer k-blocks than the longest are not looked at.
@@ -90,7 +110,7 @@ def periods(trace: Trace, plan: KernelPlan, inputs: ProblemInputs) -> Periods:
             event = trace.event(rows[own[odd]])
             breaks[_break(event, names, int(label[own[: odd + 1]].max(initial=0)))] = None
         first, last = max(first, begin), min(last, end)
-    return Periods(blocks, first, period, blocks - last, tuple(breaks)[:MOST_BREAKS])
+    return Periods(blocks, first, period, blocks - last, tuple(breaks)[:MAX_BREAKS])
 
 
 def _break(event: Event, names: PlanTraceNames, block: int) -> str:

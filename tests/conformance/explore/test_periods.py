@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from copy import copy
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from tileproof.conformance.cases.generators import small
+from tileproof.conformance.cli.app import main
 from tileproof.conformance.drivers import emulator
+from tileproof.conformance.explore.periods import Periods, blocks_needed, periods, periods_of, ring_period
+from tileproof.conformance.gate.model import GatedVariant, checks
 from tileproof.emulator.trace import KINDS, Trace
-from tileproof.kernels.edit import Edit, Place
+from tileproof.kernels.edit import Edit, Place, PlantedDefect, Reported
 from tileproof.kernels.registry import kernel
 from tileproof.spec.machine.schedule import Schedule
 from tileproof.spec.plan import KernelPlan
 from tileproof.spec.problems.cases import ProblemInputs
-
-from tests.kit.periods import Periods, blocks_needed, periods, ring_period
 
 
 def traced(
@@ -85,10 +88,42 @@ def test_too_few_k_blocks_show_no_period() -> None:
     assert ring_period(plan) == 3
 
 
-@pytest.mark.slow
-def test_a_kernel_that_waits_twice_at_k_block_9() -> None:
+WAIT = "ptx::wait(ring.full(s), (k / kStages) & 1);"
+TWICE = Edit(Place(WAIT, "sm90/gemm/kernel.cu"), f"{WAIT}\n    if (k == 9) {WAIT}")
+
+
+def test_a_kernel_that_waits_twice_at_k_block_9_fails_the_gate() -> None:
     """It is certified, and right: its order does not repeat."""
-    wait = "ptx::wait(ring.full(s), (k / kStages) & 1);"
-    twice = Edit(Place(wait, "sm90/gemm/kernel.cu"), f"{wait}\n    if (k == 9) {wait}")
-    found = periods(*traced("sm90-gemm", (twice,)))
-    assert not found and "at k-block 9, " in found.breaks[0] and "kernel.cu" in found.breaks[0], found
+    entry = kernel("sm90-gemm")
+    twice = PlantedDefect("test-twice", "a wait twice", "", entry.name, (TWICE,), Reported("none"))
+    check = checks()["k-blocks"]
+    report = check.run(GatedVariant(entry, entry.variants[0], planted=twice))
+    assert report.outcome == "failed" and "kernel.cu" in report.reason
+    assert abs(int(report.reason.split("k-block ")[1].split(",")[0]) - 9) <= 3  # a period
+    assert check.required and not check.wanted("quick") and check.wanted("full")
+    right = check.run(GatedVariant(entry, entry.variants[0]))
+    assert (right.outcome, right.reason) == ("passed", "")
+    assert right.details["order"] == "the order repeats from k-block 0 with period 3; observed to 18"
+
+
+def test_a_kernel_that_states_no_period_may_have_none() -> None:
+    entry = replace(kernel("sm90-gemm"), repeats=False)
+    twice = PlantedDefect("test-twice", "a wait twice", "", entry.name, (TWICE,), Reported("none"))
+    report = checks()["k-blocks"].run(GatedVariant(entry, entry.variants[0], planted=twice))
+    assert report.outcome == "passed" and "does not repeat" in str(report.details["order"])
+
+
+def test_a_launch_with_an_error_shows_no_period() -> None:
+    entry = kernel("sm90-gemm")
+    variant = entry.variants[0]
+    built = entry.build(variant, edits=(Edit(Place(WAIT, "sm90/gemm/kernel.cu"), ""),))
+    found = periods_of(entry, built, entry.plan(variant))
+    assert not found and "the launch is not right" in str(found)
+
+
+def test_the_command_prints_the_period() -> None:
+    done = CliRunner().invoke(main, ["explore", "sm90-gemm", "--periods", "--blocks", "20"])
+    assert done.exit_code == 0
+    assert "the order repeats from k-block 0 with period 3; observed to 20" in done.output
+    few = CliRunner().invoke(main, ["explore", "sm90-gemm", "--periods", "--blocks", "4", "--json"])
+    assert few.exit_code == 3 and '"verdict": "incomplete"' in few.output

@@ -36,9 +36,12 @@ A case is a bug of the [corpus](corpus.md) in two forms: a wrong form, and a rig
 bug alone. The benchmark runs both and records what each tool reports. It measures detection on the wrong forms
 and false alarms on the right forms.
 
-```sh
+```sh exit=0
 tileproof corpus --run R4 H31             # cases by row of the corpus
 tileproof corpus --run p-stored-over-s    # a case
+```
+
+```sh needs=minutes exit=0
 tileproof corpus --run --tools            # all cases, by all tools: the tables of this page (ten minutes)
 ```
 

@@ -51,7 +51,7 @@ _BLOCK = re.compile(r"^```(\w*)([^\n`]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 @dataclass(frozen=True)
-class CodeBlock:
+class PageBlock:
     """A code block: language, attributes after it, content, and the line it begins at."""
 
     language: str
@@ -70,10 +70,10 @@ class CodeBlock:
         return ("exit" in self.attributes and self.language == "sh") or "run" in self.attributes
 
 
-def _block(match: re.Match[str]) -> CodeBlock:
+def _block(match: re.Match[str]) -> PageBlock:
     words = (word.partition("=") for word in match[2].split())
     attributes = {name: value for name, _, value in words}
-    return CodeBlock(match[1], attributes, match[3], match.string.count("\n", 0, match.start()) + 1)
+    return PageBlock(match[1], attributes, match[3], match.string.count("\n", 0, match.start()) + 1)
 
 
 def every_page() -> list[Path]:
@@ -81,7 +81,7 @@ def every_page() -> list[Path]:
     return [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
-def blocks(page: str) -> list[CodeBlock]:
+def blocks(page: str) -> list[PageBlock]:
     """The code blocks of a page, in order."""
     return [_block(match) for match in _BLOCK.finditer(page)]
 
@@ -160,24 +160,24 @@ class PageRun:
             exec(compile(content, "page", "exec"), self.names)
         return out.getvalue()
 
-    def _from(self, block: CodeBlock) -> None:
+    def _from(self, block: PageBlock) -> None:
         whole = (ROOT / block.attributes["from"]).read_text(encoding="utf-8")
         indents = {len(line) - len(line.lstrip()) for line in whole.splitlines()}
         if not any(textwrap.indent(block.content, " " * indent) in whole for indent in indents):
             self.problems.append(f"{block.attributes['from']} has no such lines: {block.content}")
 
-    def _test(self, block: CodeBlock) -> None:
+    def _test(self, block: PageBlock) -> None:
         path = ROOT / block.attributes["test"]
         if not path.is_file() or self.page.name not in path.read_text(encoding="utf-8"):
             self.problems.append(f"{path} is no test that names {self.page.name}: {block.content}")
 
-    def _skipped(self, block: CodeBlock, given: Collection[str]) -> bool:
+    def _skipped(self, block: PageBlock, given: Collection[str]) -> bool:
         """Whether a block, or the text after it, waits for what this machine was not said to have."""
         if block.needs and block.needs not in NEEDS:
             self.problems.append(f"needs={block.needs}: one of {', '.join(NEEDS)} is known")
         return bool(block.needs) and block.needs not in given
 
-    def block(self, block: CodeBlock, given: Collection[str] = ()) -> str:
+    def block(self, block: PageBlock, given: Collection[str] = ()) -> str:
         """Execute a block; return its content, for ``text output`` what was printed."""
         before, waits = self.printed, self.waits
         self.printed, self.waits = None, False

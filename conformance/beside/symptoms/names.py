@@ -38,7 +38,7 @@ def gradients_named(text: str, problem: ProblemType) -> str:
         text = re.sub(rf"(?<![\w^*.])(?:{words})[-. _]*{_GRADIENT}\b", f"d{short}", text, flags=re.IGNORECASE)
         of = r"(?:_|[- ]*(?:(?:for|of|wrt|w\.r\.t\.?|von|fuer|in|to) )?(?:the |all of |both )?)"
         text = re.sub(rf"\b{_GRADIENT}{of}(?:{words})\b(?!\^)", f"d{short}", text, flags=re.IGNORECASE)
-    one = "|".join(TENSORS.values())
+    tensor = "|".join(TENSORS.values())
     short_of = {
         word: short for short, words in TENSORS.items() for word in re.sub(r"\[- \]|\?", "", words).split("|")
     }
@@ -48,13 +48,13 @@ def gradients_named(text: str, problem: ProblemType) -> str:
 
     for _ in range(3):  # "q and k grads", "grads for q, k"
         text = re.sub(
-            rf"(?<![\w^*.])({one})-?\s*({_AND})\s*(?=d(?:kv|[qkvb])\b)",
+            rf"(?<![\w^*.])({tensor})-?\s*({_AND})\s*(?=d(?:kv|[qkvb])\b)",
             lambda match: f"{named(match[1])} {match[2]} ", text, flags=re.IGNORECASE,
         )  # fmt: skip
         text = re.sub(
-            rf"\b(d(?:kv|[qkvb])\s*{_AND}\s*)({one})(?![\w^*.-])(?! ?(?:tile|block|column|row|head))",
+            rf"\b(d(?:kv|[qkvb])\s*{_AND}\s*)({tensor})(?![\w^*.-])(?! ?(?:tile|block|column|row|head))",
             lambda match: match[1] + named(match[2]), text, flags=re.IGNORECASE,
         )  # fmt: skip
-    if "dKV" not in problem.stages:
+    if "dkv" not in {stage.lower() for stage in problem.stages}:
         text = re.sub(r"\bdkv\b", "dk and dv", text, flags=re.IGNORECASE)
     return text

@@ -174,11 +174,11 @@ class _Reader:
     def read(self, text: str) -> None:
         for spelled in sorted(self.spelled, key=len, reverse=True):
             text = re.sub(rf"(?<![\w'<-]){re.escape(spelled)}(?![\w>^])", self.spelled[spelled], text)
-        one = r"(?:<\w+>)"
-        several = rf"{one}(?:\s*(?:,|and|und|or|/|&|\+)\s*(?:the )?{one})*"
+        output = r"(?:<\w+>)"
+        several = rf"{output}(?:\s*(?:,|and|und|or|/|&|\+)\s*(?:the )?{output})*"
 
         def excepted(match: re.Match[str]) -> str:
-            self.excepted += [self.known[name] for name in re.findall(one, match[1])]
+            self.excepted += [self.known[name] for name in re.findall(output, match[1])]
             return " the others "
 
         def exclusive(match: re.Match[str]) -> str:
@@ -254,7 +254,7 @@ class _Reader:
         left = re.sub(r"\bnot (?:right|ok|okay|fine|correct|good|exact|equal)\b", "wrong", left)
         for state in ("right", "nan", "wrong"):
             take(state, _whole(WORDS["states"][state]))
-        if self.last and tokens and (match := _ELLIPSIS.search(clause)):  # "dQ is wrong, dV isn't"
+        if self.last and tokens and (match := _ELLIPSIS.search(clause)):  # "dk is wrong, dv isn't"
             tokens.append((match.start(), "state", ("wrong" if self.last == "right" else "right",)))
         return sorted(tokens), beside
 

@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Sequence
 
 from tileproof.conformance.beside.logs.hangs.general import lexicon
-from tileproof.conformance.beside.logs.hangs.general.items import Row, Word, is_sync
+from tileproof.conformance.beside.logs.hangs.general.items import Row, RowWord, is_sync
 
 BARRIER = 0.9  # from which a word is taken for a barrier
 
 
-def barrier_of(row: Row, scores: dict[str, float], role: Word | None) -> Word | None:
+def barrier_of(row: Row, scores: dict[str, float], role: RowWord | None) -> RowWord | None:
     """The word of a row that names its barrier."""
     sync = next((word for word in row.words if is_sync(word.text)), None)
     if sync is not None:
@@ -21,7 +21,7 @@ def barrier_of(row: Row, scores: dict[str, float], role: Word | None) -> Word | 
     return word if value >= BARRIER else None
 
 
-def role_phrase(row: Row, role: Word, barrier: Word | None) -> list[str]:
+def role_phrase(row: Row, role: RowWord, barrier: RowWord | None) -> list[str]:
     """The words behind a role's first up to a closing sign: `TMA Producer Warp]`."""
     more: list[str] = []
     for token in row.tokens[role.at + 1 : role.at + 5]:
@@ -86,7 +86,7 @@ def addresses(scanned: Sequence[Row], scores: dict[str, float]) -> None:
             continue
         num = found
         name, stage = table.get(num.value, (f"@{num.value:#x}", None))
-        word = Word(name, "barrier", at=num.at)
+        word = RowWord(name, "barrier", at=num.at)
         row.words.append(word)
         num.field, num.of = ("stage?", word) if stage is not None else ("address", None)
         num.given = num.field

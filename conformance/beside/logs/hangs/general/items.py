@@ -45,7 +45,7 @@ SYNC = (SYNCTHREADS, CLUSTER, TMEM)
 
 
 @dataclass(eq=False)
-class Word:
+class RowWord:
     """A word: the label before it (`role=`), the sign before it, and whether an index follows it."""
 
     text: str
@@ -64,7 +64,7 @@ class Num:
     field: str
     label: str
     hexed: bool = False
-    of: Word | None = None
+    of: RowWord | None = None
     at: int = 0
     given: str = ""  # the field before a reading decides
 
@@ -74,7 +74,7 @@ class Row:
     """A row: its words and numbers in order."""
 
     number: int
-    words: list[Word] = field(default_factory=list)
+    words: list[RowWord] = field(default_factory=list)
     nums: list[Num] = field(default_factory=list)
     labels: list[str] = field(default_factory=list)
     text: str = ""
@@ -111,7 +111,7 @@ def _short_stems(texts: list[str]) -> dict[str, str]:
         known = _SHORT.get(stem, "")
         if known == "phase" and not numbers <= {0, 1}:
             continue
-        if known == "cta" and max(numbers) > 512:
+        if known == "cta" and max(numbers) > 500:
             continue
         if known:
             found[stem] = known
@@ -134,7 +134,7 @@ class _Scan:
         self.row = Row(number, text=text, tokens=self.tokens)
         self.short = short
         self.label, self.field, self.gap = "", "", ""
-        self.last: Word | None = None
+        self.last: RowWord | None = None
         self.lone = 0  # numbers without a label since the last word
 
     def run(self) -> Row:
@@ -195,7 +195,7 @@ class _Scan:
             if more:
                 return more
         key, raw = (self.field, self.label) if self.gap and set(self.gap) & set("=:") else ("", "")
-        word = Word(token, key, raw, glued=self._glued(at), at=at)
+        word = RowWord(token, key, raw, glued=self._glued(at), at=at)
         after = self.tokens[at + 1 : at + 4]
         word.indexed = (
             len(after) > 1

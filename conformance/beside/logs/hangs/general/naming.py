@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 from tileproof.conformance.beside.logs.hangs.general import lexicon
-from tileproof.conformance.beside.logs.hangs.general.items import Row, Word, is_sync
+from tileproof.conformance.beside.logs.hangs.general.items import Row, RowWord, is_sync
 from tileproof.conformance.beside.logs.hangs.words import ROLES as KNOWN_ROLES
 
 _HEAD = 6  # words from the beginning of a row among which the role stands
@@ -50,16 +50,16 @@ def barrier_words(rows: Sequence[Row]) -> dict[str, float]:
     return found
 
 
-def _by_text(row: Row) -> dict[str, list[Word]]:
-    found: dict[str, list[Word]] = {}
+def _by_text(row: Row) -> dict[str, list[RowWord]]:
+    found: dict[str, list[RowWord]] = {}
     for word in row.words:
         found.setdefault(word.text.lower(), []).append(word)
     return found
 
 
-def slots_of(row: Row) -> dict[Slot, Word]:
+def slots_of(row: Row) -> dict[Slot, RowWord]:
     """The words of a row by where they stand: behind a label, or counted from the beginning."""
-    found: dict[Slot, Word] = {}
+    found: dict[Slot, RowWord] = {}
     for at, word in enumerate(row.words):
         if word.raw and word.key in _ACTS:
             found.setdefault(("=", word.raw), word)

@@ -10,7 +10,7 @@ from tileproof.conformance.beside.logs.hangs.general import lexicon
 from tileproof.conformance.beside.logs.hangs.general.barriers import addresses, barrier_of, learn_barriers
 from tileproof.conformance.beside.logs.hangs.general.items import scan
 from tileproof.conformance.beside.logs.hangs.general.naming import Slot, barrier_words, role_slots
-from tileproof.conformance.beside.logs.hangs.general.reading import Reading, closure
+from tileproof.conformance.beside.logs.hangs.general.reading import LogReading, closure
 from tileproof.conformance.beside.logs.hangs.general.rows import rows
 from tileproof.conformance.beside.logs.hangs.general.told import Told
 from tileproof.conformance.beside.logs.hangs.log import OWN, PEER, Actor, Kind, Log, LogEvent
@@ -37,7 +37,7 @@ def read_general(path: str, raw: list[str], members: Sequence[tuple[int, str]]) 
     return log
 
 
-def tell(members: Sequence[tuple[int, str]]) -> Reading | None:
+def tell(members: Sequence[tuple[int, str]]) -> LogReading | None:
     """What each row means; None where no reading finds barriers."""
     if not 4 <= len(members) <= MAX_LINES:
         return None
@@ -45,13 +45,13 @@ def tell(members: Sequence[tuple[int, str]]) -> Reading | None:
     scores = barrier_words(scanned)
     learn_barriers(scanned, scores)
     addresses(scanned, scores)
-    best: tuple[float, Reading] | None = None
+    best: tuple[float, LogReading] | None = None
     device = [row for row in scanned if barrier_of(row, scores, None) is not None]
     if len(device) < 4:
         return None
     slots: list[Slot | None] = [slot for slot, score in role_slots(device, scores)[:4] if score > -0.3]
     for slot in [*slots, None]:
-        reading = Reading(scanned, scores, slot)
+        reading = LogReading(scanned, scores, slot)
         value = closure(reading.told) + (0.15 if slot is not None else 0.0)
         if best is None or value > best[0] + 0.02:
             best = value, reading

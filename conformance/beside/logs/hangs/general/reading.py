@@ -14,7 +14,7 @@ from tileproof.conformance.beside.logs.hangs.log import Actor
 from tileproof.conformance.beside.logs.hangs.records import scope_of
 
 
-class Reading(NumberRows):
+class LogReading(NumberRows):
     """The rows by one choice of where the role stands."""
 
     def __init__(self, scanned: list[Row], scores: dict[str, float], slot: Slot | None) -> None:

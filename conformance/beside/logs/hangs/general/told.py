@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from tileproof.conformance.beside.logs.hangs.general.items import Row, Word
+from tileproof.conformance.beside.logs.hangs.general.items import Row, RowWord
 from tileproof.conformance.beside.logs.hangs.log import Actor
 
 NOBODY = Actor(0, "", -1)
@@ -17,7 +17,7 @@ class Told:
 
     row: Row
     role: str = ""
-    barrier: Word | None = None
+    barrier: RowWord | None = None
     name: str = ""
     scope: str = "mbarrier"
     actor: Actor = NOBODY

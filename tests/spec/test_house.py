@@ -297,12 +297,13 @@ def too_long(text: str) -> list[int]:
     return [number for number, line in enumerate(text.splitlines(), 1) if len(line) > LONG]
 
 
-# One measured product or one verdict per line; a description of a generated schema; the schema of OASIS.
+# One measured product, verdict or description of an exam per line; a description of a generated schema; the schema of OASIS.
 TABLES = (
     "conformance/verdict/verdict.schema.json",
     "conformance/gate/evidence.schema.json",
     "kernels/launch/launch.schema.json",
     "docs/evidence/",
+    "tests/conformance/beside/symptom_exams/",
     "tests/conformance/verdict/data/",
     "tests/spec/data/",
     "tests/tools/operand_constraints/data/",

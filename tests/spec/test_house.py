@@ -297,7 +297,7 @@ def too_long(text: str) -> list[int]:
     return [number for number, line in enumerate(text.splitlines(), 1) if len(line) > LONG]
 
 
-# One measured product, verdict or description of an exam per line; a description of a generated schema; the schema of OASIS.
+# One product, verdict or description per line; descriptions of a generated schema; the schema of OASIS.
 TABLES = (
     "conformance/verdict/verdict.schema.json",
     "conformance/gate/evidence.schema.json",

@@ -130,7 +130,8 @@ def explore(
     from tileproof.spec.machine.schedule import Schedule
 
     if periods:
-        return _print_periods(kernel, variant, blocks, plant, as_json)
+        case = _explored(kernel, variant, blocks, case_json, plant, expect)
+        return _print_periods(case, blocks, as_json)
     chosen: Any = EXPLORED if policies is None else tuple(policies.split(","))
     deep = ["--blocks", str(blocks)] if blocks else []
     words = ["--case", case_json] if case_json else [*_sizes(variant), *deep]
@@ -232,28 +233,25 @@ def _explored(
     return Explored.of(found, build_planted(found, chosen, planted), case)
 
 
-def _print_periods(
-    name: str, variant: str | None, blocks: int | None, plant: str | None, as_json: bool
-) -> int:
+def _print_periods(explored: ExploredCase, blocks: int | None, as_json: bool) -> int:
     """Print whether the order of events repeats; exit code 3 if no period is shown."""
-    from tileproof.conformance.cases import resolve
+    from tileproof.conformance.explore.explored import Explored
     from tileproof.conformance.explore.periods import periods_of
-    from tileproof.conformance.planted.defects import build_planted, planted_on
-    from tileproof.kernels.launch.model import LaunchFile
 
-    found = resolve.compiled(name, ONE_ORDER)
-    if isinstance(found, LaunchFile):
+    if not isinstance(explored, Explored):
         raise TileproofError(
-            "a launch file has no k-blocks", where="--periods", expected="a kernel with a plan", found=name
+            "a launch file has no k-blocks",
+            where="--periods",
+            expected="a kernel with a plan",
+            found=explored.text,
         )
-    chosen = one_chosen(found, variant, None)
-    built = build_planted(found, chosen, planted_on(found, plant))
-    seen = periods_of(found, built, found.plan(chosen), blocks)
+    seen = periods_of(explored.kernel, explored.built, explored.plan, blocks)
     if as_json:
         verdict = "clean" if seen else "incomplete"
-        print(json.dumps({"verdict": verdict, "kernel": name, "order": str(seen), **asdict(seen)}, indent=1))
+        named = {"verdict": verdict, "kernel": explored.kernel.name, "order": str(seen)}
+        print(json.dumps({**named, **asdict(seen)}, indent=1))
     else:
-        print(f"{found.title(chosen)}: {seen}")
+        print(f"{explored.title}: {seen}")
     return 0 if seen else INCOMPLETE
 
 

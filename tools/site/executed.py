@@ -103,6 +103,7 @@ def missing(shown: str, printed: str) -> str:
 
 
 def _nvcc() -> Path | None:
+    """The compiler of the installed toolkit, if there is a toolkit."""
     try:
         return toolchain.find().nvcc
     except TileproofError:

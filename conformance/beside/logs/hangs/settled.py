@@ -126,6 +126,22 @@ def _of_wait(event: LogEvent) -> tuple[object, ...]:
     return event.barrier, event.stage, event.owner, event.k, event.phase
 
 
+def complete_ends(log: Log, says_owner: bool) -> None:
+    """An end that prints no phase, stage or k-block is of the wait before it in its actor. Its CTA is that
+    wait's too; with `says_owner` only if it names none.
+    """
+    last: dict[Actor, LogEvent] = {}
+    for event in sorted(log.events, key=lambda entry: entry.line):
+        before = last.get(event.actor)
+        if event.kind == "done" and before is not None and before.barrier == event.barrier:
+            event.phase = before.phase if event.phase is None else event.phase
+            event.stage = before.stage if event.stage is None else event.stage
+            event.k = before.k if event.k is None else event.k
+            event.owner = before.owner if event.owner == OWN or not says_owner else event.owner
+        if event.kind == "wait":
+            last[event.actor] = event
+
+
 def resolve_meetings(log: Log) -> None:
     """A barrier without phases and arrivals that several roles of a CTA pass is one of the CTA's threads."""
     if not any(event.kind == "arrive" and event.scope == "mbarrier" for event in log.events):

@@ -16,6 +16,7 @@ from tileproof.conformance.beside.logs.hangs.general.told import Told
 from tileproof.conformance.beside.logs.hangs.log import OWN, PEER, Actor, Kind, Log, LogEvent
 from tileproof.conformance.beside.logs.hangs.records import scope_of
 from tileproof.conformance.beside.logs.hangs.settled import (
+    complete_ends,
     drop_partial_stages,
     keep_host,
     look_at_head,
@@ -89,7 +90,7 @@ def _log(path: str, raw: list[str], told: list[Told]) -> Log | None:
         return None
     acting = {event.actor for event in log.events}
     log.notes = [note for note in log.notes if note[1] in acting]
-    _complete(log)
+    complete_ends(log, says_owner=True)
     resolve_meetings(log)
     resolve_windows(log)
     resolve_targets(log)
@@ -103,20 +104,6 @@ def _log(path: str, raw: list[str], told: list[Told]) -> Log | None:
     log.host = set(log.unread)
     keep_host(log)
     return log
-
-
-def _complete(log: Log) -> None:
-    """An end that prints no phase, stage or round is of the wait before it in its actor."""
-    last: dict[Actor, LogEvent] = {}
-    for event in sorted(log.events, key=lambda each: each.line):
-        before = last.get(event.actor)
-        if event.kind == "done" and before is not None and before.barrier == event.barrier:
-            event.phase = before.phase if event.phase is None else event.phase
-            event.stage = before.stage if event.stage is None else event.stage
-            event.k = before.k if event.k is None else event.k
-            event.owner = before.owner if event.owner == OWN else event.owner
-        if event.kind == "wait":
-            last[event.actor] = event
 
 
 def _meetings(told: list[Told]) -> None:

@@ -30,6 +30,7 @@ from tileproof.conformance.beside.logs.hangs.languages import translate
 from tileproof.conformance.beside.logs.hangs.log import OWN, PEER, Actor, Kind, Log, LogEvent
 from tileproof.conformance.beside.logs.hangs.records import scope_of
 from tileproof.conformance.beside.logs.hangs.settled import (
+    complete_ends,
     drop_partial_stages,
     keep_host,
     look_at_head,
@@ -115,7 +116,7 @@ def _log(path: str, raw: list[str], reading: _Reading, prior: Prior) -> Log:
             log.events.append(event)
             if kind == "wait" and event.scope == "cta":
                 log.events.insert(-1, _entered(event))
-    _give_phases(log, reading)
+    complete_ends(log, says_owner=False)
     log.events.sort(key=lambda event: event.line)
     resolve_meetings(log)
     resolve_windows(log)
@@ -262,17 +263,3 @@ def _reach(line: Said, actor: Actor, reading: _Reading) -> int:
 
 def _based(line: Said, label: str) -> bool:
     return line.texts[label][:2].lower() in ("0x", "0b")
-
-
-def _give_phases(log: Log, reading: _Reading) -> None:
-    """An end that prints no phase, stage or k-block ends the wait before it in its thread."""
-    last: dict[Actor, LogEvent] = {}
-    for event in sorted(log.events, key=lambda entry: entry.line):
-        before = last.get(event.actor)
-        if event.kind == "done" and before is not None and before.barrier == event.barrier:
-            event.phase = before.phase if event.phase is None else event.phase
-            event.stage = before.stage if event.stage is None else event.stage
-            event.k = before.k if event.k is None else event.k
-            event.owner = before.owner
-        if event.kind == "wait":
-            last[event.actor] = event

@@ -15,6 +15,9 @@ Every block says after its language how it is executed or compared; a block that
   `tools.site.shown` checks its commands, options and modules.
 - ``python generated``: a signature, which the generator of the page compares (GENERATED).
 
+``--only`` leaves out what every machine executes: on a machine with a card, and without nvcc, ``--with card
+--only`` executes the blocks for a card, and prints a line for each.
+
 Seconds are left out of what is compared.
 """
 
@@ -30,6 +33,7 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -119,6 +123,7 @@ class PageRun:
     names: dict[str, object] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
     commands: int = 0
+    only: bool = False  # of the blocks that run, those alone that need what was given
     printed: str | None = None  # by the block before
     waits: bool = False  # the block before was not run: it needs what is not here
 
@@ -176,7 +181,7 @@ class PageRun:
         """Whether a block, or the text after it, waits for what this machine was not said to have."""
         if block.needs and block.needs not in NEEDS:
             self.problems.append(f"needs={block.needs}: one of {', '.join(NEEDS)} is known")
-        return bool(block.needs) and block.needs not in given
+        return block.needs not in given if block.needs else self.only and block.runs
 
     def block(self, block: PageBlock, given: Collection[str] = ()) -> str:
         """Execute a block; return its content, for ``text output`` what was printed."""
@@ -187,8 +192,16 @@ class PageRun:
             self.waits = True
         elif block.runs:
             run = self._shell if "exit" in attributes else self._python
+            began, known = time.monotonic(), len(self.problems)
             self.printed = run(block.content, attributes.get("exit", ""))
             self.commands += 1
+            if self.only:
+                outcome = "as shown" if len(self.problems) == known else "another exit code"
+                place = f"{self.page.name}:{block.line}"
+                print(
+                    f"{place}: {outcome}, {time.monotonic() - began:.1f} s: {block.content.strip()}",
+                    flush=True,
+                )
         elif "file" in attributes:
             (self.folder / attributes["file"]).write_text(block.content)
         elif "from" in attributes:
@@ -210,10 +223,12 @@ class PageRun:
         return block.content
 
 
-def executed(text: str, page: Path, given: Collection[str] = ()) -> tuple[str, PageRun]:
-    """The page's text with what its blocks print now, and its execution; `given`: keys of NEEDS."""
+def executed(text: str, page: Path, given: Collection[str] = (), only: bool = False) -> tuple[str, PageRun]:
+    """The page's text with what its blocks print now, and its execution; `given`: keys of NEEDS; `only`: of
+    the blocks that run, those that need what was given.
+    """
     with tempfile.TemporaryDirectory() as folder:
-        run = PageRun(Path(folder), page)
+        run = PageRun(Path(folder), page, only=only)
 
         def again(match: re.Match[str]) -> str:
             content = run.block(_block(match), given)
@@ -227,10 +242,10 @@ def has_blocks(page: str) -> bool:
     return any(block.runs and not block.needs for block in blocks(page))
 
 
-def stale(path: Path, given: Collection[str] = ()) -> list[str]:
+def stale(path: Path, given: Collection[str] = (), only: bool = False) -> list[str]:
     """What is wrong with a page's blocks."""
     before = path.read_text(encoding="utf-8")
-    after, run = executed(before, path, given)
+    after, run = executed(before, path, given, only)
     changes = difflib.unified_diff(
         before.splitlines(), after.splitlines(), "shown", "printed", lineterm="", n=1
     )
@@ -249,12 +264,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         default=[],
         help="also execute the blocks that need this (repeatable)",
     )
+    parser.add_argument("--only", action="store_true", help="with --check and --with: no other blocks")
     parser.add_argument("pages", nargs="*", type=Path, help="pages (all of README.md and docs/)")
     options = parser.parse_args(arguments)
     code = 0
     for path in options.pages or every_page():
         if options.check:
-            problems = stale(path, options.given)
+            problems = stale(path, options.given, options.only)
         else:
             page, run = executed(path.read_text(encoding="utf-8"), path, options.given)
             path.write_text(page, encoding="utf-8")

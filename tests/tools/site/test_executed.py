@@ -59,7 +59,7 @@ def test_blocks_of_a_page(page: str, monkeypatch: pytest.MonkeyPatch) -> None:
     ids=lambda path: path.name,
 )
 def test_blocks_of_another_page(page: Path) -> None:
-    assert executed.stale(page) == []
+    assert executed.executed.stale(page) == []
 
 
 def test_every_block_of_every_page_is_executed_or_says_why_not(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,7 +96,7 @@ def test_a_change_is_seen(old: str, new: str, told: str, tmp_path: Path) -> None
     assert old in PAGE
     page = tmp_path / "page.md"
     page.write_text(PAGE.replace(old, new))
-    assert told in "\n".join(executed.stale(page))
+    assert told in "\n".join(executed.executed.stale(page))
     assert executed.main(["--check", str(page)]) == 1
 
 
@@ -110,3 +110,14 @@ def test_a_stale_output_is_written_anew(tmp_path: Path) -> None:
 def test_lines_are_missing_or_in_another_order() -> None:
     assert executed.missing("a\nb\n", "x a\nb y\n") == ""
     assert executed.missing("b\na\n", "a\nb\n") == "a"
+
+
+def test_only_the_blocks_that_need_what_was_given(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("```sh exit=0\nfalse\n```\n\n```sh needs=card exit=3\nexit 3\n```\n", encoding="utf-8")
+    assert len(executed.stale(page, ["card"])) == 1  # the first block ends with 1
+    assert executed.stale(page, ["card"], only=True) == []
+    assert "page.md:5: as shown" in capsys.readouterr().out
+    page.write_text(page.read_text().replace("exit=3", "exit=4"), encoding="utf-8")
+    assert len(executed.stale(page, ["card"], only=True)) == 1
+    assert "page.md:5: another exit code" in capsys.readouterr().out

@@ -155,7 +155,9 @@ class PageRun:
             line, cwd=self.folder, env=environment, capture_output=True, text=True, check=False, timeout=600
         )
         ended = done.returncode if done.returncode >= 0 else 128 - done.returncode  # as a shell says a signal
-        if str(ended) != code:
+        # A command that never began ends with 1 too, and says so on standard error alone.
+        failed = ended == 1 and (not done.stdout.strip() or "Traceback (most recent" in done.stderr)
+        if failed or str(ended) != code:
             printed = done.stdout + done.stderr
             self.problems.append(f"exit code {ended} instead of {code}: {content}{printed}")
         return done.stdout
@@ -196,12 +198,10 @@ class PageRun:
             self.printed = run(block.content, attributes.get("exit", ""))
             self.commands += 1
             if self.only:
-                outcome = "as shown" if len(self.problems) == known else "another exit code"
-                place = f"{self.page.name}:{block.line}"
-                print(
-                    f"{place}: {outcome}, {time.monotonic() - began:.1f} s: {block.content.strip()}",
-                    flush=True,
-                )
+                outcome = "as shown" if len(self.problems) == known else "not as shown"
+                took, last = time.monotonic() - began, (self.printed.strip().splitlines() or [""])[-1]
+                print(f"{self.page.name}:{block.line}: {outcome}, {took:.1f} s: {block.content.strip()}")
+                print(f"    {last}", flush=True)
         elif "file" in attributes:
             (self.folder / attributes["file"]).write_text(block.content)
         elif "from" in attributes:

@@ -120,4 +120,20 @@ def test_only_the_blocks_that_need_what_was_given(tmp_path: Path, capsys: pytest
     assert "page.md:5: as shown" in capsys.readouterr().out
     page.write_text(page.read_text().replace("exit=3", "exit=4"), encoding="utf-8")
     assert len(executed.stale(page, ["card"], only=True)) == 1
-    assert "page.md:5: another exit code" in capsys.readouterr().out
+    assert "page.md:5: not as shown" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("command", "right"),
+    [
+        ("python -m no_such_module", False),
+        ("python -c 'print(1); 1 / 0'", False),
+        ("echo DEFECT; exit 1", True),
+    ],
+)
+def test_exit_code_1_of_a_command_that_did_not_run_is_a_problem(
+    command: str, right: bool, tmp_path: Path
+) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(f"```sh exit=1\n{command}\n```\n", encoding="utf-8")
+    assert (executed.stale(page) == []) == right

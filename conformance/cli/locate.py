@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 from tileproof.conformance.cli.stopping import closed_pipe_is_fine, stoppable
-from tileproof.conformance.cli.tensors import numbers, pairs, rounded
+from tileproof.conformance.cli.tensors import numbers, pairs, problem_of, rounded
 from tileproof.conformance.cli.views import view_options, write_views
 from tileproof.spec.machine.errors import TileproofError
 
 if TYPE_CHECKING:
-    from tileproof.conformance.beside.locate.located import BufferTensor, StageSlots
+    from tileproof.conformance.beside.locate.located import BufferTensor, Location
 
 TENSOR = re.compile(r"(?P<buffer>.+?)(?::(?P<dtype>\w+)\[(?P<shape>\d+(?:,\d+)*)\])?")
 
 
 @click.command()
 @click.argument("launch", metavar="LAUNCH", type=click.Path(path_type=Path))
-@click.option("--problem", metavar="NAME", required=True, help="The problem type that the kernel computes.")
+@click.option(
+    "--problem", metavar="NAME|KERNEL", required=True,
+    help="The problem type that the kernel computes, or another kernel that computes it, such as a path to a "
+    "kernel.py.",
+)  # fmt: skip
 @click.option(
     "--tensor", "tensors", multiple=True, required=True, metavar="NAME=BUFFER[:DTYPE[SHAPE]]",
     help="The buffer of an input or output, such as 'q=allocation 0:float16[1,96,2,64]'; dtype and shape "
@@ -73,9 +76,8 @@ def locate(
     from tileproof.conformance.report import terminal as text
     from tileproof.conformance.tensors.judging import judge_tensors
     from tileproof.conformance.tensors.named import named
-    from tileproof.spec.problems import problem_type
 
-    kind = rounded(problem_type(problem), rounding)
+    kind = rounded(problem_of(problem), rounding)
     file = launch_file(launch)
     known = {buffer.name: (buffer.dtype, buffer.shape) for buffer in file.buffers}
     given = numbers(pairs("--set", scalars))
@@ -92,7 +94,7 @@ def locate(
     write_views([verdict], sarif, junit)
     if json_path != "-":
         with closed_pipe_is_fine():
-            print("\n".join(_lines(found.stages)))
+            print("\n".join(_lines(found)))
     return told(verdict, json_path)
 
 
@@ -114,10 +116,10 @@ def _tensor(name: str, where: str, known: dict[str, tuple[str, tuple[int, ...]]]
     return BufferTensor(name, buffer, dtype, shape)
 
 
-def _lines(stages: Sequence[StageSlots]) -> list[str]:
+def _lines(found: Location) -> list[str]:
     """Where each stage was found, or that it was not."""
     lines = ["Stages in registers:"]
-    for stage in stages:
+    for stage in found.stages:
         name = stage.form.name
         if not stage.found:
             lines.append(f"  {name}: not found in the registers")
@@ -126,4 +128,6 @@ def _lines(stages: Sequence[StageSlots]) -> list[str]:
         first, *others = stage.places()
         lines.append(f"  {name}: {first}{part}")
         lines += [f"     also {other}" for other in others]
+    if found.lost:
+        lines.append(f"First stages that are not found: {', '.join(found.lost)}")
     return [*lines, ""]

@@ -14,7 +14,10 @@ from tileproof.spec.problems.base import ProblemType
 
 @click.command()
 @click.argument("dump", metavar="DUMP", type=click.Path(path_type=Path))
-@click.option("--problem", metavar="NAME", required=True, help="The problem type (docs/tensors.md).")
+@click.option(
+    "--problem", metavar="NAME|KERNEL", required=True,
+    help="The problem type (docs/tensors.md), or a kernel that computes it, such as a path to a kernel.py.",
+)  # fmt: skip
 @click.option(
     "--convention", metavar="NAME",
     help="Names and shapes of another project, such as flashmla or flash-attention (docs/tensors.md).",
@@ -89,9 +92,8 @@ def tensors(
     from tileproof.conformance.tensors.judging import judge_tensors
     from tileproof.conformance.tensors.named import named
     from tileproof.conformance.tensors.strided import with_strides
-    from tileproof.spec.problems import problem_type
 
-    kind = rounded(problem_type(problem), rounding)
+    kind = rounded(problem_of(problem), rounding)
     with stoppable(), text.Progress(0) as progress:
         progress.start("reading the dump")
         known = named(
@@ -115,6 +117,17 @@ def tensors(
         )
     write_views([made], sarif, junit)
     return told(made, json_path)
+
+
+def problem_of(name: str) -> ProblemType:
+    """The problem type of this name, or that of the kernel of this name or at this path."""
+    from tileproof.kernels import registry
+    from tileproof.kernels.outside import looks_like_a_path
+    from tileproof.spec.problems import problem_type, problem_types
+
+    if name not in problem_types() and (looks_like_a_path(name) or registry.known(name)):
+        name = registry.kernel(name).variants[0].problem
+    return problem_type(name)
 
 
 def rounded(problem: ProblemType, kernel: str | None) -> ProblemType:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass, field, fields, replace
+from typing import Literal, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -108,9 +108,16 @@ class TensorForms(ABC):
         """The inputs, numbers included, as a dump of the first convention has them."""
 
     def drawn(self, inputs: ProblemInputs, rng: np.random.Generator) -> ProblemInputs:
-        """Inputs of the same shapes with normal values; TileproofError where the problem has no such draw."""
-        del inputs, rng
-        raise TileproofError("this problem has no draws of given shapes", where="--problem")
+        """Inputs of the same shapes. Tensors of floats have normal values, of one sign where the given tensor
+        has one; numbers and tensors of integers stay, and the results of a forward follow (`completed`).
+        """
+        given = {field.name: getattr(inputs, field.name) for field in fields(inputs)}
+        drawn = {name: normal_like(array, rng) for name, array in given.items() if is_floats(array)}
+        return self.completed(replace(inputs, **drawn))
+
+    def completed(self, inputs: ProblemInputs) -> ProblemInputs:
+        """The inputs with those tensors that follow from the others, such as a forward's o and lse."""
+        return inputs
 
     def vector_cases(self) -> Iterator[VectorCase]:
         """Its cases of the released vectors."""
@@ -147,6 +154,21 @@ class TensorForms(ABC):
         """The tensor at the sizes of `inputs`, which may be padded."""
         del form, inputs
         return tensor
+
+
+def is_floats(value: object) -> TypeGuard[Array]:
+    """Whether it is a tensor of floats, those of ml_dtypes among them."""
+    return isinstance(value, np.ndarray) and value.ndim > 0 and value.dtype.kind not in "biu"
+
+
+def normal_like(array: Array, rng: np.random.Generator) -> Array:
+    """Normal values with the shape and dtype of a tensor; of its sign where it has only one. What is not
+    finite stays.
+    """
+    values, given = rng.standard_normal(array.shape), array.astype(np.float64)
+    if (given >= 0).all() != (given <= 0).all():
+        values = np.abs(values) * (1 if (given >= 0).all() else -1)
+    return np.where(np.isfinite(given), values, given).astype(array.dtype)
 
 
 def base_2(lse: Array) -> Array:

@@ -37,7 +37,8 @@ from tileproof.spec.problems.tensors import TensorForm, TensorForms
 DRAWS = 3
 # f32 results of arithmetic, and what is loaded from tensor or shared memory.
 RECORDED = re.compile(
-    r"^(mma|wmma|fma|mul|add|sub|ex2|div|cvt|selp|neg|max|min)\..*f32|^tcgen05\.ld\.|^ld\.shared"
+    r"^(mma|wmma|fma|mul|add|sub|div|neg|abs|max|min|cvt|selp|rcp|sqrt|rsqrt|ex2|lg2|tanh)\..*f32"
+    r"|^tcgen05\.ld\.|^ld\.shared"
 )
 F64 = npt.NDArray[np.float64]
 Progress = Callable[[str], None]
@@ -87,10 +88,14 @@ class StageSlots:
 
 @dataclass(frozen=True)
 class Location:
-    """Where the stages are, and the dump of the run on the launch's own inputs."""
+    """Where the stages are, and the dump of the run on the launch's own inputs.
+
+    `lost`: the stages that no register holds although all stages before them are held or given.
+    """
 
     stages: tuple[StageSlots, ...]
     dump: Mapping[str, Array]
+    lost: tuple[str, ...] = ()
 
 
 def locate(
@@ -120,7 +125,11 @@ def locate(
     own = {
         tensor.name: tensor.read(kernel.content(tensor)) for tensor in tensors if order.is_input(tensor.name)
     }
-    inputs = forms.inputs({name: order.ours(name, array) for name, array in own.items()}, scalars, "e")
+    inputs = forms.inputs(
+        {name: order.ours(name, array) for name, array in own.items()},
+        scalars,
+        forms.conventions[0].lse_base,
+    )
     stages: list[dict[str, F64]] = []
     runs: list[Mapping[int, RecordedResults]] = []
     for draw in range(DRAWS):
@@ -141,6 +150,7 @@ def locate(
         if (
             form.role == "stage"
             and form.stage in needed
+            and form.name not in outputs
             and not any(_same(stages, form, other) for other in wanted)
         ):
             wanted.append(form)
@@ -155,7 +165,9 @@ def locate(
                 places, values = found.elements(DRAWS)
                 held.reshape(-1)[places] = values
             dump[slots.form.name] = held
-    return Location(tuple(located), dump)
+    missing = [slots.form.stage for slots in located if not slots.found]
+    lost = tuple(stage for stage in missing if not set(upstream(problem, stage)) & set(missing))
+    return Location(tuple(located), dump, lost)
 
 
 def _same(draws: Sequence[Mapping[str, F64]], form: TensorForm, other: TensorForm) -> bool:

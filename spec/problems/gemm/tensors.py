@@ -63,17 +63,6 @@ class GemmTensors(TensorForms):
         sizes = inputs.sizes
         return _divisor(sizes["K"], K_BLOCK), (("M", _divisor(sizes["M"], ROWS), 1), ("N", sizes["N"], 1))
 
-    def drawn(self, inputs: Inputs, rng: np.random.Generator) -> Inputs:
-        arrays = {name: getattr(inputs, name) for name in ("A", "B", "C", "bias")}
-        return replace(
-            inputs,
-            **{
-                name: rng.standard_normal(array.shape).astype(array.dtype)
-                for name, array in arrays.items()
-                if array is not None
-            },
-        )
-
     def inputs(self, tensors: Mapping[str, Array], scalars: Mapping[str, float], lse_base: str) -> Inputs:
         """The inputs; TileproofError where C is absent and beta is not 0, or A and B have other dtypes."""
         del lse_base

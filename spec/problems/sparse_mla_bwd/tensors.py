@@ -11,7 +11,7 @@ import numpy as np
 from tileproof.spec.arithmetic import BF16, F16, F32, Form
 from tileproof.spec.machine.types import Array
 from tileproof.spec.problems.cases import VectorCase
-from tileproof.spec.problems.sparse_mla_bwd.forward import forward
+from tileproof.spec.problems.sparse_mla_bwd.forward import forward, with_forward
 from tileproof.spec.problems.sparse_mla_bwd.inputs import B_TOPK, Inputs, Problem, key_mask
 from tileproof.spec.problems.sparse_mla_bwd.stages import PLAIN, MlaRoundingPlan
 from tileproof.spec.problems.tensors import (
@@ -139,6 +139,11 @@ class SparseMlaTensors(TensorForms):
         """Slots of a k-block."""
         del inputs
         return B_TOPK, ()
+
+    def completed(self, inputs: Inputs) -> Inputs:
+        """o and lse are those of the forward."""
+        names = ("q", "kv", "dO", "indices", "topk_length")
+        return with_forward(inputs.problem, **{name: getattr(inputs, name) for name in names})
 
     def vector_cases(self) -> Iterator[VectorCase]:
         from tileproof.spec.problems.sparse_mla_bwd.vectors import vector_cases

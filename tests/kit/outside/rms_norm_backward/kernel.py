@@ -30,6 +30,8 @@ from tileproof.spec.plan import KernelPlan, OutputObservation, WarpRole
 from tileproof.spec.problems import register
 from tileproof.spec.problems.base import ProblemType, TileCoord, Tiling
 from tileproof.spec.problems.cases import EdgeCase
+from tileproof.spec.problems.field_tensors import FieldTensors
+from tileproof.spec.problems.tensors import TensorForms
 from tileproof.spec.stage import Graph
 
 ROWS, BLOCK, EPS = 32, 4, 1e-5
@@ -166,6 +168,10 @@ class Cases:
 
 class RmsNormBackward(ProblemType):
     """A group is 32 rows; all its columns are walked."""
+
+    @property
+    def tensors(self) -> TensorForms:
+        return FieldTensors(self, Inputs)
 
     name, walked, shared, unit = "rms_norm_bwd", "k", ("rows",), "row block"
     words = MappingProxyType({"rows": "row", "k": "column"})

@@ -16,11 +16,11 @@ import sys
 import time
 from collections import Counter
 
+from tileproof.conformance.beside.equal.extents import Extents
 from tileproof.conformance.beside.mutate.assembled import assemble
 from tileproof.conformance.beside.mutate.code import PtxCode
 from tileproof.conformance.beside.mutate.draw import Pool, draw, wanted
 from tileproof.conformance.beside.mutate.judged import judge_all
-from tileproof.conformance.beside.mutate.rules import Facts
 from tileproof.conformance.beside.mutate.runs import original
 from tileproof.conformance.beside.mutate.solved import proof
 from tileproof.conformance.cli.variants import chosen
@@ -40,13 +40,13 @@ def main() -> int:
     variant = chosen(found, given.variant)[0]
     built, plan = found.build(variant), found.plan(variant)
     pool = Pool(PtxCode(built.ptx, built.entry), found.sources, found.image.prefix)
-    facts = Facts(plan.cluster, plan.smem_bytes, (plan.threads, 1, 1))
+    extents = Extents((plan.threads, 1, 1), plan.cluster)
     names = [name for name in wanted(given.operators) if not name.startswith("source")]
     counts: Counter[str] = Counter()
     proved, took = [], 0.0
     for drawn in itertools.islice(draw(pool, names, given.seed), given.count):
         began = time.process_time()
-        argument, unproved = proof(pool.code, drawn, facts)
+        argument, unproved = proof(pool.code, drawn, extents)
         took += time.process_time() - began
         what = argument.split(":")[0] if argument else " ".join(unproved.split()[:3])
         counts[what if argument or "covered" in what else "not proved"] += 1

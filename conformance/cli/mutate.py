@@ -28,10 +28,10 @@ from tileproof.conformance.report import terminal as text
 from tileproof.spec.machine.types import JsonObject, UncheckedObject
 
 if TYPE_CHECKING:
+    from tileproof.conformance.beside.equal.extents import Extents
     from tileproof.conformance.beside.mutate.draw import Drawn, Pool
     from tileproof.conformance.beside.mutate.journal import Journal
     from tileproof.conformance.beside.mutate.judged import Judgement
-    from tileproof.conformance.beside.mutate.rules import Facts
     from tileproof.conformance.beside.mutate.runs import Profile
     from tileproof.kernels.kernel import Kernel
     from tileproof.kernels.launch.model import LaunchFile
@@ -155,7 +155,7 @@ def mutate(
         judged = []
         with contextlib.suppress(*INTERRUPTS):
             for judgement in journal.judged(drawn, fresh) if journal else fresh:
-                judged.append(settled(judgement, lambda mutant: proof(pool.code, mutant, original.facts)))
+                judged.append(settled(judgement, lambda mutant: proof(pool.code, mutant, original.extents)))
                 progress.start(f"{title}: {judgement.drawn.operator} {judged[-1].outcome}")
                 progress.show(len(judged), False)
     of["count"] = count
@@ -260,7 +260,7 @@ class MutatedOriginal:
     sizes: dict[str, int]
     sha256: str
     pool: Pool
-    facts: Facts
+    extents: Extents
     judge: Callable[[Sequence[Drawn], int, float], Iterator[Judgement]]
 
 
@@ -273,19 +273,19 @@ def _original(
     progress: Callable[[int, int], None],
 ) -> MutatedOriginal:
     """Run the original; TileproofError if it is not clean."""
+    from tileproof.conformance.beside.equal.extents import Extents
     from tileproof.conformance.beside.mutate import launched, runs
     from tileproof.conformance.beside.mutate.assembled import assemble
     from tileproof.conformance.beside.mutate.code import PtxCode
     from tileproof.conformance.beside.mutate.draw import Pool
     from tileproof.conformance.beside.mutate.judged import judge_all
-    from tileproof.conformance.beside.mutate.rules import Facts
     from tileproof.kernels.kernel import Kernel
 
     if not isinstance(found, Kernel):
         refuse("a launch file", {"--variant": variant}, KERNEL_ONLY)
         launch = launched.original(found, entry, reference_of(expect), profile, progress)
         return MutatedOriginal(
-            found.name, {}, launch.sha256, Pool(launch.code), launch.facts,
+            found.name, {}, launch.sha256, Pool(launch.code), launch.extents,
             partial(launched.judge_all, launch),
         )  # fmt: skip
     refuse("a kernel with a plan", {"--expect": expect, "--entry": entry}, FILE_ONLY)
@@ -299,5 +299,5 @@ def _original(
     return MutatedOriginal(
         found.title(given), dict(given.sizes), hashlib.sha256(ptx.encode()).hexdigest(),
         Pool(PtxCode(ptx, base.built.entry), found.sources, found.image.prefix),
-        Facts(plan.cluster, plan.smem_bytes, (plan.threads, 1, 1)), judge,
+        Extents((plan.threads, 1, 1), plan.cluster), judge,
     )  # fmt: skip

@@ -24,9 +24,10 @@ from tileproof.conformance.beside.equal.entry import (
     sources,
     written,
 )
+from tileproof.conformance.beside.equal.extents import Extents
 from tileproof.conformance.beside.equal.meaning import Term, number
 from tileproof.conformance.beside.equal.operands import used
-from tileproof.conformance.beside.equal.side import Extents, Look, Side, Thread, variable
+from tileproof.conformance.beside.equal.side import Look, Side, Thread, variable
 from tileproof.emulator.errors import PtxError
 from tileproof.emulator.ptx import Address, Immediate, Instruction, Name, Operand, Pair, Sink, Vector
 

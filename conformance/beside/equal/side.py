@@ -15,6 +15,7 @@ from tileproof.conformance.beside.equal.entry import (
     results,
     sources,
 )
+from tileproof.conformance.beside.equal.extents import Extents
 from tileproof.conformance.beside.equal.meaning import Term, converted, fit, form, number
 from tileproof.emulator.ptx import Address, Immediate, Instruction, Name, Operand, Vector
 
@@ -26,19 +27,6 @@ _EXTENT = {
 }  # fmt: skip
 _FLOAT = re.compile(r"\.f(16|32|64)$")
 _PARAMETER = re.compile(r"ld\.param(?:\.v[24])?\.([busf])(8|16|32|64)$")
-
-
-@dataclass(frozen=True)
-class Extents:
-    """The declared sizes of a launch: threads per CTA, CTAs per cluster; None: not known."""
-
-    block: tuple[int, int, int] | None = None
-    cluster: int | None = None
-
-    @property
-    def warps_in_a_row(self) -> bool:
-        """Whether lane numbers are those of `%tid.x`, and every warp is full."""
-        return self.block is not None and self.block[1:] == (1, 1) and self.block[0] % 32 == 0
 
 
 def variable(name: str, width: int) -> Term:

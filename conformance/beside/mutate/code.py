@@ -21,9 +21,6 @@ _ONE = re.compile(
 )
 REGISTER = re.compile(r"%[a-z]+\d+|(?<![\w.$%])[A-Za-z_]\w*(?![\w.])")
 _NAME = re.compile(r"%?[A-Za-z_$][\w$]*")
-_MORE = re.compile(r"[a-z]\w*(?:\.[\w:]+)*\s[^;]*;|\b(?:ret|exit|trap)\s*;")
-# Instructions that only compute their result; of a carry the flag is another.
-ALU = re.compile(r"(?!.*\.cc\b)(mov|add|sub|mul|mad|and|or|xor|not|neg|shl|shr|selp|cvt|cvta|min|max)\b")
 # Instructions whose first operand is no register that they define, nor an address in brackets.
 _NO_RESULT = re.compile(
     r"(st|red|bra|brx|ret|exit|trap|bar(rier)?(?!.*\.red\b)|fence|membar|cp|tcgen05(?!\.ld)|prefetchu?|"
@@ -100,25 +97,6 @@ class PtxCode:
     def code(self) -> tuple[CodeLine, ...]:
         """The entry's instructions that stand alone on their line, in order."""
         return tuple(self._read())
-
-    @cached_property
-    def definitions(self) -> Mapping[str, tuple[CodeLine, ...]]:
-        """The instructions that write a register, by its name."""
-        found: dict[str, tuple[CodeLine, ...]] = {}
-        for line in self.code:
-            for name in line.defines:
-                found[name] = (*found.get(name, ()), line)
-        return found
-
-    @cached_property
-    def alone(self) -> bool:
-        """Whether every instruction of the entry stands alone on its line, so that `code` is all of it."""
-        known = {line.number for line in self.code}
-        return not any(
-            n + 1 not in known and _MORE.search(self.lines[n].split("//")[0])
-            for n in self.body()
-            if not self.lines[n].lstrip().startswith(".")
-        )
 
     @cached_property
     def at(self) -> Mapping[int, int]:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from tileproof.conformance.beside.equal.extents import Extents
 from tileproof.conformance.beside.mutate.assembled import assemble
 from tileproof.conformance.beside.mutate.code import PtxCode
 from tileproof.conformance.beside.mutate.draw import Drawn
@@ -19,7 +20,6 @@ from tileproof.conformance.beside.mutate.judged import (
     judged_in_children,
     limit_process,
 )
-from tileproof.conformance.beside.mutate.rules import Facts
 from tileproof.conformance.beside.mutate.runs import LONGER, MIN_INSTRUCTIONS, Profile
 from tileproof.conformance.judging import reference as references
 from tileproof.conformance.judging.reference import ExpectedOutput, ReferenceFunction
@@ -69,15 +69,15 @@ class OriginalLaunch:
     strict: bool = True
 
     @property
-    def facts(self) -> Facts:
-        """The launch's clusters and shared memory."""
+    def extents(self) -> Extents:
+        """The sizes of the launch."""
         step = next(s for s in self.file.launches if s.entry == self.code.entry)
         stated = Module.from_ptx(self.code.text).inspect_entry(step.entry)
         cluster = step.cluster or stated.directives.get("reqnctapercluster", ())
         blocks = {s.block for s in self.file.launches if s.entry == self.code.entry}
         x, y, z = (*step.block, 1, 1)[:3]
         block = (x, y, z) if len(blocks) == 1 else None
-        return Facts(math.prod(cluster), stated.static_shared + step.shared_bytes, block)
+        return Extents(block, math.prod(cluster))
 
 
 def original(

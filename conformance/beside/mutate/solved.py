@@ -5,10 +5,10 @@ from __future__ import annotations
 import importlib.util
 import re
 
+from tileproof.conformance.beside.equal.extents import Extents
 from tileproof.conformance.beside.mutate.code import PtxCode
 from tileproof.conformance.beside.mutate.draw import Drawn
 from tileproof.conformance.beside.mutate.judged import BY_SOLVER, CodeProof
-from tileproof.conformance.beside.mutate.rules import Facts, proved
 
 NO_SOLVER = "not proved: z3 is not installed"
 _NEXT = "$L__without_branch"
@@ -28,18 +28,15 @@ def texts(code: PtxCode, drawn: Drawn) -> tuple[str, str]:
     return code.text, code.changed(edits)
 
 
-def proof(code: PtxCode, drawn: Drawn, facts: Facts, seconds: float = 60) -> CodeProof:
-    """The proof that a mutant of the PTX is equal, by a rule or by the solver; else why there is none."""
-    if by_rule := proved(code, drawn, facts):
-        return CodeProof(by_rule)
+def proof(code: PtxCode, drawn: Drawn, extents: Extents, seconds: float = 60) -> CodeProof:
+    """The proof that a mutant of the PTX is equal; else why there is none."""
     if not drawn.lines:
         return CodeProof("", "not proved: the change of the source is not one instruction of the PTX")
     if not installed():
         return CodeProof("", NO_SOLVER)
     from tileproof.conformance.beside.equal.proof import equal
-    from tileproof.conformance.beside.equal.side import Extents
 
-    found = equal(*texts(code, drawn), code.entry, Extents(facts.block, facts.cluster), seconds)
+    found = equal(*texts(code, drawn), code.entry, extents, seconds)
     if found.kind == "proved":
         return CodeProof(f"{BY_SOLVER}{found.why}")
     return CodeProof("", f"not proved: {found.why}")

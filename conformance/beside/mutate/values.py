@@ -7,7 +7,6 @@ import re
 import struct
 from collections.abc import Iterator
 
-from tileproof.conformance.beside.mutate.bits import apart
 from tileproof.conformance.beside.mutate.code import REGISTER, CodeLine, PtxCode
 from tileproof.conformance.beside.mutate.operators import EFFECT, Variation, instead, operator, short, through
 
@@ -210,8 +209,6 @@ def opcode(code: PtxCode, at: CodeLine) -> Iterator[Variation]:
     """Another operation on the same operands."""
     name, _, rest = at.opcode.partition(".")
     for other in _OPCODES.get(name, ()):
-        if {name, other} == {"or", "xor"} and apart(code, at):
-            continue  # the same
         kind = rest
         if other in ("add", "sub", "shl", "shr", "mov", "or", "and", "xor"):
             kind = {"shl": rest.replace("u", "b").replace("s", "b"), "shr": rest.replace("b", "u")}.get(

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from tileproof.conformance.beside.mutate.draw import Drawn
-from tileproof.conformance.beside.mutate.judged import Judgement
+from tileproof.conformance.beside.mutate.judged import SAME_CODE, Judgement
 from tileproof.conformance.beside.mutate.parts import judgements, scored
 from tileproof.conformance.beside.mutate.score import as_json
 from tileproof.conformance.cli.mutate import mutate
@@ -112,7 +112,7 @@ def test_the_score_of_rows_is_that_of_their_judgements() -> None:
     judged = [
         Judgement(drawn[0], "killed", by="value dS", kind="value", stage="dS", differs="dS", cause="swizzle"),
         Judgement(drawn[1], "survived", same=True),
-        Judgement(drawn[2], "equivalent", argument="a rule"),
+        Judgement(drawn[2], "equivalent", argument=SAME_CODE),
     ]
     rows = [json.loads(json.dumps(judgement.as_dict())) for judgement in judged]
     assert as_json(judgements(drawn, rows[::-1])) == as_json(judged)

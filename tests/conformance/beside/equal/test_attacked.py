@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tileproof.conformance.beside.equal.extents import Extents
 from tileproof.conformance.beside.equal.proof import Equality, equal
-from tileproof.conformance.beside.equal.side import Extents
 
 from tests.kit.ptx import Memory, clean, kernel_text, parsed
 

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 import z3
 from tileproof.conformance.beside.equal.entry import entry_of, results
+from tileproof.conformance.beside.equal.extents import Extents
 from tileproof.conformance.beside.equal.meaning import Term, number
-from tileproof.conformance.beside.equal.side import Extents, Side, Thread
+from tileproof.conformance.beside.equal.side import Side, Thread
 from tileproof.emulator.ptx import Name
 
 from tests.kit.ptx import HEADER, elementwise

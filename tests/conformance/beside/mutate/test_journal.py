@@ -10,7 +10,6 @@ import pytest
 from tileproof.conformance.beside.mutate.draw import Drawn
 from tileproof.conformance.beside.mutate.journal import Journal
 from tileproof.conformance.beside.mutate.judged import BY_SOLVER, SAME_CODE, SAME_IN_SCHEDULES, Judgement
-from tileproof.conformance.beside.mutate.rules import BY_A_RULE
 from tileproof.conformance.beside.mutate.score import as_json, interval, score
 from tileproof.conformance.gate.difference import SCORES
 from tileproof.spec.machine.errors import TileproofError
@@ -101,15 +100,13 @@ def test_the_score_as_json_has_what_a_comparison_of_releases_reads() -> None:
 
 
 def test_a_score_says_by_what_equivalent_mutants_are_shown_to_be_that():
-    arguments = (
-        SAME_CODE, f"{BY_A_RULE}a hint: of prefetches", SAME_CODE, SAME_IN_SCHEDULES, f"{BY_SOLVER}all"
-    )  # fmt: skip
+    arguments = (SAME_CODE, SAME_CODE, SAME_IN_SCHEDULES, f"{BY_SOLVER}all")
     judged = [
         Judgement(DRAWN[n % 4], "equivalent", argument=argument) for n, argument in enumerate(arguments)
     ]
     found: Json = as_json([*judged, JUDGED[1]], **DRAW)
-    shown = ("the same machine code", "equivalent by a rule", "equal by the solver", SAME_IN_SCHEDULES)
-    assert [found[name] for name in shown] == [2, 1, 1, 1] and found["equivalent"] == 5
+    shown = ("the same machine code", "equal by the solver", SAME_IN_SCHEDULES)
+    assert [found[name] for name in shown] == [2, 1, 1] and found["equivalent"] == 4
     assert [mutant["argument"] for mutant in found["equivalents"]] == list(arguments)
     alone = as_json(judged, **DRAW)  # nothing was counted: no score, and no interval of it
     assert alone["score"] is None and alone["interval"] is None

@@ -108,8 +108,8 @@ class TensorForms(ABC):
         """The inputs, numbers included, as a dump of the first convention has them."""
 
     def drawn(self, inputs: ProblemInputs, rng: np.random.Generator) -> ProblemInputs:
-        """Inputs of the same shapes. Tensors of floats have normal values, of one sign where the given tensor
-        has one; numbers and tensors of integers stay, and the results of a forward follow (`completed`).
+        """Inputs of the same shapes. Tensors of floats have normal values, with the sign of the given tensor
+        if it has no other; numbers and tensors of integers stay; a forward's results follow (`completed`).
         """
         given = {field.name: getattr(inputs, field.name) for field in fields(inputs)}
         drawn = {name: normal_like(array, rng) for name, array in given.items() if is_floats(array)}
@@ -162,7 +162,7 @@ def is_floats(value: object) -> TypeGuard[Array]:
 
 
 def normal_like(array: Array, rng: np.random.Generator) -> Array:
-    """Normal values with the shape and dtype of a tensor; of its sign where it has only one. What is not
+    """Normal values with the shape and dtype of a tensor; of its sign if it has no other. What is not
     finite stays.
     """
     values, given = rng.standard_normal(array.shape), array.astype(np.float64)

@@ -1,7 +1,8 @@
 """Types of the C++ engine (emulator/engine/bindings.cpp)."""
 
-from typing import Any
+from typing import Unpack
 
+from tileproof.emulator.engine_types import LaunchRequest, RawRun
 from tileproof.spec.machine.types import Array
 
 PACKED_INSTR_BYTES: int
@@ -38,28 +39,17 @@ class GridRecord:
     ) -> tuple[int, str, int, str, tuple[int, int, int], int, bool] | None: ...
 
 def launch(
+    *,
     program: Program,
     buffers: list[tuple[int, int, int, int, int, bool, str]],
-    grid: tuple[int, int, int],
-    block: tuple[int, int, int],
-    cluster: tuple[int, int, int],
-    dynamic_shared: int,
     params: bytes,
     known_params: bytes,
     param_names: list[tuple[int, int, str]],
-    policy: int,
-    seed: int,
-    mma: int,
-    livelock_limit: int,
-    instruction_limit: int,
-    taps: list[tuple[str, int, bool, int, int, int, int]],
-    trace_limit: int,
-    path: bool,
-    races: bool,
-    schedule: dict[str, Any] = ...,
     launch_registers: int = ...,
-    **how: Any,  # what a launch may be told besides: names and defaults in bindings.cpp
-) -> dict[str, Any]: ...
+    grid_record: GridRecord | None = ...,
+    in_flight: list[tuple[GridRecord, int]] = ...,
+    **how: Unpack[LaunchRequest],
+) -> RawRun: ...
 def set_mma_rules(formats: list[object], matrix: list[object], shapes: list[object]) -> None: ...
 def wrong_instruction(
     word: int, format: int, *, ws: bool = ..., sparse: bool = ..., a_in_tmem: bool = ...

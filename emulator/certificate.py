@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from tileproof.emulator import _engine
+from tileproof.emulator.engine_types import RawRun
 from tileproof.emulator.plain_waits import Waits
 from tileproof.emulator.program import Decoded
 from tileproof.emulator.result import reversing
@@ -32,7 +31,7 @@ _PLACES = re.compile(r"%(?:smid|nsmid|warpid|nwarpid|gridid|pm\d+(?:_64)?)\b")
 
 
 def certificate(
-    raw: Mapping[str, Any],
+    raw: RawRun,
     decoded: Decoded,
     body: str,
     findings: tuple[Finding, ...],
@@ -53,13 +52,15 @@ def certificate(
     return Certificate(due, doubts, raw["sums"], raw["additions"], part=chosen is not None)
 
 
-def _by_engine(raw: Mapping[str, Any]) -> Iterator[Doubt]:
+def _by_engine(raw: RawRun) -> Iterator[Doubt]:
     for found in raw["doubts"]:
         schedule = OTHER_COLUMN if found["first_column"] else ""
         if "hold" in found:
             schedule = str(reversing(*found["hold"]))
-        what = (found[name] for name in ("reason", "text", "line", "source", "instruction", "count"))
-        yield replace(Doubt(*what), reversed_by=schedule)
+        yield Doubt(
+            found["reason"], found["text"], found["line"], found["source"], found["instruction"],
+            found["count"], schedule,
+        )  # fmt: skip
 
 
 def _by_code(executed: bytes, decoded: Decoded, body: str) -> Iterator[Doubt]:

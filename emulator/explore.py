@@ -219,68 +219,77 @@ def explore(
     exception of `interrupts` ends it with the results so far.
     """
     began = time.monotonic()
-    certificate, reversing = None, dict[Schedule, str]()
-    before: frozenset[Signature] = frozenset()
+    counted = isinstance(schedules, int)
     if isinstance(schedules, int):
         planned(1, policies)  # before a launch: whether they can be explored
+    before: frozenset[Signature] = frozenset()
+    certificate, reversing = None, dict[Schedule, str]()
     if how.get("races"):
-        outcome, result = ScheduleRunner(launch).run(Schedule("early"), **how)
-        certificate = result.certificate
-        if certificate and isinstance(schedules, int) and not sample:
-            return Exploration(
-                schedules=1,
-                seconds=time.monotonic() - began,
-                policies={"early": 1},
-                defects=collect([outcome]),
-                points=outcome.points,
-                executed=outcome.executed,
-                planned=1,
-                certificate=certificate,
-                covered=True,
-            )
-        if certificate is not None and isinstance(schedules, int) and not skip:
-            reversing = {Schedule.parse(text): why for text, why in certificate.reversals.items()}
-            before = frozenset(seen.signature for seen in outcome.seen)
+        early, result = ScheduleRunner(launch).run(Schedule("early"), **how)
+        before, certificate = frozenset(seen.signature for seen in early.seen), result.certificate
+        if certificate and counted and not sample:
+            return _covered(early, certificate, time.monotonic() - began)
+    if certificate is not None and counted and not skip:
+        reversing = {Schedule.parse(text): why for text, why in certificate.reversals.items()}
     first, points = first_outputs(launch, **how)
     plan = planned(schedules, policies, seed, points) if isinstance(schedules, int) else list(schedules)
     plan = [*reversing, *plan[skip:]][: len(plan) - skip]
     runner = ScheduleRunner(launch, first, compare)
+    made = Exploration(points=points, planned=len(plan), certificate=certificate)
     outcomes: list[Outcome] = []
-    ran = b""
-    interrupted = False
     try:
         for outcome in forked(lambda schedule: runner.run(schedule, **how)[0], plan, processes):
-            ran = union(bits for bits in (ran, outcome.executed) if bits)
+            made.executed = union(bits for bits in (made.executed, outcome.executed) if bits)
             outcomes.append(replace(outcome, executed=b""))
             progress("schedules", len(outcomes), len(plan))
     except interrupts:
-        interrupted = True
-    defects = collect(outcomes)
-    wanted = [defect for defect in defects if defect.severity in ("error", "warning") and shrink_seconds > 0]
+        made.interrupted = True
+    made.schedules = len(outcomes)
+    made.policies = dict(Counter(schedule.policy for schedule in plan[: len(outcomes)]))
+    made.defects = collect(outcomes)
+    made.reversals = tuple(
+        Reversal(reversing[outcome.schedule], outcome.schedule, _new(outcome, before))
+        for outcome in outcomes
+        if outcome.schedule in reversing
+    )
 
     def small(defect: Defect) -> Shrunk:
         return shrink(runner, defect.signature, defect.schedules, seconds=shrink_seconds, **how)
 
+    if shrink_seconds > 0 and not made.interrupted:
+        _shrink(made, small, processes, progress, interrupts)
+    made.seconds = time.monotonic() - began
+    return made
+
+
+def _covered(outcome: Outcome, certificate: Certificate, seconds: float) -> Exploration:
+    """The result of the run under `early` that made all other schedules unnecessary."""
+    return Exploration(
+        schedules=1,
+        seconds=seconds,
+        policies={"early": 1},
+        defects=collect([outcome]),
+        points=outcome.points,
+        executed=outcome.executed,
+        planned=1,
+        certificate=certificate,
+        covered=True,
+    )
+
+
+def _shrink(
+    made: Exploration,
+    small: Callable[[Defect], Shrunk],
+    processes: int,
+    progress: Progress,
+    interrupts: tuple[type[BaseException], ...],
+) -> None:
+    """Add a small schedule to each error and warning, until an interrupt."""
+    wanted = [defect for defect in made.defects if defect.severity in ("error", "warning")]
     try:
-        for number, shrunk in enumerate(forked(small, [] if interrupted else wanted, processes), 1):
-            at = next(i for i, defect in enumerate(defects) if defect.signature == shrunk.signature)
-            defects[at] = replace(defects[at], shrunk=shrunk)
+        for number, shrunk in enumerate(forked(small, wanted, processes), 1):
+            at = next(i for i, defect in enumerate(made.defects) if defect.signature == shrunk.signature)
+            made.defects[at] = replace(made.defects[at], shrunk=shrunk)
             progress("shrinking", number, len(wanted))
     except interrupts:
-        interrupted = True
-    return Exploration(
-        schedules=len(outcomes),
-        seconds=time.monotonic() - began,
-        policies=dict(Counter(schedule.policy for schedule in plan[: len(outcomes)])),
-        defects=defects,
-        points=points,
-        executed=ran,
-        planned=len(plan),
-        interrupted=interrupted,
-        certificate=certificate,
-        reversals=tuple(
-            Reversal(reversing[outcome.schedule], outcome.schedule, _new(outcome, before))
-            for outcome in outcomes
-            if outcome.schedule in reversing
-        ),
-    )
+        made.interrupted = True

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
+from tileproof.emulator.engine_types import RawCta, RawHang, RawMbarrier
 from tileproof.emulator.enumerations import enumeration
 from tileproof.emulator.reach import ProgramView
 from tileproof.spec.machine.finding import Graph
@@ -72,10 +72,10 @@ class WaitDiagnosis:
 class Hang:
     """The state of a cluster in which nothing moves, as the engine reports it."""
 
-    def __init__(self, raw: dict[str, Any], view: ProgramView) -> None:
+    def __init__(self, raw: RawHang, view: ProgramView) -> None:
         self.raw = raw
         self.view = view
-        self.ctas: list[dict[str, Any]] = raw["ctas"]
+        self.ctas: list[RawCta] = raw["ctas"]
         self.groups = [
             Group(
                 id=f"warp {rank}.{index}" + (f".{k}" if len(warp["groups"]) > 1 else ""),
@@ -94,7 +94,7 @@ class Hang:
             for index, warp in enumerate(cta["warps"])
             for k, group in enumerate(warp["groups"])
         ]
-        self.barriers: dict[tuple[int, int], dict[str, Any]] = {
+        self.barriers: dict[tuple[int, int], RawMbarrier] = {
             (rank, b["offset"]): b for rank, cta in enumerate(self.ctas) for b in cta["barriers"]
         }
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 from tileproof.emulator import hang_others as others
+from tileproof.emulator.engine_types import RawMbarrier
 from tileproof.emulator.hang import Group, Hang, Names, WaitDiagnosis, count_text, join, lanes_text
 from tileproof.emulator.hang_mbarrier import ARRIVE, MbarrierDiagnosis
 from tileproof.spec.machine.finding import Edge, Graph, Node, Root
@@ -88,7 +89,7 @@ class _Builder:
         if not any((e.waiter, e.needs) == (waiter, needs) for e in self.edges):
             self.edges.append(Edge(waiter, needs, why))
 
-    def _waiter_hints(self, g: Group, b: dict) -> None:  # type: ignore[type-arg]
+    def _waiter_hints(self, g: Group, b: RawMbarrier) -> None:
         """A waiter that a barrier has lapped, or whose parity names a phase it cannot have meant."""
         phase, diagnosis = b["phase"], self.diagnoses[f"mbarrier {g.rank}.{g.offset:#x}"]
         passed = b["passed"][g.warp][1] if g.warp < len(b["passed"]) else -2
@@ -119,7 +120,7 @@ class _Builder:
             if hint not in diagnosis.evidence:
                 diagnosis.evidence.append(hint)
 
-    def _arrivals(self, b: dict) -> list[str]:  # type: ignore[type-arg]
+    def _arrivals(self, b: RawMbarrier) -> list[str]:
         """Who has arrived at the barrier, of those whose arrivals went on after its waiter's phase."""
         came = [p for p in b["producers"] if p["deed"] == ARRIVE]
         who = join(

@@ -4,8 +4,8 @@ arrive."""
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
+from tileproof.emulator.engine_types import RawProducer
 from tileproof.emulator.hang import Group, Hang, Names, WaitDiagnosis, count_text, join, lanes_text
 
 ARRIVE, EXPECT, DELIVER = range(3)
@@ -23,7 +23,7 @@ class Candidate:
     amount: int
     pcs: tuple[int, ...]
     why: str
-    record: Any = None  # the producer's record in an earlier phase
+    record: RawProducer | None = None  # the producer's record in an earlier phase
 
 
 class MbarrierDiagnosis:
@@ -80,7 +80,7 @@ class MbarrierDiagnosis:
         if deed == ARRIVE and short:
             self._arrived()
 
-    def _records(self, deed: int) -> list[Any]:
+    def _records(self, deed: int) -> list[RawProducer]:
         return [p for p in self.b["producers"] if p["deed"] == deed]
 
     def _of_the_phase_before(self, deed: int) -> list[Candidate]:
@@ -163,7 +163,7 @@ class MbarrierDiagnosis:
                     f"phase {self.phase} of the copy in CTA {rank} got its {_WORD[deed]} from "
                     f"{self._who(p['rank'], p['warp'], lanes, (pc,))}, {way}"
                 )
-                record = {**p, "deeds": 0} if remote else None
+                record: RawProducer | None = {**p, "deeds": 0} if remote else None
                 found.append(Candidate(who, p["warp"], lanes, p["last_amount"], (pc,), why, record))
         return found
 

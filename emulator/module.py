@@ -4,47 +4,33 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Unpack
+from typing import Unpack
 
 import numpy as np
 from tileproof.emulator import _engine, isa  # noqa: F401 - importing isa fills the registry
-from tileproof.emulator import schedule as schedules
 from tileproof.emulator.arguments import Argument, pack
-from tileproof.emulator.budget import check_room, cluster_bytes, host_memory
-from tileproof.emulator.causes import accepted, divide
-from tileproof.emulator.certificate import certificate
-from tileproof.emulator.codes import strict_weights
+from tileproof.emulator.budget import check_room
 from tileproof.emulator.decode import Decoder
-from tileproof.emulator.errors import LaunchError, PtxError, UnsupportedInstruction
-from tileproof.emulator.hang import Hang
+from tileproof.emulator.errors import LaunchError, PtxError
 from tileproof.emulator.inspect import EntryInfo, ModuleInfo, inspect_entry
+from tileproof.emulator.launch_result import run_result
 from tileproof.emulator.memory import MAX_ADDRESS, Buffer, Memory
 from tileproof.emulator.misuse import instance, sequence, whole, wrong
 from tileproof.emulator.options import LaunchKeywords, LaunchOptions
+from tileproof.emulator.prepared import launch_shape, prepare, request
 from tileproof.emulator.program import Decoded
 from tileproof.emulator.ptx import PtxModule, parse_module
-from tileproof.emulator.reach import ProgramView
-from tileproof.emulator.register_record import chosen as chosen_instructions
-from tileproof.emulator.register_record import recorded
 from tileproof.emulator.registers import launch_registers, most_asked
-from tileproof.emulator.request import check_clusters, check_shape, check_shared, dimensions
-from tileproof.emulator.result import Counters, MbarrierBytes, MbarrierInit, RunResult, finding
-from tileproof.emulator.schedule import decisions_of, held_back
+from tileproof.emulator.request import check_shared
+from tileproof.emulator.result import RunResult
 from tileproof.emulator.spelling import Target
-from tileproof.emulator.symbols import SharedNames, given_names
-from tileproof.emulator.taps import for_engine, records
-from tileproof.emulator.trace import Trace
-from tileproof.spec.machine.finding import Finding
 from tileproof.spec.machine.limits import (
     MAX_SHARED_BYTES,
-    PROCESSORS,
-    RESERVED_SHARED_BYTES,
     SM120_MAX_SHARED_BYTES,
 )
-from tileproof.spec.machine.schedule import POLICIES, Schedule
+from tileproof.spec.machine.schedule import Schedule
 
 _GLOBALS_BASE = 0x0800_0000_0000
 # The record of a grid, and the records of grids in flight beside it, each with its kind of overlap.
@@ -221,115 +207,26 @@ class Module:
         how.check(instance(entry, str, "entry"), schedule)
         decoded = self.decode(entry, how.cooperative)
         packed = pack(decoded, args)
-        shape = self._shape(decoded, grid, block, cluster)
+        shape = launch_shape(decoded, grid, block, cluster)
         check_shared(entry, decoded.static_shared, shared_bytes, self._shared_limit())
-        each = cluster_bytes(
-            math.prod(shape.cluster), math.prod(shape.block), decoded.static_shared + shared_bytes,
-            decoded.register_bytes, decoded.local_bytes,
-        )  # fmt: skip
-        check_room(each, "a cluster of the launch", entry)
+        prepared = prepare(decoded, shape, shared_bytes, how, schedule)
         if how.cooperative:
-            clusters = math.prod(shape.grid) // math.prod(shape.cluster)
-            check_room(clusters * each, f"{clusters} clusters at once, as a cooperative grid needs,", entry)
-            how, schedule = replace(how, resident=clusters), replace(schedule, initial_clusters=clusters)
             self._workspace[1][...] = self._workspace[1].nbytes, 0
-        chosen = None
-        if how.clusters is not None:
-            chosen = check_clusters(entry, how.clusters, shape.grid, shape.cluster, how.cooperative)
-        watched = chosen_instructions(decoded, how.registers)
-        allowances = accepted(how.allow)
         record, in_flight = _records(grids)
-        dynamic = RESERVED_SHARED_BYTES + decoded.static_shared
-        named = given_names(how.symbols, dynamic)
         with memory.in_use() as buffers, _ended(entry):
             raw = _engine.launch(
                 program=decoded.program,
                 buffers=buffers + self._table(),
-                grid=shape.grid,
-                block=shape.block,
-                cluster=shape.cluster,
-                dynamic_shared=shared_bytes,
                 params=packed.data,
                 known_params=b"" if all(packed.known) else packed.known,
                 param_names=packed.names,
-                policy=POLICIES.index(schedule.policy),
-                seed=schedule.seed & ((1 << 64) - 1),
-                mma=int(how.mma == "exact"),
-                livelock_limit=how.livelock_limit,
-                instruction_limit=how.instruction_limit,
-                taps=[for_engine(tap, dynamic) for tap in how.taps],
-                trace_limit=how.trace_limit if how.trace else 0,
-                path=how.path and how.trace,
-                races=how.races,
-                schedule=schedules.for_engine(schedule, how.record),
-                grant_claims=how.clc == "grant",
-                strict=strict_weights() if how.strict else None,
-                outputs=[output.address for output in how.outputs],
-                resident=max(
-                    min(
-                        how.resident if how.resident is not None else PROCESSORS // math.prod(shape.cluster),
-                        host_memory() // each,
-                    ),
-                    1,
-                ),
-                room=host_memory(),
-                threads=how.host_threads,
-                clusters=chosen,
                 launch_registers=self._registers(decoded, math.prod(shape.block)),
-                seconds_limit=how.seconds_limit,
                 grid_record=record,
                 in_flight=in_flight,
-                recorded=watched,
+                **request(prepared),
             )
-        names = SharedNames(decoded.shared_symbols, named)
-        hang = Hang(raw["hang"], ProgramView(decoded)) if "hang" in raw else None
-        everything = _findings(raw, entry, hang, names)
-        findings, allowed = divide(everything, allowances)
         body = self._parsed.text[decoded.entry.body_start : decoded.entry.body_end]
-        return RunResult(
-            allowed=allowed,
-            certificate=certificate(raw, decoded, body, everything, chosen, bool(in_flight))
-            if how.races
-            else None,
-            printf=raw["printf"].decode("utf-8", "replace"),
-            findings=findings,
-            counters=Counters(**raw["counters"]),
-            executed=raw["executed"],
-            host_threads=raw["host_threads"],
-            stored=frozenset(raw["stored"]),
-            captures=tuple(records(raw["taps"], how.taps)),
-            registers=recorded(decoded, watched, raw["recorded"]),
-            mbarriers=tuple(MbarrierInit(rank, at - dynamic, n) for rank, at, n in raw["mbarriers"]),
-            announced=tuple(MbarrierBytes(rank, at - dynamic, n) for rank, at, n in raw["announced"]),
-            trace=Trace(
-                raw["events"], raw["events_dropped"], ProgramView(decoded), dynamic, names, shape.cluster
-            )
-            if how.trace
-            else None,
-            hang=hang,
-            limited=tuple(f"{what}: {count}" for what, count in raw["limited"]),
-            decisions=decisions_of(raw["decisions"]),
-            held_back=held_back(raw["holds"], ProgramView(decoded), shape.grid, shape.cluster)
-            if raw["holds"]
-            else (),
-        )
-
-    def _shape(
-        self, decoded: Decoded, grid: Sequence[int], block: Sequence[int], cluster: Sequence[int] | None
-    ) -> _Shape:
-        """Return grid, block and cluster; LaunchError unless the entry and the machine allow them."""
-        entry, directives = decoded.entry.name, decoded.entry.directives
-        stated = cluster if cluster is not None else directives.get("reqnctapercluster") or (1, 1, 1)
-        shape = _Shape(dimensions(grid, "grid"), dimensions(block, "block"), dimensions(stated, "cluster"))
-        check_shape(entry, directives, *shape)
-        if decoded.uses_pairs and math.prod(shape.cluster) % 2:
-            raise LaunchError(
-                "the kernel uses cta_group::2 but the cluster has no CTA pairs",
-                where=entry[:80],
-                expected="an even number of CTAs per cluster",
-                found=str(shape.cluster),
-            )
-        return shape
+        return run_result(raw, prepared, body, concurrent=bool(in_flight))
 
     def _table(self) -> list[tuple[int, int, int, int, int, bool, str]]:
         """Return the variables of the module in the format of `Memory.engine_table`."""
@@ -356,33 +253,11 @@ def _records(grids: InFlight | None) -> InFlight | tuple[None, list[tuple[_engin
     """The records of a launch in a stream; LaunchError for what is none."""
     if grids is None:
         return None, []
-    parts: tuple[Any, ...] = sequence(grids, (_engine.GridRecord, list), "grids")
+    parts: tuple[object, ...] = sequence(grids, (_engine.GridRecord, list), "grids")
     if len(parts) != 2:
         raise wrong("grids", "a record and the records in flight", grids)
-    record, in_flight = instance(parts[0], _engine.GridRecord, "grids[0]"), parts[1]
+    record, in_flight = grids
+    instance(record, _engine.GridRecord, "grids[0]")
     for earlier, _ in sequence(in_flight, tuple, "grids"):
         instance(earlier, _engine.GridRecord, "a grid in flight")
     return record, in_flight
-
-
-class _Shape(NamedTuple):
-    grid: tuple[int, int, int]
-    block: tuple[int, int, int]
-    cluster: tuple[int, int, int]
-
-
-def _findings(
-    raw: Mapping[str, Any], entry: str, hang: Hang | None, names: SharedNames
-) -> tuple[Finding, ...]:
-    """Convert the findings of the engine; UnsupportedInstruction if it reached something that it does not
-    execute.
-    """
-    findings = tuple(finding(entry, data, hang, names) for data in raw["findings"])
-    for found in findings:
-        if found.code == "unsupported":
-            raise UnsupportedInstruction(
-                found.message,
-                where=f"line {found.machine.ptx_line}, {found.machine.instruction}, in {entry[:80]}",
-                do="see docs/instructions.md for the supported instructions",
-            )
-    return findings

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TypedDict
 
 from tileproof.emulator.coverage import section_of
+from tileproof.emulator.engine_types import RawFinding, RawPlace, RawRace
 from tileproof.emulator.hang import Hang, Names
 from tileproof.emulator.symbols import SharedNames
 from tileproof.spec.machine.finding import (
@@ -65,19 +66,28 @@ _SEVERITY: tuple[Severity, ...] = ("note", "warning", "error")
 HUNG = ("hang", "livelock")
 
 
-def _place(raw: dict[str, Any]) -> dict[str, Any]:
+class _Place(TypedDict):
+    ptx_line: int
+    source: str
+    instruction: str
+    cta: tuple[int, int, int]
+    cluster_rank: int
+    warp: int
+
+
+def _place(raw: RawPlace) -> _Place:
     """The place of an instruction, and the lanes that executed it."""
     return {
         "ptx_line": raw["line"],
         "source": raw["source"],
         "instruction": raw["instruction"],
-        "cta": tuple(raw["cta"]),
+        "cta": raw["cta"],
         "cluster_rank": raw["rank"],
         "warp": raw["warp"],
     }
 
 
-def _race(raw: dict[str, Any] | None) -> Race | None:
+def _race(raw: RawRace | None) -> Race | None:
     if raw is None:
         return None
     return Race(
@@ -88,8 +98,8 @@ def _race(raw: dict[str, Any] | None) -> Race | None:
         then_writes=raw["then_writes"],
         then_execution=raw["then_nth"],
         missing=raw["missing"],
-        after=tuple(raw["after"]) if raw["after"][0] >= 0 else None,
-        then_after=tuple(raw["then_after"]) if raw["then_after"][0] >= 0 else None,
+        after=raw["after"] if raw["after"][0] >= 0 else None,
+        then_after=raw["then_after"] if raw["then_after"][0] >= 0 else None,
         space=raw["space"],
         space_rank=raw["space_rank"],
         tmem_base=raw["tmem_base"],
@@ -104,7 +114,7 @@ def reversing(actor: int, step: int) -> Schedule:
 
 
 def finding(
-    kernel: str, raw: dict[str, Any], hang: Hang | None = None, names: SharedNames | None = None
+    kernel: str, raw: RawFinding, hang: Hang | None = None, names: SharedNames | None = None
 ) -> Finding:
     """A Finding from the engine's dictionary; `hang` is the state in which the launch stopped, `names` has
     the names in shared memory.
@@ -124,9 +134,13 @@ def finding(
         )
         for w in raw["waiters"]
     )
-    place["warp"] = raw["warp"] if raw["warp"] >= 0 else None
     machine = MachinePlace(
-        **place,
+        ptx_line=place["ptx_line"],
+        source=place["source"],
+        instruction=place["instruction"],
+        cta=place["cta"],
+        cluster_rank=place["cluster_rank"],
+        warp=raw["warp"] if raw["warp"] >= 0 else None,
         kernel=kernel,
         isa_section=section_of(raw["instruction"]) if raw["instruction"] else "",
         lane=raw["lane"] if raw["lane"] >= 0 else None,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from tileproof.emulator.engine_types import EngineSchedule, RawHold
 from tileproof.emulator.enumerations import enumeration
 from tileproof.emulator.hang import WAITS, Names
 from tileproof.emulator.reach import ProgramView
@@ -18,7 +18,7 @@ _KINDS = enumeration("ActorKind", "w q s c", names="Warp Pipe Stores Copy", bits
 assert (_POLICIES, _BASES, _KINDS) == (POLICIES, BASES, KINDS)
 
 
-def for_engine(schedule: Schedule, record: BaseOrder | None = None) -> dict[str, Any]:
+def for_engine(schedule: Schedule, record: BaseOrder | None = None) -> EngineSchedule:
     """Return the fields of a schedule in the format of the engine; `record`: the base of its decisions."""
     pairs = np.array([tuple(hold) for hold in schedule.decisions], np.uint64)
     return {
@@ -92,7 +92,7 @@ class HeldBack:
 
 
 def held_back(
-    raw: list[dict[str, Any]], view: ProgramView, grid: tuple[int, int, int], cluster: tuple[int, int, int]
+    raw: list[RawHold], view: ProgramView, grid: tuple[int, int, int], cluster: tuple[int, int, int]
 ) -> tuple[HeldBack, ...]:
     """Convert the engine's record of the decisions that a replay reached."""
     found = []

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
+from tileproof.emulator.engine_types import RawCapture
 from tileproof.emulator.errors import LaunchError
 from tileproof.emulator.misuse import MAX_COUNT, instance, whole
 from tileproof.emulator.result import Capture, SmemRegion, Tap, TmemRegion
@@ -44,7 +44,7 @@ def for_engine(tap: Tap, dynamic: int) -> tuple[str, int, bool, int, int, int, i
     return (tap.name, dynamic + tap.barrier_offset, False, 0, 0, dynamic + region.offset, region.bytes)
 
 
-def records(raw: Sequence[dict[str, Any]], taps: Sequence[Tap]) -> Iterator[Capture]:
+def records(raw: Sequence[RawCapture], taps: Sequence[Tap]) -> Iterator[Capture]:
     """Yield the captures of a launch with these taps."""
     for record in raw:
         tap = taps[record["tap"]]
@@ -54,4 +54,4 @@ def records(raw: Sequence[dict[str, Any]], taps: Sequence[Tap]) -> Iterator[Capt
             valid = valid.reshape(128, tap.region.columns)
         else:
             data = np.frombuffer(record["data"], dtype=np.uint8)
-        yield Capture(tap.name, tuple(record["cta"]), record["rank"], record["phase"], data, valid)
+        yield Capture(tap.name, record["cta"], record["rank"], record["phase"], data, valid)

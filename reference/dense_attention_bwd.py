@@ -22,15 +22,16 @@ reference/README.md shows how to step through.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Generator
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from tileproof.reference.tile import Tiles, TileValue
+from tileproof.reference.tile import F64, Tiles, TileValue
 from tileproof.spec.problems.base import TileCoord
 
 if TYPE_CHECKING:
-    from tileproof.spec.problems.dense_attention_bwd.inputs import Inputs
+    from tileproof.spec.problems.dense_attention_bwd.inputs import DenseProblem, Inputs
     from tileproof.spec.problems.dense_attention_bwd.masks import Mask
 
 
@@ -49,6 +50,61 @@ def visible(mask: Mask, m: int, n: int) -> npt.NDArray[np.bool_]:
     return seen
 
 
+def sequences_of(p: DenseProblem) -> list[tuple[int, int, int, int, int]]:
+    """(batch, first query, queries, first key, keys) of each; packed sequences lie one after another."""
+    if p.packed is None:
+        return [(batch, 0, p.m, 0, p.n) for batch in range(p.b)]
+    sequences, m0, n0 = [], 0, 0
+    for m, n in p.packed:
+        sequences.append((0, m0, m, n0, n))
+        m0, n0 = m0 + m, n0 + n
+    return sequences
+
+
+class PairOfBlocks(NamedTuple):
+    """Blocks of queries and keys; `lse` and `delta` ``[m, 1]``, `visible` and `kept` ``[m, n]``."""
+
+    q: F64
+    dO: F64
+    k: F64
+    v: F64
+    lse: F64
+    delta: F64
+    bias: F64 | float
+    visible: npt.NDArray[np.bool_]
+    kept: npt.NDArray[np.bool_]
+
+
+def scores(
+    pair: PairOfBlocks, p: DenseProblem, at: TileCoord, rows: slice, cols: slice
+) -> Generator[TileValue, None, tuple[F64, F64, F64]]:
+    """Yield the tiles ``[m, n]`` of a pair of blocks; return D, dB and dS."""
+    rescale = 1 / (1 - p.dropout.p)
+
+    P = pair.q @ pair.k.T
+    yield TileValue("P", at, rows, cols, P)
+
+    with np.errstate(over="ignore"):  # lse may be anything where a query sees no key
+        S = np.where(pair.visible, np.exp(P * p.sm_scale + pair.bias - pair.lse), 0.0)
+    yield TileValue("S", at, rows, cols, S)
+
+    D = np.where(pair.kept, S * rescale, 0.0)
+    yield TileValue("D", at, rows, cols, D)
+
+    dD = pair.dO @ pair.v.T
+    yield TileValue("dD", at, rows, cols, dD)
+
+    dP = np.where(pair.kept, dD * rescale, 0.0)
+    yield TileValue("dP", at, rows, cols, dP)
+
+    dB = S * (dP - pair.delta)
+    yield TileValue("dB", at, rows, cols, dB)
+
+    dS = dB * p.sm_scale
+    yield TileValue("dS", at, rows, cols, dS)
+    return D, dB, dS
+
+
 def tiles(inputs: Inputs, *, queries: int = 64, keys: int = 64) -> Tiles:
     """Yield every tile and every partial sum, in blocks of `queries` and `keys`; return delta ``[b, h, m]``,
     dQ ``[b, h, m, d_qk]``, dK ``[b, h_kv, n, d_qk]``, dV ``[b, h_kv, n, d_v]`` and dB ``[b, h, m, n]``.
@@ -64,20 +120,13 @@ def tiles(inputs: Inputs, *, queries: int = 64, keys: int = 64) -> Tiles:
     q, o, dO = (x.astype(np.float64).swapaxes(1, 2) for x in (inputs.q, inputs.o, inputs.dO))
     K, V = (x.astype(np.float64).swapaxes(1, 2) for x in (inputs.k, inputs.v))
     lse, bias = inputs.lse.astype(np.float64), inputs.bias
-    kept, rescale = inputs.kept, 1 / (1 - p.dropout.p)
+    kept = inputs.kept
     delta = np.zeros((p.b, p.h, p.m))
     dQ, dB = np.zeros((p.b, p.h, p.m, p.d_qk)), np.zeros((p.b, p.h, p.m, p.n))
     dK, dV = np.zeros((p.b, p.h_kv, p.n, p.d_qk)), np.zeros((p.b, p.h_kv, p.n, p.d_v))
     column, of_qk, of_v = slice(0, 1), slice(0, p.d_qk), slice(0, p.d_v)
 
-    # (batch, first query, queries, first key, keys) of each sequence; packed sequences lie one after another.
-    sequences = [(batch, 0, p.m, 0, p.n) for batch in range(p.b)]
-    if p.packed is not None:
-        sequences, m0, n0 = [], 0, 0
-        for m, n in p.packed:
-            sequences.append((0, m0, m, n0, n))
-            m0, n0 = m0 + m, n0 + n
-
+    sequences = sequences_of(p)
     for group in range(len(sequences) * p.h_kv):
         batch, m0, m, n0, n = sequences[group // p.h_kv]
         kv_head = group % p.h_kv
@@ -108,32 +157,11 @@ def tiles(inputs: Inputs, *, queries: int = 64, keys: int = 64) -> Tiles:
                     rows = slice(position * m + block.start, position * m + block.stop)
                     at_rows = batch, head, slice(m0 + block.start, m0 + block.stop)
                     at_tile = (*at_rows, at_keys[2])
-                    keep = kept[at_tile]
-
-                    P = q[at_rows] @ k.T
-                    yield TileValue("P", at, rows, cols, P)
-
-                    logits = P * p.sm_scale
-                    if bias is not None:
-                        logits = logits + bias[at_tile].astype(np.float64)
-                    with np.errstate(over="ignore"):  # lse is what it likes where a query sees no key
-                        S = np.where(mask, np.exp(logits - lse[at_rows][:, None]), 0.0)
-                    yield TileValue("S", at, rows, cols, S)
-
-                    D = np.where(keep, S * rescale, 0.0)
-                    yield TileValue("D", at, rows, cols, D)
-
-                    dD = dO[at_rows] @ v.T
-                    yield TileValue("dD", at, rows, cols, dD)
-
-                    dP = np.where(keep, dD * rescale, 0.0)
-                    yield TileValue("dP", at, rows, cols, dP)
-
-                    dB[at_tile] = S * (dP - delta[at_rows][:, None])
-                    yield TileValue("dB", at, rows, cols, dB[at_tile].copy())
-
-                    dS = dB[at_tile] * p.sm_scale
-                    yield TileValue("dS", at, rows, cols, dS)
+                    pair = PairOfBlocks(
+                        q[at_rows], dO[at_rows], k, v, lse[at_rows][:, None], delta[at_rows][:, None],
+                        0.0 if bias is None else bias[at_tile].astype(np.float64), mask, kept[at_tile],
+                    )  # fmt: skip
+                    D, dB[at_tile], dS = yield from scores(pair, p, at, rows, cols)
 
                     dV_sum = dV_sum + D.T @ dO[at_rows]
                     yield TileValue("dV", at, cols, of_v, dV_sum, partial=True)

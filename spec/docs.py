@@ -23,6 +23,7 @@ from tileproof.spec.plan import (
     Barrier,
     FinishedObservation,
     KernelPlan,
+    Mma,
     ProductOrder,
     SmemObservation,
     TmemObservation,
@@ -108,7 +109,7 @@ def _plan(p: KernelPlan) -> list[str]:
     problem = p.problem
     sizes = ", ".join(f"{name} {size}" for name, size in p.sizes)
     ctas = "1 CTA" if p.cluster == 1 else f"{p.cluster} CTAs"
-    parts = [
+    return [
         f"## Kernel `{p.name}`" + (f": {sizes}" if sizes else ""),
         f"Problem `{p.problem.name}`. {ctas} per {problem.unit}, {p.threads} threads each; {p.block} of "
         f"{problem.walked} per k-block; {p.smem_bytes} bytes of shared memory, {p.tmem_columns} TMEM "
@@ -118,66 +119,59 @@ def _plan(p: KernelPlan) -> list[str]:
             ("role", "warps", "CTAs", "does"),
             [(r.name, _range(r.first_warp, r.warps), _ranks(r.ctas), r.does) for r in p.roles],
         ),
+        *_storage(p),
+        "### MMAs",
+        table(("MMA", "form", "M x N", "k", "A", "B", "D"), list(map(_mma, p.mmas))),
+        *_ordered(p),
+        "### Where the stages can be observed",
+        table(("stage", "build", "place"), _observations(p)),
+        *_partial_sums(p),
+    ]
+
+
+def _storage(p: KernelPlan) -> list[str]:
+    """Barriers, shared memory and tensor memory."""
+    barriers = [
+        (
+            b.name, str(b.offset), str(b.stages), str(b.count), str(b.tx_bytes or "none"), _ranks(b.ctas),
+            b.producers, b.consumers, _phase(b),
+        )
+        for b in p.barriers
+    ]  # fmt: skip
+    smem = [
+        (
+            t.name, str(t.offset), str(t.bytes), str(t.stages), f"{t.rows} x {t.cols}", t.dtype, t.swizzle,
+            t.major, t.holds,
+        )
+        for t in p.smem
+    ]  # fmt: skip
+    return [
         "### Barriers",
-        table(
-            _BARRIER_HEAD,
-            [
-                (
-                    b.name,
-                    str(b.offset),
-                    str(b.stages),
-                    str(b.count),
-                    str(b.tx_bytes or "none"),
-                    _ranks(b.ctas),
-                    b.producers,
-                    b.consumers,
-                    _phase(b),
-                )
-                for b in p.barriers
-            ],
-        ),
+        table(_BARRIER_HEAD, barriers),
         "### Shared memory",
-        table(
-            ("tile", "offset", "bytes", "buffers", "shape", "type", "swizzle", "major", "holds"),
-            [
-                (
-                    t.name,
-                    str(t.offset),
-                    str(t.bytes),
-                    str(t.stages),
-                    f"{t.rows} x {t.cols}",
-                    t.dtype,
-                    t.swizzle,
-                    t.major,
-                    t.holds,
-                )
-                for t in p.smem
-            ],
-        ),
+        table(("tile", "offset", "bytes", "buffers", "shape", "type", "swizzle", "major", "holds"), smem),
         "### Tensor memory",
         table(
             ("tile", "columns", "buffers", "layout", "holds"),
             [(t.name, _range(t.column, t.columns), str(t.stages), t.layout, t.holds) for t in p.tmem],
         ),
-        "### MMAs",
-        table(
-            ("MMA", "form", "M x N", "k", "A", "B", "D"),
-            [
-                (
-                    m.name,
-                    f"cta_group::{m.cta_group} kind::{m.kind}{' ws' if m.ws else ''}",
-                    f"{m.m} x {m.n}" + (f", {m.parts} times" if m.parts > 1 else ""),
-                    str(m.k),
-                    f"{m.a}{_columns(m.a_cols)}, {m.a_major}-major",
-                    f"{m.b}{_columns(m.b_cols)}, {m.b_major}-major",
-                    m.d,
-                )
-                for m in p.mmas
-            ],
-        ),
-        *_ordered(p),
-        "### Where the stages can be observed",
     ]
+
+
+def _mma(m: Mma) -> tuple[str, ...]:
+    return (
+        m.name,
+        f"cta_group::{m.cta_group} kind::{m.kind}{' ws' if m.ws else ''}",
+        f"{m.m} x {m.n}" + (f", {m.parts} times" if m.parts > 1 else ""),
+        str(m.k),
+        f"{m.a}{_columns(m.a_cols)}, {m.a_major}-major",
+        f"{m.b}{_columns(m.b_cols)}, {m.b_major}-major",
+        m.d,
+    )
+
+
+def _observations(p: KernelPlan) -> list[tuple[str, str, str]]:
+    """Where each stage can be observed, and in which build."""
     seen = []
     for o in p.observations:
         if isinstance(o, TmemObservation):
@@ -185,33 +179,30 @@ def _plan(p: KernelPlan) -> list[str]:
             part += f", columns from {o.first_col}" if o.first_col else ""
             part += ", transposed" if o.transposed else ""
             place = f"TMEM tile {o.tile} when barrier {o.barrier} completes{part}"
-            seen.append((o.stage, "production", place))
         elif isinstance(o, SmemObservation):
             part = ", transposed" if o.transposed else ""
             place = f"shared-memory tile {o.tile} when barrier {o.barrier} completes{part}"
-            seen.append((o.stage, "production", place))
         elif isinstance(o, FinishedObservation):
             made = f"made of {o.source}" + (f" times {o.factor}" if o.factor else "")
-            seen.append((o.stage, "production", f"output {o.parameter} {o.indexed}, {made}"))
+            place = f"output {o.parameter} {o.indexed}, {made}"
         else:
-            more = ", negated" if o.negated else ""
-            seen.append((o.stage, "production", f"output {o.parameter} {o.indexed}{more}"))
-    seen += [(o.stage, "probe", f"output {o.parameter} {o.indexed}") for o in p.probes]
-    parts.append(table(("stage", "build", "place"), seen))
-    if p.partials:
-        shown = [
-            (
-                o.stage,
-                f"TMEM tile {o.tile}" + (f", columns from {o.first_col}" if o.first_col else ""),
-                o.barrier,
-            )
-            for o in p.partials
-        ]
-        parts += [
-            "### Where partial sums can be observed, after each k-block",
-            table(("stage", "place", "when barrier completes"), shown),
-        ]
-    return parts
+            place = f"output {o.parameter} {o.indexed}" + (", negated" if o.negated else "")
+        seen.append((o.stage, "production", place))
+    return seen + [(o.stage, "probe", f"output {o.parameter} {o.indexed}") for o in p.probes]
+
+
+def _partial_sums(p: KernelPlan) -> list[str]:
+    """Where partial sums can be observed."""
+    if not p.partials:
+        return []
+    shown = [
+        (o.stage, f"TMEM tile {o.tile}" + (f", columns from {o.first_col}" if o.first_col else ""), o.barrier)
+        for o in p.partials
+    ]
+    return [
+        "### Where partial sums can be observed, after each k-block",
+        table(("stage", "place", "when barrier completes"), shown),
+    ]
 
 
 def _ordered(p: KernelPlan) -> list[str]:

@@ -41,6 +41,24 @@ def turn(k: int, stages: int) -> tuple[int, int]:
 # --- a GEMM of CTA pairs: each CTA loads its half; the leader waits on its own and on the peer's barrier
 
 
+_LOADS = (("mma", 0), ("load", 1))
+PAIR_TRUTHS = {
+    "load ends early": Truth(("k-count", "producer-stopped"), ("smem_full",), _LOADS),
+    "load stops": Truth(("producer-stopped",), ("smem_full",), _LOADS),
+    "next stage": Truth(("wrong-stage",), ("smem_full",), _LOADS),
+    "short copy": Truth(("bytes-missing",), ("smem_full",), _LOADS),
+    "flipped parity": Truth(("wrong-parity",), ("smem_full",), (("mma", 0),)),
+    "no release": Truth(("skipped-arrive",), ("smem_empty",), (("mma", 0), ("load", 0), ("load", 1))),
+    "release own CTA": Truth(("one-cta",), ("smem_empty",), (("mma", 0), ("load", 1))),
+    "accumulator own CTA": Truth(("one-cta",), ("acc_full",), (("mma", 0), ("epi", 1))),
+    "epilogue stops": Truth(("producer-stopped",), ("acc_empty",), (("mma", 0), ("epi", 1))),
+    "not remote": Truth(
+        ("wrong-copy", "one-cta", "too-few-arrivals"), ("acc_empty",), (("mma", 0), ("epi", 1))
+    ),
+    "count too high": Truth(("too-few-arrivals", "wrong-copy"), ("acc_empty",), (("mma", 0),)),
+}
+
+
 def pair_gemm(mistake: str, rng: random.Random) -> Case:
     stages, blocks, tiles = rng.choice((2, 3, 4)), rng.randint(4, 6), 2
     at = rng.randint(1, 3)
@@ -99,22 +117,6 @@ def pair_gemm(mistake: str, rng: random.Random) -> Case:
     for cta in both:
         programs["load", cta] = list(load(cta))
         programs["epi", cta] = list(epilogue(cta))
-    loads = (("mma", 0), ("load", 1))
-    truths = {
-        "load ends early": Truth(("k-count", "producer-stopped"), ("smem_full",), loads),
-        "load stops": Truth(("producer-stopped",), ("smem_full",), loads),
-        "next stage": Truth(("wrong-stage",), ("smem_full",), loads),
-        "short copy": Truth(("bytes-missing",), ("smem_full",), loads),
-        "flipped parity": Truth(("wrong-parity",), ("smem_full",), (("mma", 0),)),
-        "no release": Truth(("skipped-arrive",), ("smem_empty",), (("mma", 0), ("load", 0), ("load", 1))),
-        "release own CTA": Truth(("one-cta",), ("smem_empty",), (("mma", 0), ("load", 1))),
-        "accumulator own CTA": Truth(("one-cta",), ("acc_full",), (("mma", 0), ("epi", 1))),
-        "epilogue stops": Truth(("producer-stopped",), ("acc_empty",), (("mma", 0), ("epi", 1))),
-        "not remote": Truth(
-            ("wrong-copy", "one-cta", "too-few-arrivals"), ("acc_empty",), (("mma", 0), ("epi", 1))
-        ),
-        "count too high": Truth(("too-few-arrivals", "wrong-copy"), ("acc_empty",), (("mma", 0),)),
-    }
     counts = {"smem_full": 1, "smem_empty": 1, "acc_full": 1, "acc_empty": 2}
     kernel = Kernel(programs, counts, {}, more, stages={"smem_full": stages, "smem_empty": stages})
     needs = {
@@ -123,7 +125,7 @@ def pair_gemm(mistake: str, rng: random.Random) -> Case:
         "not remote": ("to",),
         "next stage": ("stage",),
     }
-    return Case("pair_gemm", mistake, kernel, truths.get(mistake), needs.get(mistake, ()))
+    return Case("pair_gemm", mistake, kernel, PAIR_TRUTHS.get(mistake), needs.get(mistake, ()))
 
 
 PAIR = (

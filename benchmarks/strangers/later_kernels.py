@@ -14,6 +14,31 @@ from benchmarks.strangers.machine import Kernel, Op, Who
 # --- an attention backward: CTA 0 issues the MMAs of both CTAs; every CTA has its own copies of the barriers
 
 
+_ISSUE, _LOADS = ("issue", 0), (("tma", 1), ("issue", 0))
+_MATH = (("compute", 1), ("issue", 0))
+_NAMED = (("compute", 0), ("reduce", 0), ("compute", 1), ("reduce", 1))
+_REACHED = (_ISSUE, ("compute", 1), ("tma", 1))
+BACKWARD_TRUTHS = {
+    "loader stops": Truth(("producer-stopped",), ("bar_k_full",), _LOADS),
+    "loader leaves": Truth(("k-count", "producer-stopped"), ("bar_k_full",), _LOADS),
+    "short copy": Truth(("bytes-missing",), ("bar_k_full",), _LOADS),
+    "scores reach one CTA": Truth(("one-cta",), ("bar_s_ready",), _REACHED),
+    "flipped parity": Truth(("wrong-parity",), ("bar_p_ready",), (_ISSUE,)),
+    "no gradient": Truth(("skipped-arrive",), ("bar_dk_done",), (_ISSUE, ("reduce", 0), ("reduce", 1))),
+    "frees the next stage": Truth(("wrong-stage",), ("bar_k_free",), (_ISSUE, ("tma", 0), ("tma", 1))),
+    "no release": Truth(("skipped-arrive",), ("bar_k_free",), (_ISSUE, ("tma", 0), ("tma", 1))),
+    "release reaches one CTA": Truth(("one-cta",), ("bar_k_free",), _REACHED),
+    "compute stops": Truth(
+        ("producer-stopped", "sync-missing"), ("bar_p_ready", "named2"), (*_MATH, ("reduce", 1))
+    ),
+    "bar.sync 3 for 2": Truth(("sync-missing", "wrong-barrier"), ("named2", "named3"), _NAMED),
+    "arrives on its own CTA": Truth(("wrong-copy", "one-cta", "too-few-arrivals"), ("bar_p_ready",), _MATH),
+    "no probabilities": Truth(("skipped-arrive",), ("bar_p_ready",), _MATH),
+    "skips bar.sync": Truth(("sync-missing", "skipped-arrive", "cycle"), ("named2",), _NAMED),
+    "count too high": Truth(("too-few-arrivals", "wrong-copy"), ("bar_p_ready",), (_ISSUE,)),
+}
+
+
 def backward(mistake: str, rng: random.Random) -> Case:  # noqa: C901 - a mistake is a branch
     stages, blocks = 2, rng.randint(5, 8)
     at = rng.randint(2, blocks - 3)
@@ -78,31 +103,6 @@ def backward(mistake: str, rng: random.Random) -> Case:  # noqa: C901 - a mistak
     for cta in both:
         programs |= {("tma", cta): list(tma(cta)), ("compute", cta): list(compute(cta))}
         programs["reduce", cta] = list(reduce(cta))
-    issue, loads = ("issue", 0), (("tma", 1), ("issue", 0))
-    math = (("compute", 1), ("issue", 0))
-    named = (("compute", 0), ("reduce", 0), ("compute", 1), ("reduce", 1))
-    reached = (issue, ("compute", 1), ("tma", 1))
-    truths = {
-        "loader stops": Truth(("producer-stopped",), ("bar_k_full",), loads),
-        "loader leaves": Truth(("k-count", "producer-stopped"), ("bar_k_full",), loads),
-        "short copy": Truth(("bytes-missing",), ("bar_k_full",), loads),
-        "scores reach one CTA": Truth(("one-cta",), ("bar_s_ready",), reached),
-        "flipped parity": Truth(("wrong-parity",), ("bar_p_ready",), (issue,)),
-        "no gradient": Truth(("skipped-arrive",), ("bar_dk_done",), (issue, ("reduce", 0), ("reduce", 1))),
-        "frees the next stage": Truth(("wrong-stage",), ("bar_k_free",), (issue, ("tma", 0), ("tma", 1))),
-        "no release": Truth(("skipped-arrive",), ("bar_k_free",), (issue, ("tma", 0), ("tma", 1))),
-        "release reaches one CTA": Truth(("one-cta",), ("bar_k_free",), reached),
-        "compute stops": Truth(
-            ("producer-stopped", "sync-missing"), ("bar_p_ready", "named2"), (*math, ("reduce", 1))
-        ),
-        "bar.sync 3 for 2": Truth(("sync-missing", "wrong-barrier"), ("named2", "named3"), named),
-        "arrives on its own CTA": Truth(
-            ("wrong-copy", "one-cta", "too-few-arrivals"), ("bar_p_ready",), math
-        ),
-        "no probabilities": Truth(("skipped-arrive",), ("bar_p_ready",), math),
-        "skips bar.sync": Truth(("sync-missing", "skipped-arrive", "cycle"), ("named2",), named),
-        "count too high": Truth(("too-few-arrivals", "wrong-copy"), ("bar_p_ready",), (issue,)),
-    }
     counts = {"bar_p_ready": 2, "bar_dk_read": 2}
     kernel = Kernel(
         programs, counts, {"named2": 2, "named3": 2}, more, stages={"bar_k_full": 2, "bar_k_free": 2}
@@ -113,7 +113,7 @@ def backward(mistake: str, rng: random.Random) -> Case:  # noqa: C901 - a mistak
         "frees the next stage": ("stage",),
         "arrives on its own CTA": ("to",),
     }
-    return Case("backward", mistake, kernel, truths.get(mistake), needs.get(mistake, ()))
+    return Case("backward", mistake, kernel, BACKWARD_TRUTHS.get(mistake), needs.get(mistake, ()))
 
 
 BACKWARD = (
@@ -124,6 +124,22 @@ BACKWARD = (
 
 
 # --- a persistent matmul of one CTA: a scheduler hands out tiles to three roles
+
+
+_SCHED, _LOADER, _TENSOR, _EPI = (("sched", 0), ("loader", 0), ("tensor", 0), ("epilogue", 0))
+PERSISTENT_TRUTHS = {
+    "scheduler leaves": Truth(
+        ("k-count", "producer-stopped"), ("work_full",), (_SCHED, _LOADER, _TENSOR, _EPI)
+    ),
+    "flipped parity": Truth(("wrong-parity",), ("ab_empty",), (_LOADER,)),
+    "skips an arrival": Truth(("skipped-arrive",), ("ab_full",), (_LOADER, _TENSOR)),
+    "divergent __syncthreads": Truth(("sync-missing",), ("syncthreads",), (_LOADER, _TENSOR, _EPI)),
+    "waits for the epilogue first": Truth(("wrong-parity", "cycle"), ("d_empty", "d_full"), (_TENSOR, _EPI)),
+    "keeps its work slot": Truth(("skipped-arrive",), ("work_empty",), (_SCHED, _EPI)),
+    "epilogue stops": Truth(("producer-stopped",), ("d_empty", "work_empty"), (_TENSOR, _EPI, _SCHED)),
+    "no release": Truth(("skipped-arrive",), ("d_empty",), (_TENSOR, _EPI)),
+    "wrong barrier": Truth(("wrong-barrier", "skipped-arrive"), ("d_full", "ab_full"), (_TENSOR, _EPI)),
+}
 
 
 def persistent(mistake: str, rng: random.Random) -> Case:  # noqa: C901
@@ -196,27 +212,11 @@ def persistent(mistake: str, rng: random.Random) -> Case:  # noqa: C901
         ("tensor", 0): list(mma()),
         ("epilogue", 0): list(epilogue()),
     }
-    sched, loader, tensor, epi = (("sched", 0), ("loader", 0), ("tensor", 0), ("epilogue", 0))
-    truths = {
-        "scheduler leaves": Truth(
-            ("k-count", "producer-stopped"), ("work_full",), (sched, loader, tensor, epi)
-        ),
-        "flipped parity": Truth(("wrong-parity",), ("ab_empty",), (loader,)),
-        "skips an arrival": Truth(("skipped-arrive",), ("ab_full",), (loader, tensor)),
-        "divergent __syncthreads": Truth(("sync-missing",), ("syncthreads",), (loader, tensor, epi)),
-        "waits for the epilogue first": Truth(
-            ("wrong-parity", "cycle"), ("d_empty", "d_full"), (tensor, epi)
-        ),
-        "keeps its work slot": Truth(("skipped-arrive",), ("work_empty",), (sched, epi)),
-        "epilogue stops": Truth(("producer-stopped",), ("d_empty", "work_empty"), (tensor, epi, sched)),
-        "no release": Truth(("skipped-arrive",), ("d_empty",), (tensor, epi)),
-        "wrong barrier": Truth(("wrong-barrier", "skipped-arrive"), ("d_full", "ab_full"), (tensor, epi)),
-    }
     kernel = Kernel(
         programs, {"work_empty": 3}, {"syncthreads": 3}, stages={"ab_full": stages, "ab_empty": stages}
     )
     needs = {"flipped parity": ("phase",), "waits for the epilogue first": ("phase",)}
-    return Case("persistent", mistake, kernel, truths.get(mistake), needs.get(mistake, ()))
+    return Case("persistent", mistake, kernel, PERSISTENT_TRUTHS.get(mistake), needs.get(mistake, ()))
 
 
 PERSISTENT = (

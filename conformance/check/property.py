@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, TypedDict, Unpack
 
 from hypothesis import strategies as st
 from tileproof.conformance.cases import draws
@@ -33,6 +33,15 @@ WAITING = 10.0  # times as long by the clock: a card's process waits and takes n
 
 Progress = Callable[[int, bool], None]
 Seen = dict[Run, list[Finding]]  # what was wrong with a failing run, without its causes
+
+
+class CheckBudget(TypedDict):
+    """Which runs a check has: keywords of `check`."""
+
+    examples: int
+    seed: int
+    policy: PolicyChoice
+    with_edges: bool
 
 
 class DefectFound(Exception):
@@ -140,7 +149,7 @@ def check(
         progress(report.examples, True)
 
     try:
-        runs, edges = _planned(plan, policy, seed, examples, with_edges)
+        runs, edges = _planned(plan, policy=policy, seed=seed, examples=examples, with_edges=with_edges)
         coming = (
             ahead.judged_runs(under_test)
             if ahead
@@ -168,25 +177,21 @@ def check(
 
 def checked_together(
     under_tests: Sequence[KernelUnderTest],
-    *,
-    examples: int,
-    seed: int,
-    policy: PolicyChoice,
-    with_edges: bool,
     jobs: int,
+    **budget: Unpack[CheckBudget],
 ) -> Ahead:
     """The processes for the checks of several kernels with these budgets."""
 
     def plan(under_test: KernelUnderTest) -> tuple[Sequence[Run], Again]:
-        order = _taken(under_test, policy)
-        runs, edges = _planned(under_test.plan(), order, seed, examples, with_edges)
+        own: CheckBudget = {**budget, "policy": _taken(under_test, budget["policy"])}
+        runs, edges = _planned(under_test.plan(), **own)
         return runs, _again(runs, edges)
 
     return Ahead(under_tests, plan, jobs)
 
 
 def _planned(
-    plan: KernelPlan, policy: PolicyChoice, seed: int, examples: int, with_edges: bool
+    plan: KernelPlan, *, policy: PolicyChoice, seed: int, examples: int, with_edges: bool
 ) -> tuple[list[Run], int]:
     """The runs of a check, and how many of the first runs are edge cases."""
     fixed = edge_runs(plan, policy, seed) if with_edges else []

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 from tileproof.conformance.cli.exit_codes import CLEAN, ERROR
+from tileproof.conformance.cli.options import json_option
 from tileproof.conformance.cli.variants import chosen, variant_options
 from tileproof.conformance.report import terminal as text
 from tileproof.spec.machine.errors import TileproofError
@@ -31,7 +32,7 @@ NOTHING_TO_BUILD = "a launch file is built when it runs: `tileproof inspect` sho
     " and for the sm_100f family, a fat binary of these and the PTX, manifest.json, and tileproof_launch.h."
     " Other entries in the folder are kept.",
 )
-@click.option("--json", "as_json", is_flag=True, help="The result as JSON on standard output.")
+@json_option()
 def build(kernel: str | None, variant: str | None, folder: Path | None, as_json: bool) -> int:
     """Compile the production and the probe build of KERNEL, by default of all kernels that compile fast.
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ import click
 from tileproof.conformance.check.stopped import Stopped
 from tileproof.conformance.cli.gate import print_verdict
 from tileproof.conformance.cli.given import expect_option, reference_of, refuse
+from tileproof.conformance.cli.options import jobs_option, json_option, option, options
 from tileproof.conformance.cli.seeds import seed_option
 from tileproof.conformance.cli.stopping import closed_pipe_is_fine, stoppable
 from tileproof.conformance.cli.variants import chosen, variant_options
@@ -21,6 +22,7 @@ from tileproof.spec.machine.types import Json, JsonObject
 
 if TYPE_CHECKING:
     from tileproof.conformance.gate.campaign import CampaignPlan, Shard
+    from tileproof.conformance.gate.evidence import ReleaseEvidence
     from tileproof.conformance.gate.store import StoredResult
     from tileproof.kernels.kernel import Kernel
     from tileproof.kernels.launch.model import LaunchFile
@@ -29,86 +31,71 @@ if TYPE_CHECKING:
 DEFECT, COULD_NOT, INCOMPLETE = 1, 2, 3
 
 
+@dataclass(frozen=True)
+class CampaignOptions:
+    """Options of `tileproof campaign`."""
+
+    examples: int = option(
+        "--examples", default=200, show_default=True, type=click.IntRange(0), help="Problems per variant."
+    )
+    schedules: int = option(
+        "--schedules",
+        default=200,
+        show_default=True,
+        type=click.IntRange(0),
+        help="Schedules to explore per variant.",
+    )
+    planted: int = option(
+        "--planted", default=0, show_default=True, type=click.IntRange(0), help="Planted defects per variant."
+    )
+    drawn: int = option(
+        "--drawn", default=0, show_default=True, type=click.IntRange(0),
+        help="Generated mutants per variant, as `tileproof mutate` draws them.",
+    )  # fmt: skip
+    profile: str = option(
+        "--profile",
+        default="quick",
+        show_default=True,
+        type=click.Choice(["quick", "full"]),
+        help="Checks run on each generated mutant.",
+    )
+    shard: int = option(
+        "--shard",
+        default=25,
+        show_default=True,
+        type=click.IntRange(1),
+        help="Examples, schedules or mutants per shard.",
+    )
+    seed: int = option(seed_option("First seed"))
+    scheduler: str = option(
+        "--scheduler",
+        default="",
+        metavar="tcp://HOST:PORT",
+        help="Dask scheduler; without it, local processes.",
+    )
+    jobs: int = option(jobs_option("Local processes", 0))
+    out: Path = option(
+        "--out", default="campaign", show_default=True, type=click.Path(path_type=Path, file_okay=False),
+        help="Folder of the results.",
+    )  # fmt: skip
+    database: str | None = option(
+        "--database", metavar="DIR",
+        help="Hypothesis database of failures, shared by all workers (default: in --out).",
+    )  # fmt: skip
+    expect: str | None = option(expect_option)
+    resume: bool = option("--resume", is_flag=True, help="Continue from the results in --out.")
+    into: Path | None = option(
+        "--into", type=click.Path(path_type=Path), metavar="EVIDENCE",
+        help="Add the summary and the findings to the gate's evidence in this folder.",
+    )  # fmt: skip
+    as_json: bool = option(json_option("The summary"))
+
+
 @click.command()
 @click.argument("kernels", nargs=-1, metavar="[KERNEL]...")
 @variant_options
-@click.option(
-    "--examples", default=200, show_default=True, type=click.IntRange(0), help="Problems per variant."
-)
-@click.option(
-    "--schedules",
-    default=200,
-    show_default=True,
-    type=click.IntRange(0),
-    help="Schedules to explore per variant.",
-)
-@click.option(
-    "--planted", default=0, show_default=True, type=click.IntRange(0), help="Planted defects per variant."
-)
-@click.option(
-    "--drawn", default=0, show_default=True, type=click.IntRange(0),
-    help="Generated mutants per variant, as `tileproof mutate` draws them.",
-)  # fmt: skip
-@click.option(
-    "--profile",
-    default="quick",
-    show_default=True,
-    type=click.Choice(["quick", "full"]),
-    help="Checks run on each generated mutant.",
-)
-@click.option(
-    "--shard",
-    default=25,
-    show_default=True,
-    type=click.IntRange(1),
-    help="Examples, schedules or mutants per shard.",
-)
-@seed_option("First seed")
-@click.option(
-    "--scheduler", default="", metavar="tcp://HOST:PORT", help="Dask scheduler; without it, local processes."
-)
-@click.option(
-    "-j",
-    "--jobs",
-    default=0,
-    show_default=True,
-    type=click.IntRange(0),
-    help="Local processes; 0 for one per core.",
-)
-@click.option(
-    "--out", default="campaign", show_default=True, type=click.Path(path_type=Path, file_okay=False),
-    help="Folder of the results.",
-)  # fmt: skip
-@click.option(
-    "--database", metavar="DIR",
-    help="Hypothesis database of failures, shared by all workers (default: in --out).",
-)  # fmt: skip
-@expect_option
-@click.option("--resume", is_flag=True, help="Continue from the results in --out.")
-@click.option(
-    "--into", type=click.Path(path_type=Path), metavar="EVIDENCE",
-    help="Add the summary and the findings to the gate's evidence in this folder.",
-)  # fmt: skip
-@click.option("--json", "as_json", is_flag=True, help="The summary as JSON on standard output.")
-def campaign(
-    kernels: tuple[str, ...],
-    variant: str | None,
-    examples: int,
-    schedules: int,
-    planted: int,
-    drawn: int,
-    profile: str,
-    shard: int,
-    seed: int,
-    scheduler: str,
-    jobs: int,
-    out: Path,
-    database: str | None,
-    expect: str | None,
-    resume: bool,
-    into: Path | None,
-    as_json: bool,
-) -> int:
+@options(CampaignOptions)
+def campaign(kernels: tuple[str, ...], variant: str | None, given: CampaignOptions) -> int:
     """Distribute examples, schedules and mutants of the KERNELs over Dask workers.
 
     A KERNEL may be a launch file: a single case, whose shards are schedules and drawn mutants. Every worker
@@ -119,71 +106,91 @@ def campaign(
 
     Exit code 0: clean; 1: a defect; 3: interrupted; 2: a shard could not be run.
     """
-    from tileproof.conformance.beside.mutate.score import into as with_score
     from tileproof.conformance.cases import resolve
     from tileproof.conformance.gate import campaign as campaigns
     from tileproof.conformance.gate import evidence
-    from tileproof.conformance.gate.reports import write_all
-    from tileproof.conformance.gate.store import ResultStore, RunIdentity, write_whole
-    from tileproof.conformance.verdict.program import tool_identity
+    from tileproof.conformance.gate.store import write_whole
     from tileproof.kernels import registry
     from tileproof.kernels.launch.model import LaunchFile
 
-    before = None if into is None else evidence.read(into)
-    if into is not None and not into.is_dir():
-        raise TileproofError("not a folder with the gate's evidence", where="--into", found=str(into))
-    found_all = [(name, resolve.compiled(name)) for name in kernels]
-    files = [(name, item) for name, item in found_all if isinstance(item, LaunchFile)]
-    given = [item for _, item in found_all if not isinstance(item, LaunchFile)]
-    chosen_kernels = given or ([] if files else registry.all_compiled())
-    reference_of(expect)
-    if expect and not files:
-        refuse("a campaign without launch files", {"--expect": expect})
+    before = None if given.into is None else evidence.read(given.into)
+    if given.into is not None and not given.into.is_dir():
+        raise TileproofError("not a folder with the gate's evidence", where="--into", found=str(given.into))
+    found = [(name, resolve.compiled(name)) for name in kernels]
+    files = [(name, item) for name, item in found if isinstance(item, LaunchFile)]
+    compiled = [item for _, item in found if not isinstance(item, LaunchFile)]
+    reference_of(given.expect)
+    if not files:
+        refuse("a campaign without launch files", {"--expect": given.expect})
     subjects = [
-        (kernel, chosen_variant) for kernel in chosen_kernels for chosen_variant in chosen(kernel, variant)
+        (kernel, its_variant)
+        for kernel in (compiled if found else registry.all_compiled())
+        for its_variant in chosen(kernel, variant)
     ]
-    shared = str(Path(database).absolute()) if database else str((out / "examples").absolute())
-    plan = campaigns.CampaignPlan(examples, schedules, planted, shard, seed, shared, drawn, profile)
-    programs = _programs(subjects, files)
-    tool = tool_identity()
-    ran = f"campaign {examples} {schedules} {planted} by {shard}"
-    ran += f", {drawn} drawn, {profile}" if drawn else ""
-    identity = RunIdentity(ran, seed, False, "", programs, tool.commit, tool.changed)
-    store = ResultStore(out / "results.jsonl", identity, resume)
-    for note in store.notes:
-        tell(note)
+    database = Path(given.database) if given.database else given.out / "examples"
+    plan = campaigns.CampaignPlan(
+        given.examples, given.schedules, given.planted, given.shard, given.seed, str(database.absolute()),
+        given.drawn, given.profile,
+    )  # fmt: skip
     wanted = campaigns.shards(subjects, plan)
     for name, _ in files:
-        wanted += campaigns.file_shards(name, expect or "", plan)
-    complete = True
-    with stoppable():
-        try:
-            with campaigns.connected(scheduler, jobs or os.cpu_count() or 1) as client:
-                found = campaigns.run(wanted, store, client, tell)
-        except (KeyboardInterrupt, Stopped):
-            complete, found = False, dict(store.done)
-        finally:
-            store.close()
-    figures: JsonObject = {**campaigns.summary(wanted, found), "complete": complete}
-    scores = _scores(subjects, wanted, found, plan) if drawn else []
+        wanted += campaigns.file_shards(name, given.expect or "", plan)
+    results, complete = _run(wanted, _programs(subjects, files), given)
+    figures: JsonObject = {**campaigns.summary(wanted, results), "complete": complete}
+    scores = _scores(subjects, wanted, results, plan) if given.drawn else []
     mutation = [part for _, _, part in scores]
-    mutation += [campaigns.mutants_of_file(wanted, found, name) for name, _ in files if drawn]
+    mutation += [campaigns.mutants_of_file(wanted, results, name) for name, _ in files if given.drawn]
     figures |= {"mutation": mutation} if mutation else {}
-    write_whole(out / "summary.json", json.dumps(figures, indent=1) + "\n")
+    write_whole(given.out / "summary.json", json.dumps(figures, indent=1) + "\n")
     with closed_pipe_is_fine():
-        if as_json:
+        if given.as_json:
             print(json.dumps(figures, indent=1))
         else:
-            _print(figures, found.values())
-        if before is not None and into is not None:
-            made = campaigns.merged(before, wanted, found, complete)
-            for kernel, chosen_variant, part in scores:
-                made = with_score(made, kernel.name, dict(chosen_variant.sizes), part)
-            paths = write_all(made, into)
-            if not as_json:
-                print_verdict(made, paths)
+            _print(figures, results.values())
+        if before is not None and given.into is not None:
+            made = campaigns.merged(before, wanted, results, complete)
+            _write_evidence(made, scores, given.into, quiet=given.as_json)
     failed = DEFECT if figures["failed"] else COULD_NOT if figures["without_result"] else 0
     return failed or (0 if complete else INCOMPLETE)
+
+
+def _run(
+    wanted: Sequence[Shard], programs: dict[str, str], given: CampaignOptions
+) -> tuple[Mapping[str, StoredResult], bool]:
+    """Run the shards without a stored result; return the results, and whether the run was not interrupted."""
+    from tileproof.conformance.gate import campaign as campaigns
+    from tileproof.conformance.gate.store import ResultStore, RunIdentity
+    from tileproof.conformance.verdict.program import tool_identity
+
+    tool = tool_identity()
+    ran = f"campaign {given.examples} {given.schedules} {given.planted} by {given.shard}"
+    ran += f", {given.drawn} drawn, {given.profile}" if given.drawn else ""
+    identity = RunIdentity(ran, given.seed, False, "", programs, tool.commit, tool.changed)
+    store = ResultStore(given.out / "results.jsonl", identity, given.resume)
+    for note in store.notes:
+        tell(note)
+    with stoppable():
+        try:
+            with campaigns.connected(given.scheduler, given.jobs) as client:
+                return campaigns.run(wanted, store, client, tell), True
+        except (KeyboardInterrupt, Stopped):
+            return dict(store.done), False
+        finally:
+            store.close()
+
+
+def _write_evidence(
+    made: ReleaseEvidence, scores: Sequence[tuple[Kernel, Variant, JsonObject]], into: Path, quiet: bool
+) -> None:
+    """Write the gate's evidence with the scores of drawn mutants, and print its verdict unless `quiet`."""
+    from tileproof.conformance.beside.mutate.score import into as with_score
+    from tileproof.conformance.gate.reports import write_all
+
+    for kernel, variant, part in scores:
+        made = with_score(made, kernel.name, dict(variant.sizes), part)
+    paths = write_all(made, into)
+    if not quiet:
+        print_verdict(made, paths)
 
 
 def _programs(

@@ -3,22 +3,35 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
 import zlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 from tileproof.conformance.cli.driving import CUDA, DRIVERS, driver_of, opened
 from tileproof.conformance.cli.given import FILE_ONLY, KERNEL_ONLY, expect_option, refuse
 from tileproof.conformance.cli.judge import judged_file, told
+from tileproof.conformance.cli.options import (
+    ALLOW,
+    MMA,
+    PLANT,
+    RACES,
+    SECONDS_LIMIT,
+    STRICT,
+    group,
+    jobs_option,
+    json_option,
+    option,
+    options,
+)
 from tileproof.conformance.cli.seeds import TODAY, seed_of
 from tileproof.conformance.cli.stopping import closed_pipe_is_fine, stoppable
 from tileproof.conformance.cli.variants import chosen, variant_options
-from tileproof.conformance.cli.views import view_options, write_views
+from tileproof.conformance.cli.views import ViewOptions, write_views
 from tileproof.conformance.report import terminal as text
 from tileproof.kernels.called import HOST
 from tileproof.spec.machine.errors import TileproofError
@@ -29,193 +42,189 @@ if TYPE_CHECKING:
     from tileproof.conformance.check.run import KernelUnderTest
     from tileproof.conformance.drivers.emulator import Mma
     from tileproof.conformance.verdict.contract import VerdictRecord
+    from tileproof.kernels.kernel import Kernel
+    from tileproof.kernels.launch.model import LaunchFile
     from tileproof.spec.problems.cases import AnyCase
 
 FAILING = Path("build/failing")  # where failing examples are saved
 NO_LIMIT_S = 86_400.0  # of a launch file's runs together, where no limit is given
 
 
+@dataclass(frozen=True)
+class CheckOptions:
+    """Options of `tileproof check`."""
+
+    stages: tuple[str, ...] = option(
+        "--stage", "stages", multiple=True, metavar="NAME", help="Compare this stage only (repeatable)."
+    )
+    examples: int = option(
+        "--examples", default=100, show_default=True, type=click.IntRange(1), help="Problems per variant."
+    )
+    seed: str = option(
+        "--seed", default="0", show_default=True, metavar="N|today",
+        help="Seed of the generated problems; `today` changes with the day, and is printed.",
+    )  # fmt: skip
+    edges: bool = option(
+        "--edges/--no-edges", default=True, show_default=True,
+        help="Run the edge cases first (key counts, indices, sizes; one case has production size).",
+    )  # fmt: skip
+    jobs: int = option(jobs_option("Processes", 1, " The result does not depend on it."))
+    policy: PolicyChoice = option(
+        "--policy",
+        default="all",
+        show_default=True,
+        type=click.Choice(["early", "late", "random", "starve", "pct", "all"]),
+        help="When asynchronous operations complete, and which warp runs.",
+    )
+    driver_name: str = option(
+        "--driver", "driver_name", default="emulator", show_default=True,
+        type=click.Choice(DRIVERS),
+        help="The driver: the emulator, or the first CUDA card.",
+    )  # fmt: skip
+    mma: Mma = option(MMA)
+    races: bool = option(RACES)
+    seconds_limit: float = option(SECONDS_LIMIT)
+    strict: bool = option(STRICT)
+    case_json: str | None = option(
+        "--case", "case_json", metavar="JSON", help="Replay one case of a finding."
+    )
+    schedule_seed: int = option(
+        "--schedule-seed", default=0, metavar="N", help="With --case: seed of the schedule."
+    )
+    plant: str | None = option(PLANT)
+    allow: tuple[str, ...] = option(ALLOW)
+    save_to: Path | None = option(
+        "--save", "save_to", metavar="DIR", type=click.Path(path_type=Path, file_okay=False),
+        help="Save the failing example, or the example of --case, in this folder for `tileproof judge DIR`; "
+        "by default failing examples are saved under build/failing.",
+    )  # fmt: skip
+    expect: str | None = option(expect_option)
+    as_json: bool = option(json_option())
+    views: ViewOptions = group(ViewOptions)
+
+
 @click.command()
 @click.argument("kernel", metavar="KERNEL|FILE")
 @variant_options
-@click.option(
-    "--stage", "stages", multiple=True, metavar="NAME", help="Compare this stage only (repeatable)."
-)
-@click.option(
-    "--examples", default=100, show_default=True, type=click.IntRange(1), help="Problems per variant."
-)
-@click.option(
-    "--seed", default="0", show_default=True, metavar="N|today",
-    help="Seed of the generated problems; `today` changes with the day, and is printed.",
-)  # fmt: skip
-@click.option(
-    "--edges/--no-edges", default=True, show_default=True,
-    help="Run the edge cases first (key counts, indices, sizes; one case has production size).",
-)  # fmt: skip
-@click.option(
-    "-j", "--jobs", default=1, show_default=True, type=click.IntRange(0),
-    help="Processes; 0 for one per core. The result does not depend on it.",
-)  # fmt: skip
-@click.option(
-    "--policy",
-    default="all",
-    show_default=True,
-    type=click.Choice(["early", "late", "random", "starve", "pct", "all"]),
-    help="When asynchronous operations complete, and which warp runs.",
-)
-@click.option(
-    "--driver", "driver_name", default="emulator", show_default=True,
-    type=click.Choice(DRIVERS),
-    help="The driver: the emulator, or the first CUDA card.",
-)  # fmt: skip
-@click.option(
-    "--mma",
-    default="fast",
-    show_default=True,
-    type=click.Choice(["fast", "exact"]),
-    help="Tensor core: blocked f32 product, or its block arithmetic bit for bit.",
-)
-@click.option(
-    "--races/--no-races",
-    default=True,
-    show_default=True,
-    help="Check that conflicting accesses are ordered (docs/races.md).",
-)
-@click.option(
-    "--seconds-limit", default=0.0, metavar="SECONDS", type=click.FloatRange(0),
-    help="Stop a launch that runs longer, with a finding; 0 for no limit.",
-)  # fmt: skip
-@click.option("--strict", is_flag=True, help="Apply the PTX ISA strictly: some findings become more severe.")
-@click.option("--case", "case_json", metavar="JSON", help="Replay one case of a finding.")
-@click.option("--schedule-seed", default=0, metavar="N", help="With --case: seed of the schedule.")
-@click.option("--plant", metavar="ID", help="Plant a defect first (see `tileproof defects`).")
-@click.option(
-    "--allow", multiple=True, metavar="CODE[:PLACE]",
-    help="Accept this finding of the machine; it is listed, but is not a defect (repeatable).",
-)  # fmt: skip
-@click.option(
-    "--save", "save_to", metavar="DIR", type=click.Path(path_type=Path, file_okay=False),
-    help="Save the failing example, or the example of --case, in this folder for `tileproof judge DIR`; by "
-    "default failing examples are saved under build/failing.",
-)  # fmt: skip
-@expect_option
-@click.option("--json", "as_json", is_flag=True, help="The result as JSON on standard output.")
-@view_options
-def check(
-    kernel: str,
-    variant: str | None,
-    stages: tuple[str, ...],
-    examples: int,
-    seed: str,
-    edges: bool,
-    jobs: int,
-    policy: PolicyChoice,
-    driver_name: str,
-    mma: Mma,
-    races: bool,
-    seconds_limit: float,
-    strict: bool,
-    case_json: str | None,
-    schedule_seed: int,
-    plant: str | None,
-    allow: tuple[str, ...],
-    save_to: Path | None,
-    expect: str | None,
-    as_json: bool,
-    sarif: str | None,
-    junit: str | None,
-) -> int:
+@options(CheckOptions)
+def check(kernel: str, variant: str | None, given: CheckOptions) -> int:
     """Check KERNEL against the spec over generated problems; on a defect, print the smallest failing problem.
 
     A launch file FILE is one case: it is judged under `--examples` schedules at most, as `judge` does.
     Ctrl-C, SIGTERM or a closed pipe interrupts it: it reports the results so far.
     """
-    from tileproof.conformance.api.replay import judge_words
     from tileproof.conformance.cases import resolve
-    from tileproof.conformance.cases.generators import from_json
-    from tileproof.conformance.check import property as engine
     from tileproof.conformance.check.record import verdict_of
-    from tileproof.conformance.check.under_test import on_driver
+    from tileproof.kernels.launch.model import LaunchFile
+
+    found = resolve.resolve(kernel)
+    if isinstance(found, LaunchFile):
+        return _check_launch_file(found, kernel, variant, given)
+    refuse("a kernel with a plan", {"--expect": given.expect}, FILE_ONLY)
+    number = seed_of(given.seed)
+    checked = _check_kernel(found, variant, number, given)
+    reports = [report for _, report in checked]
+    extra = _replay_options(given)
+    commands = [_replay(kernel, report, extra) for report in reports]
+    records = [
+        verdict_of(under_test, report, number, command)
+        for (under_test, report), command in zip(checked, commands, strict=True)
+    ]
+    write_views(records, given.views)
+    return _print(reports, commands, records, number, given.as_json, given.seed == TODAY)
+
+
+def _check_launch_file(file: LaunchFile, path: str, variant: str | None, given: CheckOptions) -> int:
+    """Judge a launch file as a single case; return the exit code."""
+    from tileproof.conformance.api.replay import judge_words
     from tileproof.conformance.judging.judging import JudgeOptions
     from tileproof.conformance.judging.runs import RunOptions
+
+    asked = {
+        "--variant": variant, "--stage": given.stages, "--case": given.case_json, "--plant": given.plant,
+        "--save": given.save_to, "--no-edges": not given.edges,
+        f"--driver={given.driver_name}": given.driver_name != DRIVERS[0],
+    }  # fmt: skip
+    refuse("a launch file", asked, KERNEL_ONLY)
+    number = seed_of(given.seed)
+    machine = given.races, given.strict, given.mma, given.allow
+    words = ["tileproof", "judge", path, *judge_words(given.expect, number, *machine)]
+    options = JudgeOptions(
+        given.seconds_limit or NO_LIMIT_S, number, max(given.examples, 2),
+        () if given.policy == "all" else (given.policy,), given.jobs,
+        RunOptions(given.races, given.strict, given.allow, given.mma),
+    )  # fmt: skip
+    made = judged_file(file, Path(path), given.expect, words, options)
+    write_views([made], given.views, [Path(path).parent])
+    return told(made, "-" if given.as_json else None)
+
+
+def _check_kernel(
+    kernel: Kernel, variant: str | None, seed: int, given: CheckOptions
+) -> list[tuple[KernelUnderTest, Report]]:
+    """Return the report on each selected variant, until an interrupt; save its example."""
+    from tileproof.conformance.cases.generators import from_json
+    from tileproof.conformance.check import property as engine
+    from tileproof.conformance.check.under_test import on_driver
     from tileproof.conformance.planted.defects import planted_on, planted_reference
-    from tileproof.kernels.launch.model import LaunchFile
     from tileproof.spec.machine.schedule import Schedule
     from tileproof.spec.problems import problem_type
     from tileproof.spec.problems.base import known_stage
 
-    found = resolve.resolve(kernel)
-    if isinstance(found, LaunchFile):
-        asked = {
-            "--variant": variant, "--stage": stages, "--case": case_json, "--plant": plant,
-            "--save": save_to,
-            "--no-edges": not edges, f"--driver={driver_name}": driver_name != DRIVERS[0],
-        }  # fmt: skip
-        refuse("a launch file", asked, KERNEL_ONLY)
-        number = seed_of(seed)
-        words = ["tileproof", "judge", kernel, *judge_words(expect, number, races, strict, mma, allow)]
-        options = JudgeOptions(
-            seconds_limit or NO_LIMIT_S, number, max(examples, 2), () if policy == "all" else (policy,),
-            jobs or os.cpu_count() or 1, RunOptions(races, strict, allow, mma),
-        )  # fmt: skip
-        made = judged_file(found, Path(kernel), expect, words, options)
-        write_views([made], sarif, junit, [Path(kernel).parent])
-        return told(made, "-" if as_json else None)
-    refuse("a kernel with a plan", {"--expect": expect}, FILE_ONLY)
-    driver_name = driver_of(found, driver_name)
+    driver_name = driver_of(kernel, given.driver_name)
     chooses = driver_name not in (CUDA, HOST)
-    for name in stages:
-        known_stage(problem_type(found.variants[0].problem), name)
-    planted = planted_on(found, plant)
-    case = None if case_json is None else from_json(found.variants[0].problem, case_json)
-    if case is not None and policy == "all" and chooses:
+    for name in given.stages:
+        known_stage(problem_type(kernel.variants[0].problem), name)
+    planted = planted_on(kernel, given.plant)
+    case = None if given.case_json is None else from_json(kernel.variants[0].problem, given.case_json)
+    if case is not None and given.policy == "all" and chooses:
         raise TileproofError(
             "a replay needs one schedule", where="--policy", expected=", ".join(engine.POLICIES), found="all"
         )
-    variants = chosen(found, variant) if case is None else (found.variant_of_case(case),)
-    extra = _replay_options(stages, plant, driver_name, mma, races, strict, seconds_limit, allow)
+    variants = chosen(kernel, variant) if case is None else (kernel.variant_of_case(case),)
     driving = opened(
-        driver_name,
-        policy=policy,
-        mma=mma,
-        races=races,
-        allow=allow,
-        strict=strict,
-        seconds_limit=seconds_limit,
-    )
-
-    number = seed_of(seed)
-    reports: list[Report] = []
-    budget: Any = {"examples": examples, "seed": number, "policy": policy, "with_edges": edges}
-    under_tests = []
-    with planted_reference(planted), stoppable(), driving as driver, text.Progress(examples) as progress:
+        driver_name, policy=given.policy, mma=given.mma, races=given.races, allow=given.allow,
+        strict=given.strict, seconds_limit=given.seconds_limit,
+    )  # fmt: skip
+    budget: engine.CheckBudget = {
+        "examples": given.examples, "seed": seed, "policy": given.policy, "with_edges": given.edges,
+    }  # fmt: skip
+    checked: list[tuple[KernelUnderTest, Report]] = []
+    with (
+        planted_reference(planted), stoppable(), driving as driver,
+        text.Progress(given.examples) as progress,
+    ):  # fmt: skip
+        under_tests = []
         for sizes in variants:
-            progress.start(f"{found.title(sizes)}: building")
-            under_tests.append(on_driver(found, sizes, driver, stages=stages, planted=planted))
-        with engine.checked_together(under_tests, jobs=jobs or os.cpu_count() or 1, **budget) as ahead:
+            progress.start(f"{kernel.title(sizes)}: building")
+            under_tests.append(on_driver(kernel, sizes, driver, stages=given.stages, planted=planted))
+        with engine.checked_together(under_tests, given.jobs, **budget) as ahead:
             for sizes, under_test in zip(variants, under_tests, strict=True):
-                progress.start(found.title(sizes))
+                progress.start(kernel.title(sizes))
                 if case is not None:
-                    when = Schedule(policy, schedule_seed) if chooses and policy != "all" else Schedule()
-                    reports.append(engine.replay(under_test, case, when))
+                    policy, number = given.policy, given.schedule_seed
+                    when = Schedule(policy, number) if chooses and policy != "all" else Schedule()
+                    report = engine.replay(under_test, case, when)
                 else:
-                    reports.append(engine.check(under_test, progress=progress.show, ahead=ahead, **budget))
-                if reports[-1].interrupted:
+                    report = engine.check(under_test, progress=progress.show, ahead=ahead, **budget)
+                checked.append((under_test, report))
+                if report.interrupted:
                     break
-        saved = [
-            _saved(under_test, report, case, save_to, several=len(reports) > 1)
-            for under_test, report in zip(under_tests, reports, strict=False)
+        places = [
+            _saved(under_test, report, case, given.save_to, several=len(checked) > 1)
+            for under_test, report in checked
         ]
-    for place in filter(None, saved):
-        told_words = judge_words(None, 0, races, strict, mma, allow)
-        click.echo(f"saved: {shlex.join(['tileproof', 'judge', str(place), *told_words])}", err=True)
-    commands = [_replay(kernel, report, extra) for report in reports]
-    records = [
-        verdict_of(under_test, report, number, command)
-        for under_test, report, command in zip(under_tests, reports, commands, strict=False)
-    ]
-    write_views(records, sarif, junit)
-    return _print(reports, commands, records, number, as_json, seed == TODAY)
+    _print_saved(places, given)
+    return checked
+
+
+def _print_saved(places: Sequence[Path | None], given: CheckOptions) -> None:
+    """Print the command that judges each saved example."""
+    from tileproof.conformance.api.replay import judge_words
+
+    for place in filter(None, places):
+        words = judge_words(None, 0, given.races, given.strict, given.mma, given.allow)
+        click.echo(f"saved: {shlex.join(['tileproof', 'judge', str(place), *words])}", err=True)
 
 
 def _print(
@@ -248,24 +257,16 @@ def _print(
     return EXIT_CODES[word]
 
 
-def _replay_options(
-    stages: tuple[str, ...],
-    plant: str | None,
-    driver_name: str,
-    mma: str,
-    races: bool,
-    strict: bool,
-    seconds_limit: float,
-    allow: tuple[str, ...],
-) -> list[str]:
+def _replay_options(given: CheckOptions) -> list[str]:
     """The options of a check that its replay needs too."""
-    extra = [*(f"--stage={name}" for name in stages), *([f"--plant={plant}"] if plant else [])]
-    extra += [f"--driver={driver_name}"] if driver_name == CUDA else []
-    extra += ["--mma=exact"] if mma == "exact" else []
-    extra += [] if races else ["--no-races"]
-    extra += ["--strict"] if strict else []
-    extra += [f"--seconds-limit={seconds_limit:g}"] if seconds_limit else []
-    extra += [f"--allow={entry}" for entry in allow]
+    extra = [*(f"--stage={name}" for name in given.stages)]
+    extra += [f"--plant={given.plant}"] if given.plant else []
+    extra += [f"--driver={given.driver_name}"] if given.driver_name == CUDA else []
+    extra += ["--mma=exact"] if given.mma == "exact" else []
+    extra += [] if given.races else ["--no-races"]
+    extra += ["--strict"] if given.strict else []
+    extra += [f"--seconds-limit={given.seconds_limit:g}"] if given.seconds_limit else []
+    extra += [f"--allow={entry}" for entry in given.allow]
     return extra
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import click
 from tileproof.conformance.cli.exit_codes import CLEAN, DEFECT
+from tileproof.conformance.cli.options import json_option
 from tileproof.conformance.report import terminal as text
 
 
@@ -14,7 +15,7 @@ from tileproof.conformance.report import terminal as text
 @click.argument("names", nargs=-1, metavar="[CASE | ROW]...")
 @click.option("--run", "runs", is_flag=True, help="Run cases: all, or those given by their id or row.")
 @click.option("--tools", is_flag=True, help="With --run: judge the cases by other tools without a card, too.")
-@click.option("--json", "as_json", is_flag=True, help="The result as JSON on standard output.")
+@json_option()
 def corpus(names: Sequence[str], runs: bool, tools: bool, as_json: bool) -> int:
     """List the public bugs of the corpus and the tests that cover each; exit 1 if a bug has no test.
 

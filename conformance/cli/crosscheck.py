@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 from tileproof.conformance.cli.exit_codes import CLEAN, DEFECT, ERROR
+from tileproof.conformance.cli.options import PLANT, json_option
 from tileproof.conformance.cli.variants import one_chosen, variant_options
 from tileproof.spec.machine.errors import TileproofError
 
@@ -28,7 +29,7 @@ NO_CASE = "crosscheck needs a case of one cluster, which a launch file does not 
     "--blocks", default=2, show_default=True, type=click.IntRange(1, 64), help="k-blocks of the problem."
 )
 @click.option("--case", "case_json", metavar="JSON", help="A case of one cluster, as `check` prints it.")
-@click.option("--plant", metavar="ID", help="Plant a defect first (see `tileproof defects`).")
+@PLANT
 @click.option(
     "--schedules", default=4, show_default=True, type=click.IntRange(0), help="Random schedules to run."
 )
@@ -38,7 +39,7 @@ NO_CASE = "crosscheck needs a case of one cluster, which a launch file does not 
 @click.option(
     "--memory", default=8192, show_default=True, type=click.IntRange(64), help="MiB for sentryward."
 )
-@click.option("--json", "as_json", is_flag=True, help="The result as JSON on standard output.")
+@json_option()
 def crosscheck(
     kernel: str,
     variant: str | None,

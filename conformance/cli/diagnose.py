@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import click
+from tileproof.conformance.cli.options import json_option
 from tileproof.spec.machine.errors import TileproofError
 
 SHOWN = 5
@@ -17,7 +18,7 @@ FOUND, NOTHING = 0, 1
     "--problem", required=True, metavar="NAME",
     help="The problem type (docs/tensors.md), whose stages determine which errors reach which output.",
 )  # fmt: skip
-@click.option("--json", "as_json", is_flag=True, help="The result as JSON on standard output.")
+@json_option()
 def diagnose(words: tuple[str, ...], problem: str, as_json: bool) -> int:
     """Rank the causes of symptoms in WORDS, such as "hangs only with 2 CTAs".
 

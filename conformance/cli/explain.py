@@ -20,6 +20,7 @@ from tileproof.conformance.beside.logs.hangs.template.propose import proposed
 from tileproof.conformance.beside.logs.hangs.text import proposal
 from tileproof.conformance.beside.logs.hangs.text import text as hang_text
 from tileproof.conformance.cli.include import include_option
+from tileproof.conformance.cli.options import json_option
 from tileproof.kernels import paths
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.types import Json, UncheckedObject
@@ -196,7 +197,7 @@ def _show_progress(done: int, of: int) -> None:
     "--event", "events", multiple=True, metavar="EVENT=WORD", help="The word that {event} prints: wait=enter."
 )
 @click.option("--role", "roles", multiple=True, metavar="NAME=WORD", help="Another name of a role.")
-@click.option("--json", "as_json", is_flag=True, help="The result as JSON on standard output.")
+@json_option()
 @include_option("tileproof_log.cuh")
 def explain(
     file: Path,

@@ -5,14 +5,24 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
+from typing import TYPE_CHECKING, NotRequired, TypedDict, cast
 
 import click
 from rich.console import Console
 from rich.markup import escape
 from tileproof.conformance.cli.given import FILE_ONLY, KERNEL_ONLY, expect_option, reference_of, refuse
+from tileproof.conformance.cli.options import (
+    ALLOW,
+    PLANT,
+    RACES,
+    SECONDS_LIMIT,
+    STRICT,
+    json_option,
+    option,
+    options,
+)
 from tileproof.conformance.cli.stopping import INCOMPLETE, INTERRUPTS, stoppable, this_command
 from tileproof.conformance.cli.variants import one_chosen, variant_options
 from tileproof.spec.machine.certificate import in_words, summary
@@ -24,6 +34,7 @@ if TYPE_CHECKING:
     from tileproof.emulator.explore import Defect, Exploration
     from tileproof.emulator.hang import Names
     from tileproof.spec.machine.finding import Finding
+    from tileproof.spec.machine.schedule import Policy
 
 DEFECT = 1
 ONE_ORDER = (
@@ -33,87 +44,68 @@ ONE_ORDER = (
 LONG = 24  # decisions; a longer schedule is written to a file
 
 
+@dataclass(frozen=True)
+class ExploreOptions:
+    """Options of `tileproof explore`."""
+
+    schedules: int = option(
+        "--schedules", default=100, show_default=True, type=click.IntRange(1),
+        help="Number of schedules; a certified launch needs no second.",
+    )  # fmt: skip
+    sample: bool = option("--sample", is_flag=True, help="Run all schedules of a certified launch too.")
+    policies: str | None = option(
+        "--policies", metavar="A,B", help="Only schedules of these policies (default: all)."
+    )
+    seed: int = option("--seed", default=0, show_default=True, type=click.IntRange(0), help="First seed.")
+    skip: int = option(
+        "--skip", default=0, metavar="N", type=click.IntRange(0),
+        help="Skip the first N schedules, which an interrupted run has completed.",
+    )  # fmt: skip
+    blocks: int | None = option(
+        "--blocks",
+        type=click.IntRange(1, 64),
+        help="k-blocks of the problem; by default more than the deepest ring has stages.",
+    )
+    case_json: str | None = option(
+        "--case", "case_json", metavar="JSON", help="Explore this case (see `tileproof check`)."
+    )
+    plant: str | None = option(PLANT)
+    only: tuple[str, ...] = option(
+        "--schedule",
+        "only",
+        multiple=True,
+        metavar="SCHEDULE|@FILE",
+        help="Run only this schedule (repeatable).",
+    )
+    races: bool = option(RACES)
+    shrink_seconds: float = option(
+        "--shrink", "shrink_seconds", default=20.0, show_default=True, metavar="SECONDS",
+        help="CPU time for shrinking the schedule of a finding; 0 disables shrinking.",
+    )  # fmt: skip
+    processes: int = option(
+        "--processes", default=2, show_default=True, type=click.IntRange(1, 64),
+        help="Processes that run schedules in parallel.",
+    )  # fmt: skip
+    out: str = option(
+        "--out", default=".", show_default=True, type=click.Path(file_okay=False),
+        help="Folder for schedules that are too long for a command line.",
+    )  # fmt: skip
+    allow: tuple[str, ...] = option(ALLOW)
+    seconds_limit: float = option(SECONDS_LIMIT)
+    periods: bool = option(
+        "--periods", is_flag=True,
+        help="Only say from which k-block on, and with which period, the order of events repeats, and exit.",
+    )  # fmt: skip
+    strict: bool = option(STRICT)
+    expect: str | None = option(expect_option)
+    as_json: bool = option(json_option())
+
+
 @click.command()
 @click.argument("kernel", metavar="KERNEL|FILE")
-@click.option(
-    "--schedules", default=100, show_default=True, type=click.IntRange(1),
-    help="Number of schedules; a certified launch needs no second.",
-)  # fmt: skip
-@click.option("--sample", is_flag=True, help="Run all schedules of a certified launch too.")
-@click.option("--policies", metavar="A,B", help="Only schedules of these policies (default: all).")
-@click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="First seed.")
-@click.option(
-    "--skip", default=0, metavar="N", type=click.IntRange(0),
-    help="Skip the first N schedules, which an interrupted run has completed.",
-)  # fmt: skip
 @variant_options
-@click.option(
-    "--blocks",
-    type=click.IntRange(1, 64),
-    help="k-blocks of the problem; by default more than the deepest ring has stages.",
-)
-@click.option("--case", "case_json", metavar="JSON", help="Explore this case (see `tileproof check`).")
-@click.option("--plant", metavar="ID", help="Plant a defect first (see `tileproof defects`).")
-@click.option(
-    "--schedule",
-    "given",
-    multiple=True,
-    metavar="SCHEDULE|@FILE",
-    help="Run only this schedule (repeatable).",
-)
-@click.option(
-    "--races/--no-races", default=True, show_default=True, help="Check the order of all accesses as well."
-)
-@click.option(
-    "--shrink", "shrink_seconds", default=20.0, show_default=True, metavar="SECONDS",
-    help="CPU time for shrinking the schedule of a finding; 0 disables shrinking.",
-)  # fmt: skip
-@click.option(
-    "--processes", default=2, show_default=True, type=click.IntRange(1, 64),
-    help="Processes that run schedules in parallel.",
-)  # fmt: skip
-@click.option(
-    "--out", default=".", show_default=True, type=click.Path(file_okay=False),
-    help="Folder for schedules that are too long for a command line.",
-)  # fmt: skip
-@click.option(
-    "--allow", multiple=True, metavar="CODE[:PLACE]",
-    help="Accept this finding: it is listed, but is not a defect (repeatable).",
-)  # fmt: skip
-@click.option(
-    "--seconds-limit", default=0.0, metavar="SECONDS", type=click.FloatRange(0),
-    help="Stop a launch that runs longer, with a finding; 0 for no limit.",
-)  # fmt: skip
-@click.option(
-    "--periods", is_flag=True,
-    help="Only say from which k-block on, and with which period, the order of events repeats, and exit.",
-)  # fmt: skip
-@click.option("--strict", is_flag=True, help="Apply the PTX ISA strictly: some findings become more severe.")
-@expect_option
-@click.option("--json", "as_json", is_flag=True, help="The result as JSON on standard output.")
-def explore(
-    kernel: str,
-    schedules: int,
-    sample: bool,
-    policies: str | None,
-    seed: int,
-    skip: int,
-    variant: str | None,
-    blocks: int | None,
-    case_json: str | None,
-    plant: str | None,
-    given: tuple[str, ...],
-    races: bool,
-    shrink_seconds: float,
-    processes: int,
-    out: str,
-    allow: tuple[str, ...],
-    seconds_limit: float,
-    periods: bool,
-    strict: bool,
-    expect: str | None,
-    as_json: bool,
-) -> int:
+@options(ExploreOptions)
+def explore(kernel: str, variant: str | None, given: ExploreOptions) -> int:
     """Run one problem of KERNEL, or the launch file FILE, under many schedules; findings and outputs must not
     depend on the schedule. A launch that its first run certifies for all schedules runs once.
 
@@ -123,73 +115,20 @@ def explore(
     Each distinct finding is printed once, with the smallest schedule that shows it, in words, and the command
     that replays it. Exit code 1 if there is an error.
     """
-    from tileproof.conformance.report.terminal import Progress
-    from tileproof.emulator.causes import Allow
-    from tileproof.emulator.explore import EXPLORED
-    from tileproof.emulator.explore import explore as run
-    from tileproof.spec.machine.schedule import Schedule
-
-    if periods:
-        case = _explored(kernel, variant, blocks, case_json, plant, expect)
-        return _print_periods(case, blocks, as_json)
-    chosen: Any = EXPLORED if policies is None else tuple(policies.split(","))
-    deep = ["--blocks", str(blocks)] if blocks else []
-    words = ["--case", case_json] if case_json else [*_sizes(variant), *deep]
-    words += [*(["--plant", plant] if plant else []), *([] if races else ["--no-races"])]
-    words += ["--strict"] if strict else []
-    words += [f"--allow={found}" for found in allow]
-    words += [f"--seconds-limit={seconds_limit:g}"] if seconds_limit else []
-    words += ["--expect", expect] if expect else []
-
-    with stoppable(), Progress(schedules) as progress:
-        progress.start(f"{kernel}: building")
-        explored = _explored(kernel, variant, blocks, case_json, plant, expect)
-
-        def show(what: str, done: int, total: int) -> None:
-            progress.start(f"{explored.title}: {what} of {total}")
-            progress.show(done, what == "shrinking")
-
-        result = run(
-            explored,
-            schedules=[Schedule.parse(_read(found)) for found in given] if given else schedules,
-            policies=chosen,
-            seed=seed,
-            compare=explored.compare,
-            processes=processes,
-            shrink_seconds=shrink_seconds,
-            progress=show,
-            races=races,
-            allow=[Allow.parse(found) for found in allow],
-            seconds_limit=seconds_limit,
-            strict=strict,
-            skip=skip,
-            sample=sample,
-            interrupts=INTERRUPTS,
-        )
-        first = _read(given[0]) if given else "early"
-        wrong = [] if result.interrupted else explored.wrong(Schedule.parse(first))
-    command = ["tileproof", "explore", kernel, *words]
+    if given.periods:
+        return _print_periods(_explored(kernel, variant, given), given.blocks, given.as_json)
+    explored, result, wrong = _run(kernel, variant, given)
+    command = ["tileproof", "explore", kernel, *_replay_options(variant, given)]
     rows = [
-        _row(number, found, explored.names, command, out) for number, found in enumerate(result.defects, 1)
+        _row(number, found, explored.names, command, given.out)
+        for number, found in enumerate(result.defects, 1)
     ]
-    rows += [_value_row(found, first, command) for found in wrong]
+    rows += [_value_row(found, _first(given), command) for found in wrong]
     failed = result.failed or bool(wrong)
-    resume = this_command(f"--skip={skip + result.schedules - len(result.reversals)}", without=["--skip"])
-    if as_json:
-        verdict = "defect" if failed else "incomplete" if result.interrupted else "clean"
-        whole = {
-            "verdict": verdict, "kernel": kernel, "problem": explored.text, "schedules": result.schedules,
-            "policies": result.policies, "scheduling_points": result.points,
-            "certificate": summary([result.certificate]),
-            "reversals": [
-                {"reason": made.reason, "schedule": str(made.schedule), "shows": list(map(str, made.shows))}
-                for made in result.reversals
-            ],
-            "not_judged": list(explored.not_judged),
-            "seconds": round(result.seconds, 3), "findings": rows,
-            **({"interrupted": True, "resume": resume} if result.interrupted else {}),
-        }  # fmt: skip
-        print(json.dumps(whole, indent=1))
+    skip = given.skip + result.schedules - len(result.reversals)
+    resume = this_command(f"--skip={skip}", without=["--skip"])
+    if given.as_json:
+        _print_json(kernel, explored, result, rows, failed, resume)
     else:
         _print(explored.title, result, rows, failed)
         for line in explored.not_judged:
@@ -199,19 +138,64 @@ def explore(
     return DEFECT if failed else INCOMPLETE if result.interrupted else 0
 
 
-def _sizes(variant: str | None) -> list[str]:
-    """Return the option that selects the variant, for a replay command."""
-    return ["--variant", variant] if variant else []
+def _run(
+    kernel: str, variant: str | None, given: ExploreOptions
+) -> tuple[ExploredCase, Exploration, Sequence[Finding]]:
+    """Explore the schedules; return the case, its exploration, and the wrong values of the first schedule."""
+    from tileproof.conformance.report.terminal import Progress
+    from tileproof.emulator.causes import Allow
+    from tileproof.emulator.explore import EXPLORED
+    from tileproof.emulator.explore import explore as run
+    from tileproof.spec.machine.schedule import Schedule
+
+    policies = EXPLORED if given.policies is None else given.policies.split(",")
+    with stoppable(), Progress(given.schedules) as progress:
+        progress.start(f"{kernel}: building")
+        explored = _explored(kernel, variant, given)
+
+        def show(what: str, done: int, total: int) -> None:
+            progress.start(f"{explored.title}: {what} of {total}")
+            progress.show(done, what == "shrinking")
+
+        result = run(
+            explored,
+            schedules=[Schedule.parse(_read(found)) for found in given.only] or given.schedules,
+            policies=cast("Sequence[Policy]", policies),  # `run` rejects an unknown name
+            seed=given.seed,
+            compare=explored.compare,
+            processes=given.processes,
+            shrink_seconds=given.shrink_seconds,
+            progress=show,
+            races=given.races,
+            allow=[Allow.parse(found) for found in given.allow],
+            seconds_limit=given.seconds_limit,
+            strict=given.strict,
+            skip=given.skip,
+            sample=given.sample,
+            interrupts=INTERRUPTS,
+        )
+        wrong = () if result.interrupted else explored.wrong(Schedule.parse(_first(given)))
+    return explored, result, wrong
 
 
-def _explored(
-    name: str,
-    variant: str | None,
-    blocks: int | None,
-    case_json: str | None,
-    plant: str | None,
-    expect: str | None,
-) -> ExploredCase:
+def _first(given: ExploreOptions) -> str:
+    """Return the text of the first schedule, whose values are judged."""
+    return _read(given.only[0]) if given.only else "early"
+
+
+def _replay_options(variant: str | None, given: ExploreOptions) -> list[str]:
+    """Return the options of an exploration that the replay of a schedule needs too."""
+    sizes = ["--variant", variant] if variant else []
+    blocks = ["--blocks", str(given.blocks)] if given.blocks else []
+    words = ["--case", given.case_json] if given.case_json else [*sizes, *blocks]
+    words += [*(["--plant", given.plant] if given.plant else []), *([] if given.races else ["--no-races"])]
+    words += ["--strict"] if given.strict else []
+    words += [f"--allow={found}" for found in given.allow]
+    words += [f"--seconds-limit={given.seconds_limit:g}"] if given.seconds_limit else []
+    return words + (["--expect", given.expect] if given.expect else [])
+
+
+def _explored(name: str, variant: str | None, given: ExploreOptions) -> ExploredCase:
     """Return the case to explore: a problem of a kernel, or a launch file."""
     from tileproof.conformance.cases import resolve
     from tileproof.conformance.cases.generators import from_json, small
@@ -222,14 +206,16 @@ def _explored(
 
     found = resolve.compiled(name, ONE_ORDER)
     if isinstance(found, LaunchFile):
-        asked = {"--variant": variant, "--blocks": blocks, "--case": case_json, "--plant": plant}
+        asked = {
+            "--variant": variant, "--blocks": given.blocks, "--case": given.case_json, "--plant": given.plant,
+        }  # fmt: skip
         refuse("a launch file", asked, KERNEL_ONLY)
-        return ExploredLaunch(found, reference_of(expect))
-    refuse("a kernel with a plan", {"--expect": expect}, FILE_ONLY)
-    planted = planted_on(found, plant)
-    given = None if case_json is None else from_json(found.variants[0].problem, case_json)
-    chosen = one_chosen(found, variant, given)
-    case = given or small(found.plan(chosen), blocks)
+        return ExploredLaunch(found, reference_of(given.expect))
+    refuse("a kernel with a plan", {"--expect": given.expect}, FILE_ONLY)
+    planted = planted_on(found, given.plant)
+    case = None if given.case_json is None else from_json(found.variants[0].problem, given.case_json)
+    chosen = one_chosen(found, variant, case)
+    case = case or small(found.plan(chosen), given.blocks)
     return Explored.of(found, build_planted(found, chosen, planted), case)
 
 
@@ -343,6 +329,30 @@ def _covered(result: Exploration) -> list[str]:
         return in_words(summary([result.certificate]), True, result.schedules)
     more = "; --sample runs the other schedules" if result.covered else ""
     return [f"{result.certificate}{more}"]
+
+
+def _print_json(
+    kernel: str,
+    explored: ExploredCase,
+    result: Exploration,
+    rows: Sequence[ExploredRow],
+    failed: bool,
+    resume: str,
+) -> None:
+    verdict = "defect" if failed else "incomplete" if result.interrupted else "clean"
+    whole = {
+        "verdict": verdict, "kernel": kernel, "problem": explored.text, "schedules": result.schedules,
+        "policies": result.policies, "scheduling_points": result.points,
+        "certificate": summary([result.certificate]),
+        "reversals": [
+            {"reason": made.reason, "schedule": str(made.schedule), "shows": list(map(str, made.shows))}
+            for made in result.reversals
+        ],
+        "not_judged": list(explored.not_judged),
+        "seconds": round(result.seconds, 3), "findings": rows,
+        **({"interrupted": True, "resume": resume} if result.interrupted else {}),
+    }  # fmt: skip
+    print(json.dumps(whole, indent=1))
 
 
 def _print(title: str, result: Exploration, rows: Sequence[ExploredRow], failed: bool) -> None:

@@ -6,14 +6,15 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 from tileproof.conformance.cli.given import KERNEL_ONLY, expect_option, reference_of, refuse
+from tileproof.conformance.cli.options import PLANT, STRICT, jobs_option, json_option, option, options
 from tileproof.conformance.cli.seeds import seed_option
 from tileproof.conformance.cli.stopping import closed_pipe_is_fine, stoppable
 from tileproof.conformance.cli.variants import chosen, variant_options
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
     from tileproof.conformance.gate.launch_files import GatedLaunch
     from tileproof.conformance.gate.model import Profile
     from tileproof.conformance.verdict.contract import VerdictRecord
+    from tileproof.kernels.edit import PlantedDefect
+    from tileproof.kernels.kernel import Kernel
+    from tileproof.kernels.variant import Variant
 
 WORSE = 1
 MAX_REASONS = 20
@@ -33,147 +37,164 @@ MAX_FOLLOWING = 3
 NIGHTLY_MUTANTS = 100
 
 
+@dataclass(frozen=True)
+class GateArguments:
+    """Options of `tileproof gate`."""
+
+    profile: Profile = option(
+        "--profile", default="quick", show_default=True, type=click.Choice(["quick", "full", "nightly"]),
+        help="Which checks run, and how long (docs/gate.md).",
+    )  # fmt: skip
+    against: Path | None = option(
+        "--against", metavar="BASELINE", type=click.Path(path_type=Path),
+        help="Earlier evidence to compare with; a check that got worse is a defect.",
+    )  # fmt: skip
+    out: Path = option(
+        "--out", default="gate", show_default=True, type=click.Path(path_type=Path, file_okay=False),
+        help="Folder of the results and the evidence.",
+    )  # fmt: skip
+    seed: int = option(seed_option("Seed of cases, schedules and mutants"))
+    resume: bool = option("--resume", is_flag=True, help="Continue from the results in --out.")
+    strict: bool = option(STRICT)
+    keep_going: bool = option(
+        "--keep-going", is_flag=True, help="Continue after a required check has failed."
+    )
+    jobs: int = option(jobs_option("Checks in parallel", 0, " The evidence does not depend on it."))
+    max_seconds: float = option(
+        "--max-seconds", default=0.0, metavar="SECONDS", type=click.FloatRange(0),
+        help="Stop after this time and report the results so far; 0 for no limit.",
+    )  # fmt: skip
+    only: tuple[str, ...] = option(
+        "--only",
+        multiple=True,
+        metavar="CHECK",
+        help="Only this check (repeatable); the others count as not run.",
+    )
+    mutants: int | None = option(
+        "--mutants", default=None, metavar="N", type=click.IntRange(0),
+        help="Also draw N mutants of each variant and add the score (nightly profile: 100, else 0).",
+    )  # fmt: skip
+    plant: str | None = option(PLANT)
+    expect: str | None = option(expect_option)
+    listing: bool = option("--list", "listing", is_flag=True, help="List the checks and the profile of each.")
+    as_json: bool = option(json_option("The evidence"))
+
+
 @click.command()
 @click.argument("kernels", nargs=-1, metavar="[KERNEL|FILE]...")
 @variant_options
-@click.option(
-    "--profile", default="quick", show_default=True, type=click.Choice(["quick", "full", "nightly"]),
-    help="Which checks run, and how long (docs/gate.md).",
-)  # fmt: skip
-@click.option(
-    "--against", metavar="BASELINE", type=click.Path(path_type=Path),
-    help="Earlier evidence to compare with; a check that got worse is a defect.",
-)  # fmt: skip
-@click.option(
-    "--out", default="gate", show_default=True, type=click.Path(path_type=Path, file_okay=False),
-    help="Folder of the results and the evidence.",
-)  # fmt: skip
-@seed_option("Seed of cases, schedules and mutants")
-@click.option("--resume", is_flag=True, help="Continue from the results in --out.")
-@click.option("--strict", is_flag=True, help="Apply the PTX ISA strictly: some findings become more severe.")
-@click.option("--keep-going", is_flag=True, help="Continue after a required check has failed.")
-@click.option(
-    "-j", "--jobs", default=0, show_default=True, type=click.IntRange(0),
-    help="Checks in parallel; 0 for one per core. The evidence does not depend on it.",
-)  # fmt: skip
-@click.option(
-    "--max-seconds", default=0.0, metavar="SECONDS", type=click.FloatRange(0),
-    help="Stop after this time and report the results so far; 0 for no limit.",
-)  # fmt: skip
-@click.option(
-    "--only",
-    multiple=True,
-    metavar="CHECK",
-    help="Only this check (repeatable); the others count as not run.",
-)
-@click.option(
-    "--mutants", default=None, metavar="N", type=click.IntRange(0),
-    help="Also draw N mutants of each variant and add the score (nightly profile: 100, else 0).",
-)  # fmt: skip
-@click.option("--plant", metavar="ID", help="Plant a defect first (see `tileproof defects`).")
-@expect_option
-@click.option("--list", "listing", is_flag=True, help="List the checks and the profile of each.")
-@click.option("--json", "as_json", is_flag=True, help="The evidence as JSON on standard output.")
-def gate(
-    kernels: tuple[str, ...],
-    variant: str | None,
-    profile: Profile,
-    against: Path | None,
-    out: Path,
-    seed: int,
-    resume: bool,
-    strict: bool,
-    keep_going: bool,
-    jobs: int,
-    max_seconds: float,
-    only: tuple[str, ...],
-    mutants: int | None,
-    plant: str | None,
-    expect: str | None,
-    listing: bool,
-    as_json: bool,
-) -> int:
+@options(GateArguments)
+def gate(kernels: tuple[str, ...], variant: str | None, given: GateArguments) -> int:
     """Run all checks of the KERNELs and launch FILEs (all kernels without an argument) as one verdict, and
     write its evidence into --out.
 
     Exit code 0: clean; 1: a defect; 3: required checks did not run; 2: the gate could not run.
     """
+    from tileproof.conformance.gate.store import alone
+
+    if given.listing:
+        return _print_checks(given.as_json)
+    gated = _gated(kernels, variant, given)
+    with stoppable(), alone(given.out):
+        made, paths = _run(gated, given)
+    with closed_pipe_is_fine():
+        if given.as_json:
+            print(paths["evidence"].read_text(encoding="utf-8"), end="")
+        else:
+            print_verdict(made, paths)
+    return made.exit_code
+
+
+def _print_checks(as_json: bool) -> int:
+    from tileproof.conformance.gate.model import checks
+
+    rows = [
+        {"check": c.name, "of": "release" if c.release else "kernel", "from profile": c.least,
+         "required": "yes" if c.required else "no", "about": c.about}
+        for c in checks().values()
+    ]  # fmt: skip
+    text.print_rows("Checks of the gate", rows, as_json)
+    return 0
+
+
+@dataclass(frozen=True)
+class GateArgument:
+    """What a gate runs on, and the evidence that it compares with."""
+
+    variants: Sequence[tuple[Kernel, Variant]]
+    files: Sequence[GatedLaunch]
+    baseline: ReleaseEvidence | None
+    planted: PlantedDefect | None
+
+
+def _gated(names: Sequence[str], variant: str | None, given: GateArguments) -> GateArgument:
+    """Resolve the arguments; TileproofError for options that do not apply."""
     from tileproof.conformance.cases import resolve
-    from tileproof.conformance.cli.gate_mutants import MutantDraws, carried, draw_mutants
     from tileproof.conformance.gate import evidence as evidences
-    from tileproof.conformance.gate.gate import GateOptions, compared
-    from tileproof.conformance.gate.gate import gate as run
     from tileproof.conformance.gate.launch_files import GatedLaunch
     from tileproof.conformance.gate.model import checks
-    from tileproof.conformance.gate.reports import write_all
-    from tileproof.conformance.gate.store import alone
     from tileproof.conformance.planted.defects import defect
     from tileproof.kernels import registry
     from tileproof.kernels.kernel import Kernel
     from tileproof.kernels.launch.model import LaunchFile
 
-    known = checks()
-    if listing:
-        rows = [
-            {"check": c.name, "of": "release" if c.release else "kernel", "from profile": c.least,
-             "required": "yes" if c.required else "no", "about": c.about}
-            for c in known.values()
-        ]  # fmt: skip
-        text.print_rows("Checks of the gate", rows, as_json)
-        return 0
-    _require_known(only, known)
-    baseline = None if against is None else evidences.baseline(against, "the baseline")
-    given = [(name, resolve.resolve(name)) for name in kernels]
+    _require_known(given.only, checks())
+    baseline = None if given.against is None else evidences.baseline(given.against, "the baseline")
+    found = [(name, resolve.resolve(name)) for name in names]
     files = [
-        GatedLaunch(name, item, reference_of(expect)) for name, item in given if isinstance(item, LaunchFile)
+        GatedLaunch(name, item, reference_of(given.expect))
+        for name, item in found
+        if isinstance(item, LaunchFile)
     ]
-    chosen_kernels = [item for _, item in given if isinstance(item, Kernel)]
-    if not given:
-        chosen_kernels = registry.all_compiled()
-    if not chosen_kernels:
-        asked = {"--variant": variant, "--plant": plant, "--only": only, "--resume": resume}
+    kernels = [item for _, item in found if isinstance(item, Kernel)] if found else registry.all_compiled()
+    if not kernels:
+        asked = {
+            "--variant": variant, "--plant": given.plant, "--only": given.only, "--resume": given.resume,
+        }  # fmt: skip
         refuse("a launch file", asked, KERNEL_ONLY)
     if not files:
-        refuse("a gate without launch files", {"--expect": expect})
-    planted = None if plant is None else defect(plant)
+        refuse("a gate without launch files", {"--expect": given.expect})
+    planted = None if given.plant is None else defect(given.plant)
+    variants = [(kernel, its_variant) for kernel in kernels for its_variant in chosen(kernel, variant)]
+    return GateArgument(variants, files, baseline, planted)
+
+
+def _run(gated: GateArgument, given: GateArguments) -> tuple[ReleaseEvidence, dict[str, Path]]:
+    """Run the checks and draw the mutants; return the evidence, and the files that were written."""
+    from tileproof.conformance.cli.gate_mutants import MutantDraws, carried, draw_mutants
+    from tileproof.conformance.gate import evidence as evidences
+    from tileproof.conformance.gate.gate import GateOptions, compared
+    from tileproof.conformance.gate.gate import gate as run
+    from tileproof.conformance.gate.reports import write_all
+
+    out, baseline = given.out, gated.baseline
     options = GateOptions(
-        profile, seed, strict, keep_going, resume, jobs or os.cpu_count() or 1, max_seconds, only
-    )
-    wanted = NIGHTLY_MUTANTS if mutants is None and profile == "nightly" else mutants or 0
-    paths_of = {gated.file.name: gated.argument for gated in files}
-    draws = MutantDraws(out, seed, wanted, jobs, resume, paths_of, expect)
-    end = time.monotonic() + max_seconds if max_seconds else None
+        given.profile, given.seed, given.strict, given.keep_going, given.resume, given.jobs,
+        given.max_seconds, given.only,
+    )  # fmt: skip
+    nightly = NIGHTLY_MUTANTS if given.profile == "nightly" else 0
+    wanted = nightly if given.mutants is None else given.mutants
+    paths_of = {launch.file.name: launch.argument for launch in gated.files}
+    draws = MutantDraws(out, given.seed, wanted, given.jobs, given.resume, paths_of, given.expect)
+    end = time.monotonic() + given.max_seconds if given.max_seconds else None
     before = None
-    if resume and wanted:
+    if given.resume and wanted:
         with contextlib.suppress(TileproofError):  # what was finished is in the results
             before = evidences.read(out)
-    with stoppable(), alone(out):
-        made = None
-        if chosen_kernels:
-            made = run(
-                [(item, its_variant) for item in chosen_kernels for its_variant in chosen(item, variant)],
-                out,
-                options,
-                baseline=baseline,
-                planted=planted,
-                progress=text.tell,
-            )
-            made = made if before is None else carried(made, before, draws)
-        if files:
-            made = _with_launches(made, files, options, expect)
-            made = made if baseline is None else compared(made, baseline)
-        assert made is not None  # a kernel or a file
-        paths = write_all(made, out)
-        if wanted and made.complete and planted is None:
-            made = draw_mutants(made, draws, end, text.tell)
-            made = made if baseline is None else compared(made, baseline)
-            write_all(made, out)
-    with closed_pipe_is_fine():
-        if as_json:
-            print(paths["evidence"].read_text(encoding="utf-8"), end="")
-        else:
-            print_verdict(made, paths)
-    return made.exit_code
+    made = None
+    if gated.variants:
+        made = run(gated.variants, out, options, baseline=baseline, planted=gated.planted, progress=text.tell)
+        made = made if before is None else carried(made, before, draws)
+    if gated.files:
+        made = _with_launches(made, gated.files, options, given.expect)
+        made = made if baseline is None else compared(made, baseline)
+    assert made is not None  # a kernel or a file
+    paths = write_all(made, out)
+    if wanted and made.complete and gated.planted is None:
+        made = draw_mutants(made, draws, end, text.tell)
+        made = made if baseline is None else compared(made, baseline)
+        write_all(made, out)
+    return made, paths
 
 
 def _with_launches(
@@ -249,7 +270,7 @@ def print_verdict(made: ReleaseEvidence, paths: dict[str, Path]) -> None:
 @click.command()
 @click.argument("before", type=click.Path(path_type=Path))
 @click.argument("after", type=click.Path(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="The changes as JSON on standard output.")
+@json_option("The changes")
 def diff(before: Path, after: Path, as_json: bool) -> int:
     """Compare two evidence files of the gate, BEFORE and AFTER (or folders that contain them).
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from tileproof.conformance.cli.options import json_option
 from tileproof.kernels import paths
 from tileproof.spec.machine.errors import TileproofError
 
@@ -21,7 +22,7 @@ ERROR = 2
 @click.command()
 @click.argument("kernel", metavar="PTX|FILE|KERNEL")
 @click.option("--entry", metavar="NAME", help="Only this kernel of the PTX.")
-@click.option("--json", "as_json", is_flag=True, help="The result as JSON on standard output.")
+@json_option()
 def inspect(kernel: str, entry: str | None, as_json: bool) -> int:
     """Print the contents of PTX: parameters and which of their bytes are read, shared memory, barriers, CTA
     groups, and every unsupported instruction form. Exit code 2 if a form is unsupported.
@@ -91,7 +92,7 @@ def _chosen(info: ModuleInfo, entry: str | None) -> ModuleInfo:
 @click.command()
 @click.argument("base", required=False)
 @click.option("--findings", is_flag=True, help="List the codes of findings instead of instructions.")
-@click.option("--json", "as_json", is_flag=True, help="The result as JSON on standard output.")
+@json_option()
 def instructions(base: str | None, findings: bool, as_json: bool) -> int:
     """List supported and unsupported instructions; with BASE, those whose name starts with BASE."""
     from tileproof.conformance.report.terminal import print_rows

@@ -5,29 +5,30 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
 import click
+from tileproof.conformance.cli.options import option
 from tileproof.kernels.foreign.isolation import NEEDS
 from tileproof.spec.machine.errors import TileproofError
 
-Command = TypeVar("Command", bound=Callable[..., object])
 COMPILE_S = 1800.0  # of processor time, beside the judging
 
 
-def isolate_options(command: Command) -> Command:
-    """Add `--isolate` and `--isolate-without`."""
-    without = click.option(
-        "--isolate-without", multiple=True, type=click.Choice(list(NEEDS)), metavar="NAME",
-        help=f"Isolate even where the system cannot provide this: {', '.join(NEEDS)} (repeatable).",
-    )  # fmt: skip
-    isolate = click.option(
+@dataclass(frozen=True)
+class IsolationOptions:
+    """Whether the process is isolated, and which features the system may lack."""
+
+    isolate: bool = option(
         "--isolate", is_flag=True,
         help="Run without network, without writes outside its own folder, and with limits (docs/trust.md).",
     )  # fmt: skip
-    return isolate(without(command))
+    isolate_without: tuple[str, ...] = option(
+        "--isolate-without", multiple=True, type=click.Choice(list(NEEDS)), metavar="NAME",
+        help=f"Isolate even where the system cannot provide this: {', '.join(NEEDS)} (repeatable).",
+    )  # fmt: skip
 
 
 def isolated(

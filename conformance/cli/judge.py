@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 from tileproof.conformance.cli.given import FILE_ONLY, KERNEL_ONLY, refuse
-from tileproof.conformance.cli.isolating import isolate_options, isolated
+from tileproof.conformance.cli.isolating import IsolationOptions, isolated
+from tileproof.conformance.cli.options import (
+    ALLOW,
+    JSON_FILE,
+    MMA,
+    RACES,
+    STRICT,
+    group,
+    jobs_option,
+    option,
+    options,
+)
 from tileproof.conformance.cli.stopping import closed_pipe_is_fine, stoppable
 from tileproof.conformance.cli.variants import variant_options
-from tileproof.conformance.cli.views import view_options, write_views
+from tileproof.conformance.cli.views import ViewOptions, write_views
 from tileproof.conformance.report import terminal as text
 from tileproof.kernels import paths
 from tileproof.spec.machine.errors import TileproofError
@@ -28,157 +39,142 @@ if TYPE_CHECKING:
     from tileproof.spec.machine.run_result import RunResult
 
 
+@dataclass(frozen=True)
+class JudgeArguments:
+    """Options of `tileproof judge`."""
+
+    expect: str | None = option(
+        "--expect", metavar="REF.py[:FUNCTION]",
+        help="A function from the inputs, in float64, to the expected outputs (docs/judging.md).",
+    )  # fmt: skip
+    init: bool = option(
+        "--init", is_flag=True,
+        help="Write a skeleton launch file for PTX, with blanks for values that only the host has, and exit.",
+    )  # fmt: skip
+    entry: str | None = option(
+        "--entry", metavar="NAME", help="With --init: the kernel, if the PTX has several."
+    )
+    out: Path | None = option(
+        "-o", "--out", metavar="DIR", type=click.Path(path_type=Path, file_okay=False),
+        help="With --init: the folder of launch.json (default: the folder of the PTX).",
+    )  # fmt: skip
+    many: bool = option(
+        "--many", is_flag=True,
+        help="Judge launch files from the lines of standard input, as paths or as JSON; answer with a line "
+        "of JSON for each (docs/judging.md).",
+    )  # fmt: skip
+    case_json: str | None = option(
+        "--case", "case_json", metavar="JSON", help="For a kernel: judge this case (see `tileproof check`)."
+    )
+    plant: str | None = option(
+        "--plant", metavar="ID", help="For a kernel: plant a defect first (see `tileproof defects`)."
+    )
+    seconds: float = option(
+        "--seconds", default=60.0, show_default=True, type=click.FloatRange(0, min_open=True),
+        help="Wall time for all runs, without compilation.",
+    )  # fmt: skip
+    schedules: int = option(
+        "--schedules", default=100, show_default=True, type=click.IntRange(2),
+        help="Maximum number of schedules; a certified launch needs no second.",
+    )  # fmt: skip
+    sample: bool = option("--sample", is_flag=True, help="Also explore the schedules of a certified launch.")
+    seed: int = option(
+        "--seed",
+        default=0,
+        show_default=True,
+        type=click.IntRange(0),
+        help="Seed of everything that is drawn.",
+    )
+    policies: tuple[str, ...] = option(
+        "--policy", "policies", multiple=True, metavar="POLICY|SCHEDULE",
+        help='Run only this schedule, such as "late" or "random:seed=7" (repeatable).',
+    )  # fmt: skip
+    races: bool = option(RACES)
+    strict: bool = option(STRICT)
+    allow: tuple[str, ...] = option(ALLOW)
+    mma: Mma = option(MMA)
+    dump: Path | None = option(
+        "--dump", metavar="DIR", type=click.Path(path_type=Path, file_okay=False),
+        help="Write outputs and captured stages of the first run as .npy files.",
+    )  # fmt: skip
+    jobs: int = option(jobs_option("Parallel runs, or threads of a single run", 0))
+    isolation: IsolationOptions = group(IsolationOptions)
+    json_path: str | None = option(JSON_FILE)
+    views: ViewOptions = group(ViewOptions)
+
+
 @click.command()
 @click.argument("launch", metavar="FILE|KERNEL|PTX", required=False)
-@click.option(
-    "--expect", metavar="REF.py[:FUNCTION]",
-    help="A function from the inputs, in float64, to the expected outputs (docs/judging.md).",
-)  # fmt: skip
-@click.option(
-    "--init", is_flag=True,
-    help="Write a skeleton launch file for PTX, with blanks for values that only the host has, and exit.",
-)  # fmt: skip
-@click.option("--entry", metavar="NAME", help="With --init: the kernel, if the PTX has several.")
-@click.option(
-    "-o", "--out", metavar="DIR", type=click.Path(path_type=Path, file_okay=False),
-    help="With --init: the folder of launch.json (default: the folder of the PTX).",
-)  # fmt: skip
-@click.option(
-    "--many", is_flag=True,
-    help="Judge launch files from the lines of standard input, as paths or as JSON; answer with a line "
-    "of JSON for each (docs/judging.md).",
-)  # fmt: skip
 @variant_options
-@click.option(
-    "--case", "case_json", metavar="JSON", help="For a kernel: judge this case (see `tileproof check`)."
-)
-@click.option("--plant", metavar="ID", help="For a kernel: plant a defect first (see `tileproof defects`).")
-@click.option(
-    "--seconds", default=60.0, show_default=True, type=click.FloatRange(0, min_open=True),
-    help="Wall time for all runs, without compilation.",
-)  # fmt: skip
-@click.option(
-    "--schedules", default=100, show_default=True, type=click.IntRange(2),
-    help="Maximum number of schedules; a certified launch needs no second.",
-)  # fmt: skip
-@click.option("--sample", is_flag=True, help="Also explore the schedules of a certified launch.")
-@click.option(
-    "--seed", default=0, show_default=True, type=click.IntRange(0), help="Seed of everything that is drawn."
-)
-@click.option(
-    "--policy", "policies", multiple=True, metavar="POLICY|SCHEDULE",
-    help='Run only this schedule, such as "late" or "random:seed=7" (repeatable).',
-)  # fmt: skip
-@click.option(
-    "--races/--no-races", default=True, show_default=True,
-    help="Check that conflicting accesses are ordered (docs/races.md).",
-)  # fmt: skip
-@click.option("--strict", is_flag=True, help="Apply the PTX ISA strictly: some findings become more severe.")
-@click.option(
-    "--allow", multiple=True, metavar="CODE[:PLACE]",
-    help="Accept this finding of the machine; it is listed, but is not a defect (repeatable).",
-)  # fmt: skip
-@click.option(
-    "--mma", default="fast", show_default=True, type=click.Choice(["fast", "exact"]),
-    help="Tensor core: blocked f32 product, or its block arithmetic bit for bit.",
-)  # fmt: skip
-@click.option(
-    "--dump", metavar="DIR", type=click.Path(path_type=Path, file_okay=False),
-    help="Write outputs and captured stages of the first run as .npy files.",
-)  # fmt: skip
-@click.option(
-    "-j",
-    "--jobs",
-    default=0,
-    type=click.IntRange(0),
-    help="Parallel runs, or threads of a single run; 0 for one per core.",
-)
-@isolate_options
-@click.option("--json", "json_path", metavar="FILE|-", help="Write the verdict as JSON (-: standard output).")
-@view_options
-def judge(
-    launch: str | None,
-    expect: str | None,
-    init: bool,
-    entry: str | None,
-    out: Path | None,
-    many: bool,
-    variant: str | None,
-    case_json: str | None,
-    plant: str | None,
-    seconds: float,
-    schedules: int,
-    sample: bool,
-    seed: int,
-    policies: tuple[str, ...],
-    races: bool,
-    strict: bool,
-    allow: tuple[str, ...],
-    mma: Mma,
-    dump: Path | None,
-    jobs: int,
-    isolate: bool,
-    isolate_without: tuple[str, ...],
-    json_path: str | None,
-    sarif: str | None,
-    junit: str | None,
-) -> int:
+@options(JudgeArguments)
+def judge(launch: str | None, variant: str | None, given: JudgeArguments) -> int:
     """Judge one case: the launch file FILE (.json, .py, or a folder with launch.json), or a small problem of
     KERNEL: values, races, schedules. With --init write a launch file for PTX.
 
     Exit code 0: clean; 1: a defect; 3: something was not shown (values without --expect); 2: it could not be
     judged. Ctrl-C and SIGTERM end it early with what is known.
     """
+    from tileproof.conformance.cli.many import judge_many
+
+    if launch is None and not given.many:
+        raise TileproofError("Missing argument 'FILE|KERNEL|PTX'", do="see tileproof judge --help")
+    if given.init and launch is not None:
+        return _init(Path(launch), given.entry, given.out)
+    refuse("judge without --init", {"--entry": given.entry, "--out": given.out})
+    views = given.views
+    if given.isolation.isolate or given.isolation.isolate_without:
+        outputs = [given.json_path, views.sarif, views.junit]
+        isolated(given.isolation.isolate_without, given.seconds, outputs, given.dump)
+    if given.many:
+        asked = {
+            "FILE": launch, "--variant": variant, "--case": given.case_json, "--plant": given.plant,
+            "--dump": given.dump, "--json": given.json_path, "--sarif": views.sarif, "--junit": views.junit,
+        }  # fmt: skip
+        refuse("judge --many", asked)
+        return judge_many(_judge_options(given, 0, 1), given.expect, given.jobs)
+    assert launch is not None
+    made = _judged(launch, variant, given)
+    path = Path(launch)
+    write_views([made], views, [path if path.is_dir() else path.parent] if path.exists() else ())
+    return told(made, given.json_path)
+
+
+def _judge_options(given: JudgeArguments, processes: int, host_threads: int) -> JudgeOptions:
+    """Return the options of a judgement, with these numbers of processes and of the emulator's threads."""
+    from tileproof.conformance.judging.judging import JudgeOptions
+    from tileproof.conformance.judging.runs import RunOptions
+
+    return JudgeOptions(
+        given.seconds, given.seed, given.schedules, given.policies, processes,
+        RunOptions(given.races, given.strict, given.allow, given.mma, host_threads=host_threads),
+        given.sample,
+    )  # fmt: skip
+
+
+def _judged(launch: str, variant: str | None, given: JudgeArguments) -> VerdictRecord:
+    """Return the verdict on a launch file or a kernel; on an argument that is neither, its error."""
     from tileproof.conformance.api.replay import judge_words
     from tileproof.conformance.api.verdicts import KernelChoice
     from tileproof.conformance.cases import resolve
-    from tileproof.conformance.cli.many import judge_many
-    from tileproof.conformance.judging.judging import JudgeOptions
     from tileproof.conformance.judging.record import refused
-    from tileproof.conformance.judging.runs import RunOptions
     from tileproof.kernels.kernel import Kernel
 
-    if launch is None and not many:
-        raise TileproofError("Missing argument 'FILE|KERNEL|PTX'", do="see tileproof judge --help")
-    if init and launch is not None:
-        return _init(Path(launch), entry, out)
-    refuse("judge without --init", {"--entry": entry, "--out": out})
-    if isolate or isolate_without:
-        isolated(isolate_without, seconds, [json_path, sarif, junit], dump)
-    if many:
-        asked = {
-            "FILE": launch, "--variant": variant, "--case": case_json, "--plant": plant, "--dump": dump,
-            "--json": json_path, "--sarif": sarif, "--junit": junit,
-        }  # fmt: skip
-        refuse("judge --many", asked)
-        each = JudgeOptions(
-            seconds, seed, schedules, policies, 0, RunOptions(races, strict, allow, mma), sample
-        )
-        return judge_many(each, expect, jobs or os.cpu_count() or 1)
-    assert launch is not None
-    words = ["tileproof", "judge", launch, *judge_words(expect, seed, races, strict, mma, allow)]
-    jobs = jobs or os.cpu_count() or 1
-    options = JudgeOptions(
-        seconds, seed, schedules, policies, jobs,
-        RunOptions(races, strict, allow, mma, host_threads=jobs), sample,
-    )  # fmt: skip
-    path = Path(launch)
+    machine = given.races, given.strict, given.mma, given.allow
+    words = ["tileproof", "judge", launch, *judge_words(given.expect, given.seed, *machine)]
+    options = _judge_options(given, given.jobs, given.jobs)
     try:
         found = resolve.compiled(launch)
         if isinstance(found, Kernel):
-            refuse("a kernel with a plan", {"--expect": expect, "--dump": dump}, FILE_ONLY)
+            refuse("a kernel with a plan", {"--expect": given.expect, "--dump": given.dump}, FILE_ONLY)
         else:
-            asked = {"--variant": variant, "--case": case_json, "--plant": plant}
+            asked = {"--variant": variant, "--case": given.case_json, "--plant": given.plant}
             refuse("a launch file", asked, KERNEL_ONLY)
     except TileproofError as error:
-        made = refused(launch, seed, error)
-    else:
-        if isinstance(found, Kernel):
-            made = judged_kernel(found, KernelChoice(variant, case_json, plant), words, options)
-        else:
-            made = judged_file(found, path, expect, words, options, dump)
-    write_views([made], sarif, junit, [path if path.is_dir() else path.parent] if path.exists() else ())
-    return told(made, json_path)
+        return refused(launch, given.seed, error)
+    if isinstance(found, Kernel):
+        choice = KernelChoice(variant, given.case_json, given.plant)
+        return judged_kernel(found, choice, words, options)
+    return judged_file(found, Path(launch), given.expect, words, options, given.dump)
 
 
 def judged_kernel(
@@ -269,9 +265,9 @@ def _init(ptx: Path, entry: str | None, out: Path | None) -> int:
     except OSError as error:
         raise TileproofError("the folder cannot be created", where=str(folder), found=str(error)) from None
     _write(path, json_text(data), "the launch file")
-    left = blanks(data)
-    print(f"{path}: {len(left)} blanks to fill in, then `tileproof judge {path}`")
-    for place, what in left:
+    missing = blanks(data)
+    print(f"{path}: {len(missing)} blanks to fill in, then `tileproof judge {path}`")
+    for place, what in missing:
         print(f"  {place}: {what}")
     return 0
 

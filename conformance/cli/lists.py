@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import click
 from tileproof.conformance.cli.exit_codes import CLEAN
+from tileproof.conformance.cli.options import json_option
 from tileproof.conformance.report import terminal as text
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.types import JsonObject
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="The result as JSON on standard output.")
+@json_option()
 def kernels(as_json: bool) -> int:
     """List the kernels, their variants, and the stages that each computes.
 
@@ -45,7 +46,7 @@ def kernels(as_json: bool) -> int:
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="The result as JSON on standard output.")
+@json_option()
 def defects(as_json: bool) -> int:
     """List the planted defects that `check --plant` accepts."""
     from tileproof.conformance.planted.defects import defects as known

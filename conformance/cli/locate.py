@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from tileproof.conformance.cli.options import JSON_FILE, options
 from tileproof.conformance.cli.stopping import closed_pipe_is_fine, stoppable
 from tileproof.conformance.cli.tensors import numbers, pairs, problem_of, rounded
-from tileproof.conformance.cli.views import view_options, write_views
+from tileproof.conformance.cli.views import ViewOptions, write_views
 from tileproof.spec.machine.errors import TileproofError
 
 if TYPE_CHECKING:
@@ -45,8 +46,8 @@ TENSOR = re.compile(r"(?P<buffer>.+?)(?::(?P<dtype>\w+)\[(?P<shape>\d+(?:,\d+)*)
     "--dump", metavar="FILE.npz", type=click.Path(path_type=Path, dir_okay=False),
     help="Write inputs, outputs and located stages, as `tileproof tensors` reads them.",
 )  # fmt: skip
-@click.option("--json", "json_path", metavar="FILE|-", help="Write the verdict as JSON (-: standard output).")
-@view_options
+@JSON_FILE
+@options(ViewOptions)
 def locate(
     launch: Path,
     problem: str,
@@ -58,8 +59,7 @@ def locate(
     seed: int,
     dump: Path | None,
     json_path: str | None,
-    sarif: str | None,
-    junit: str | None,
+    given: ViewOptions,
 ) -> int:
     """Find the stages of a problem in a kernel's registers, and compare them with the reference.
 
@@ -80,18 +80,18 @@ def locate(
     kind = rounded(problem_of(problem), rounding)
     file = launch_file(launch)
     known = {buffer.name: (buffer.dtype, buffer.shape) for buffer in file.buffers}
-    given = numbers(pairs("--set", scalars))
+    numbers_given = numbers(pairs("--set", scalars))
     with stoppable(), text.Progress(0) as progress:
         found = located(
             file, kind, [_tensor(name, where, known) for name, where in pairs("--tensor", tensors).items()],
-            given, layout=layout, number=number, seed=seed, progress=progress.start,
+            numbers_given, layout=layout, number=number, seed=seed, progress=progress.start,
         )  # fmt: skip
         verdict = judge_tensors(
             kind, named(kind, found.dump, layout=layout), file.name, progress=progress.start
         )
     if dump is not None:
         np.savez(dump, allow_pickle=False, **found.dump)
-    write_views([verdict], sarif, junit)
+    write_views([verdict], given)
     if json_path != "-":
         with closed_pipe_is_fine():
             print("\n".join(_lines(found)))

@@ -17,7 +17,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from tileproof.spec.machine.types import JsonObject
 
@@ -113,7 +113,7 @@ def _command(report: Callable[..., None], mask: set[int] | None) -> NoReturn:
     """The command line, in this process, with that mask of signals; reports its exit code after its output
     is written.
     """
-    code: Any = ERROR
+    code: str | int | None = ERROR
     interrupts = _Interrupts(report)
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, interrupts)

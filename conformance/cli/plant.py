@@ -8,6 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 import click
+from tileproof.conformance.cli.options import json_option
 from tileproof.conformance.cli.stopping import INCOMPLETE, INTERRUPTS, stoppable, this_command
 from tileproof.conformance.cli.variants import chosen, variant_options
 from tileproof.conformance.report import terminal as text
@@ -35,7 +36,7 @@ SEEDS = 3
     help="Problems per planted defect and seed.",
 )
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="First seed.")
-@click.option("--json", "as_json", is_flag=True, help="The result as JSON on standard output.")
+@json_option()
 def plant(
     kernel: str,
     only: tuple[str, ...],

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from tileproof.conformance.cli.options import json_option
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.limits import PROCESSORS
 from tileproof.spec.machine.types import JsonObject
@@ -44,7 +45,7 @@ _NOT_RUN = "No kernel ran: the program read back its own data (--run executes th
     help="Stop the program after this time and write the launches recorded so far; 0 for no limit.",
 )  # fmt: skip
 @click.option("--hopper", is_flag=True, help="Present an H200, and record PTX for sm_90a.")
-@click.option("--json", "as_json", is_flag=True, help="The result as JSON on standard output.")
+@json_option()
 @click.option(
     "--flags", "print_flags", is_flag=True,
     help="Print the flags of nvcc that make a program recordable, and exit.",

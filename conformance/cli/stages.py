@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 from tileproof.conformance.cli.exit_codes import CLEAN
+from tileproof.conformance.cli.options import json_option
 from tileproof.conformance.report import terminal as text
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.plan import KernelPlan
@@ -16,7 +17,7 @@ from tileproof.spec.why import ErrorSize, lines, order, steps
 @click.argument("stage", required=False)
 @click.option("--problem", help="The problem type; without it the first that has STAGE.")
 @click.option("--why", is_flag=True, help="Explain the bound of STAGE down to its rounding points.")
-@click.option("--json", "as_json", is_flag=True, help="The result as JSON on standard output.")
+@json_option()
 def stages(stage: str | None, problem: str | None, why: bool, as_json: bool) -> int:
     """List the stages of every problem type, in graph order; of STAGE alone where it is given.
 

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 import click
+from tileproof.conformance.cli.options import json_option
 from tileproof.conformance.drivers.names import code_place
 from tileproof.conformance.report import terminal as text
 from tileproof.spec.machine.errors import TileproofError
@@ -20,7 +21,7 @@ MISSED = 1
 
 @click.command()
 @click.option("--only", metavar="ID", multiple=True, help="Only this row, or the rows of this corpus id.")
-@click.option("--json", "as_json", is_flag=True, help="The result as JSON on standard output.")
+@json_option()
 def synchronisation(only: tuple[str, ...], as_json: bool) -> int:
     """Plant each race and hang and print the emulator's finding; exit 1 if a defect has no finding or an
     unexpected finding.

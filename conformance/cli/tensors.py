@@ -2,81 +2,79 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
 from tileproof.conformance.cli.include import include_option
+from tileproof.conformance.cli.options import JSON_FILE, group, option, options
 from tileproof.conformance.cli.stopping import stoppable
-from tileproof.conformance.cli.views import view_options, write_views
+from tileproof.conformance.cli.views import ViewOptions, write_views
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.problems.base import ProblemType
 
 
+@dataclass(frozen=True)
+class TensorOptions:
+    """Options of `tileproof tensors`."""
+
+    problem: str = option(
+        "--problem", metavar="NAME|KERNEL", required=True,
+        help="The problem type (docs/tensors.md), or a kernel that computes it, such as a path to a kernel.py.",
+    )  # fmt: skip
+    convention: str | None = option(
+        "--convention", metavar="NAME",
+        help="Names and shapes of another project, such as flashmla or flash-attention (docs/tensors.md).",
+    )  # fmt: skip
+    mapping: tuple[str, ...] = option(
+        "--map", "mapping", multiple=True, metavar="NAME=THEIRS",
+        help="The name of a tensor in the dump, such as kv=keys (repeatable).",
+    )  # fmt: skip
+    scalars: tuple[str, ...] = option(
+        "--set", "scalars", multiple=True, metavar="NAME=VALUE",
+        help="A scalar argument of the kernel, such as sm_scale=0.0417 (repeatable).",
+    )  # fmt: skip
+    lse_base: str | None = option(
+        "--lse-base", type=click.Choice(["2", "e"]), help="The base of lse, unless the convention defines it."
+    )
+    layout: str | None = option(
+        "--layout",
+        metavar="NAME",
+        help="The order of axes, such as BSHD or THD (default: of the convention).",
+    )
+    strides: tuple[str, ...] = option(
+        "--strides", multiple=True, metavar="ENTRY=SHAPE:STRIDES",
+        help="An entry of the dump as a tensor of this shape and these strides, in elements, such as "
+        "k=2,16,64:1024,64,1; @FIRST after it: the first element (repeatable).",
+    )  # fmt: skip
+    rounding: str | None = option(
+        "--rounding", metavar="KERNEL|PLAN",
+        help="The kernel's rounding: that of a plan (`tileproof kernels`), or words such as "
+        "operand=f16,late,rows=bf16 (docs/tensors.md).",
+    )  # fmt: skip
+    ignore: tuple[str, ...] = option(
+        "--ignore",
+        multiple=True,
+        metavar="NAME",
+        help="An entry of the dump that is not judged (repeatable).",
+    )
+    tokens: int | None = option(
+        "--tokens", "--groups", "tokens", type=click.IntRange(1),
+        help="Number of query tokens to compare (dense attention: KV heads; products: blocks of rows): the "
+        "first, the last, and others drawn by --seed. Default: all.",
+    )  # fmt: skip
+    seed: int = option(
+        "--seed", default=0, show_default=True, type=click.IntRange(0), help="Seed of the drawn tokens."
+    )
+    json_path: str | None = option(JSON_FILE)
+    views: ViewOptions = group(ViewOptions)
+
+
 @click.command()
 @click.argument("dump", metavar="DUMP", type=click.Path(path_type=Path))
-@click.option(
-    "--problem", metavar="NAME|KERNEL", required=True,
-    help="The problem type (docs/tensors.md), or a kernel that computes it, such as a path to a kernel.py.",
-)  # fmt: skip
-@click.option(
-    "--convention", metavar="NAME",
-    help="Names and shapes of another project, such as flashmla or flash-attention (docs/tensors.md).",
-)  # fmt: skip
-@click.option(
-    "--map", "mapping", multiple=True, metavar="NAME=THEIRS",
-    help="The name of a tensor in the dump, such as kv=keys (repeatable).",
-)  # fmt: skip
-@click.option(
-    "--set", "scalars", multiple=True, metavar="NAME=VALUE",
-    help="A scalar argument of the kernel, such as sm_scale=0.0417 (repeatable).",
-)  # fmt: skip
-@click.option(
-    "--lse-base", type=click.Choice(["2", "e"]), help="The base of lse, unless the convention defines it."
-)
-@click.option(
-    "--layout", metavar="NAME", help="The order of axes, such as BSHD or THD (default: of the convention)."
-)
-@click.option(
-    "--strides", multiple=True, metavar="ENTRY=SHAPE:STRIDES",
-    help="An entry of the dump as a tensor of this shape and these strides, in elements, such as "
-    "k=2,16,64:1024,64,1; @FIRST after it: the first element (repeatable).",
-)  # fmt: skip
-@click.option(
-    "--rounding", metavar="KERNEL|PLAN",
-    help="The kernel's rounding: that of a plan (`tileproof kernels`), or words such as "
-    "operand=f16,late,rows=bf16 (docs/tensors.md).",
-)  # fmt: skip
-@click.option(
-    "--ignore", multiple=True, metavar="NAME", help="An entry of the dump that is not judged (repeatable)."
-)
-@click.option(
-    "--tokens", "--groups", "tokens", type=click.IntRange(1),
-    help="Number of query tokens to compare (dense attention: KV heads; products: blocks of rows): the "
-    "first, the last, and others drawn by --seed. Default: all.",
-)  # fmt: skip
-@click.option(
-    "--seed", default=0, show_default=True, type=click.IntRange(0), help="Seed of the drawn tokens."
-)
-@click.option("--json", "json_path", metavar="FILE|-", help="Write the verdict as JSON (-: standard output).")
 @include_option("tileproof_dump.cuh")
-@view_options
-def tensors(
-    dump: Path,
-    problem: str,
-    convention: str | None,
-    mapping: tuple[str, ...],
-    scalars: tuple[str, ...],
-    lse_base: str | None,
-    layout: str | None,
-    strides: tuple[str, ...],
-    rounding: str | None,
-    ignore: tuple[str, ...],
-    tokens: int | None,
-    seed: int,
-    json_path: str | None,
-    sarif: str | None,
-    junit: str | None,
-) -> int:
+@options(TensorOptions)
+def tensors(dump: Path, given: TensorOptions) -> int:
     """Compare dumped tensors with the float64 reference, stage by stage; no kernel is run.
 
     DUMP is a .safetensors, .npz or .pt file, or a folder of .npy files: all inputs of the problem, and any
@@ -93,30 +91,30 @@ def tensors(
     from tileproof.conformance.tensors.named import named
     from tileproof.conformance.tensors.strided import with_strides
 
-    kind = rounded(problem_of(problem), rounding)
+    kind = rounded(problem_of(given.problem), given.rounding)
     with stoppable(), text.Progress(0) as progress:
         progress.start("reading the dump")
         known = named(
             kind,
-            with_strides(read(dump), pairs("--strides", strides)),
-            convention=convention,
-            mapping=pairs("--map", mapping),
-            scalars=numbers(pairs("--set", scalars)),
-            lse_base=lse_base,
-            layout=layout,
-            ignore=ignore,
+            with_strides(read(dump), pairs("--strides", given.strides)),
+            convention=given.convention,
+            mapping=pairs("--map", given.mapping),
+            scalars=numbers(pairs("--set", given.scalars)),
+            lse_base=given.lse_base,
+            layout=given.layout,
+            ignore=given.ignore,
         )
         made = judge_tensors(
             kind,
             known,
             dump.name,
-            groups=tokens,
-            seed=seed,
+            groups=given.tokens,
+            seed=given.seed,
             progress=progress.start,
             interrupts=(KeyboardInterrupt, Stopped),
         )
-    write_views([made], sarif, junit)
-    return told(made, json_path)
+    write_views([made], given.views)
+    return told(made, given.json_path)
 
 
 def problem_of(name: str) -> ProblemType:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 from tileproof.conformance.cli.given import refuse
+from tileproof.conformance.cli.options import json_option, option, options
 from tileproof.conformance.cli.trace import write
 from tileproof.conformance.cli.variants import one_chosen, variant_options
 from tileproof.spec.machine.errors import TileproofError
@@ -18,7 +19,6 @@ from tileproof.spec.machine.errors import TileproofError
 if TYPE_CHECKING:
     from tileproof.conformance.beside.timing.kernel import TimedKernel
     from tileproof.conformance.beside.timing.report import TimeNames
-    from tileproof.conformance.beside.timing.shape import LaunchShape
     from tileproof.conformance.beside.timing.simulate import Timed
     from tileproof.kernels.kernel import Kernel
     from tileproof.kernels.launch.model import LaunchFile
@@ -26,51 +26,56 @@ if TYPE_CHECKING:
 BLOCKS = (2, 6)
 
 
+@dataclass(frozen=True)
+class TimeOptions:
+    """Options of `tileproof time`."""
+
+    blocks: tuple[int, int] | None = option(
+        "--blocks", nargs=2, type=click.IntRange(1, 64),
+        help="k-blocks of the two runs whose difference is the steady state (default: 2 6).",
+    )  # fmt: skip
+    tokens: int | None = option(
+        "--tokens", type=click.IntRange(1, 1 << 24), help="Query tokens of the launch (default: 4096)."
+    )
+    topk: int | None = option(
+        "--topk", type=click.IntRange(1, 1 << 20), help="Keys of a token of the launch (default: 2048)."
+    )
+    card: str | None = option("--card", help="The card of the launch: B200, GB200, GB300, H200, H100.")
+    alone: bool = option(
+        "--alone", is_flag=True, help="Run a single cluster on the card instead of filling every SM."
+    )
+    compare: str | None = option(
+        "--compare", metavar="OTHER", help="Time this kernel too, and report the differences."
+    )
+    settings: tuple[str, ...] = option(
+        "--set", "settings", metavar="FIGURE=VALUE", multiple=True,
+        help="Set a timing figure of the machine to this value (repeatable).",
+    )  # fmt: skip
+    sensitivity: bool = option(
+        "--sensitivity", is_flag=True, help="List the figures by their effect on the result, and exit."
+    )
+    peers: bool = option(
+        "--peers", is_flag=True, help="Compare published kernels with the model's intervals, and exit."
+    )
+    figures: bool = option(
+        "--figures", is_flag=True, help="Print the machine's figures with their sources, and exit."
+    )
+    out: str | None = option(
+        "--out",
+        type=click.Path(dir_okay=False),
+        help="Write Chrome trace JSON with clocks (for ui.perfetto.dev).",
+    )
+    picture: str | None = option(
+        "--picture", type=click.Path(dir_okay=False), help="Draw the timeline into an image."
+    )
+    as_json: bool = option(json_option())
+
+
 @click.command()
 @click.argument("kernel", required=False, metavar="[KERNEL|FILE]")
 @variant_options
-@click.option(
-    "--blocks", nargs=2, type=click.IntRange(1, 64),
-    help="k-blocks of the two runs whose difference is the steady state (default: 2 6).",
-)  # fmt: skip
-@click.option("--tokens", type=click.IntRange(1, 1 << 24), help="Query tokens of the launch (default: 4096).")
-@click.option(
-    "--topk", type=click.IntRange(1, 1 << 20), help="Keys of a token of the launch (default: 2048)."
-)
-@click.option("--card", help="The card of the launch: B200, GB200, GB300, H200, H100.")
-@click.option("--alone", is_flag=True, help="Run a single cluster on the card instead of filling every SM.")
-@click.option("--compare", metavar="OTHER", help="Time this kernel too, and report the differences.")
-@click.option(
-    "--set", "settings", metavar="FIGURE=VALUE", multiple=True,
-    help="Set a timing figure of the machine to this value (repeatable).",
-)  # fmt: skip
-@click.option("--sensitivity", is_flag=True, help="List the figures by their effect on the result, and exit.")
-@click.option("--peers", is_flag=True, help="Compare published kernels with the model's intervals, and exit.")
-@click.option("--figures", is_flag=True, help="Print the machine's figures with their sources, and exit.")
-@click.option(
-    "--out",
-    type=click.Path(dir_okay=False),
-    help="Write Chrome trace JSON with clocks (for ui.perfetto.dev).",
-)
-@click.option("--picture", type=click.Path(dir_okay=False), help="Draw the timeline into an image.")
-@click.option("--json", "as_json", is_flag=True, help="The result as JSON on standard output.")
-def time(
-    kernel: str | None,
-    variant: str | None,
-    blocks: tuple[int, int] | None,
-    tokens: int | None,
-    topk: int | None,
-    card: str | None,
-    alone: bool,
-    compare: str | None,
-    settings: tuple[str, ...],
-    sensitivity: bool,
-    peers: bool,
-    figures: bool,
-    out: str | None,
-    picture: str | None,
-    as_json: bool,
-) -> int:
+@options(TimeOptions)
+def time(kernel: str | None, variant: str | None, given: TimeOptions) -> int:
     """Estimate the clocks per k-block of KERNEL, or the clocks of each launch of the launch file FILE: the
     likely value, and the interval from the best to the worst figures.
 
@@ -82,51 +87,53 @@ def time(
     from tileproof.conformance.cases import resolve
     from tileproof.kernels.launch.model import LaunchFile
 
-    if peers:
-        return _print_peers(as_json)
+    if given.peers:
+        return _print_peers(given.as_json)
     if kernel is None:
         raise TileproofError(
             "no kernel is given", where="KERNEL", expected="a name from `tileproof kernels`, or --peers"
         )
     found = resolve.compiled(kernel)
-    values = dict(_setting(text) for text in settings)
+    values = dict(_setting(text) for text in given.settings)
     if isinstance(found, LaunchFile):
         asked = {
-            "--variant": variant, "--blocks": blocks, "--compare": compare, "--sensitivity": sensitivity,
-            "--tokens": tokens, "--topk": topk, "--card": card,
+            "--variant": variant, "--blocks": given.blocks, "--compare": given.compare,
+            "--sensitivity": given.sensitivity, "--tokens": given.tokens, "--topk": given.topk,
+            "--card": given.card,
         }  # fmt: skip
         refuse("a launch file", asked, "omit the options: each launch is timed completely")
-        return _time_launches(found, alone, values, figures, out, picture, as_json)
-    blocks = blocks or BLOCKS
-    if blocks[0] >= blocks[1]:
-        raise TileproofError(
-            "the second run is not longer than the first", where="--blocks", found=f"{blocks[0]} {blocks[1]}"
-        )
-    if figures:
-        return _print_figures(found.build(one_chosen(found, variant)).ptx, as_json)
-    others = [resolve.kernel(compare, "two kernels are compared per k-block")] if compare else []
-    shape = _shape(tokens, topk, card)
-    made = [_timed(other, variant, blocks, alone, values, as_json, shape) for other in (found, *others)]
-    if sensitivity:
-        return _print_sensitivity(made[0], alone, as_json)
+        return _time_launches(found, values, given)
+    if given.figures:
+        return _print_figures(found.build(one_chosen(found, variant)).ptx, given.as_json)
+    others = [resolve.kernel(given.compare, "two kernels are compared per k-block")] if given.compare else []
+    made = [_timed(other, variant, values, given) for other in (found, *others)]
+    if given.sensitivity:
+        return _print_sensitivity(made[0], given.alone, given.as_json)
     reports = [launch.report for launch in made]
-    drawn = made[0].run.clocks(made[0].timing, "likely", alone) if out or picture else None
-    if drawn is not None:
-        title = f"{reports[0].kernel}, {blocks[1]} k-blocks, {reports[0].arch}"
-        _draw([(title, drawn, made[0].names)], out, picture)
-    if as_json:
-        print(
-            json.dumps(
-                [report.as_dict() for report in reports] if compare else reports[0].as_dict(), indent=1
-            )
-        )
-    elif compare:
+    if given.out or given.picture:
+        drawn = made[0].run.clocks(made[0].timing, "likely", given.alone)
+        title = f"{reports[0].kernel}, {_blocks(given)[1]} k-blocks, {reports[0].arch}"
+        _draw([(title, drawn, made[0].names)], given.out, given.picture)
+    if given.as_json:
+        rows = [report.as_dict() for report in reports]
+        print(json.dumps(rows if given.compare else rows[0], indent=1))
+    elif given.compare:
         from tileproof.conformance.beside.timing.compare import compare as side_by_side
 
         click.echo("\n".join(side_by_side(*reports)))
     else:
         click.echo("\n".join(reports[0].lines()))
     return 0
+
+
+def _blocks(given: TimeOptions) -> tuple[int, int]:
+    """Return the k-blocks of the two runs; TileproofError unless the second is longer."""
+    first, second = given.blocks or BLOCKS
+    if first >= second:
+        raise TileproofError(
+            "the second run is not longer than the first", where="--blocks", found=f"{first} {second}"
+        )
+    return first, second
 
 
 def _draw(timed: Sequence[tuple[str, Timed, TimeNames]], out: str | None, picture: str | None) -> None:
@@ -142,34 +149,26 @@ def _draw(timed: Sequence[tuple[str, Timed, TimeNames]], out: str | None, pictur
         draw(clocks, names, Path(picture), title)
 
 
-def _time_launches(
-    file: LaunchFile,
-    alone: bool,
-    values: dict[str, float],
-    figures: bool,
-    out: str | None,
-    picture: str | None,
-    as_json: bool,
-) -> int:
+def _time_launches(file: LaunchFile, values: dict[str, float], given: TimeOptions) -> int:
     """Time each launch of a launch file, run once."""
     from tileproof.conformance.beside.timing.launch import time_launches
     from tileproof.conformance.explore.launch_file import ExploredLaunch
 
     case = ExploredLaunch(file)
-    if figures:
-        return _print_figures(case.module_of(file.launches[0]).ptx, as_json)
-    made = time_launches(case, alone, values)
-    if out or picture:
+    if given.figures:
+        return _print_figures(case.module_of(file.launches[0]).ptx, given.as_json)
+    made = time_launches(case, given.alone, values)
+    if given.out or given.picture:
         timed = [
             (
                 timed.report.launch,
-                timed.played.clocks(timed.timing, "likely", alone),
+                timed.played.clocks(timed.timing, "likely", given.alone),
                 timed.names,
             )
             for timed in made
         ]
-        _draw(timed, out, picture)
-    if as_json:
+        _draw(timed, given.out, given.picture)
+    if given.as_json:
         whole = {"launch_file": file.name, "launches": [timed.report.as_dict() for timed in made]}
         print(json.dumps(whole, indent=1))
     else:
@@ -192,27 +191,16 @@ def _setting(text: str) -> tuple[str, float]:
         ) from None
 
 
-def _shape(tokens: int | None, topk: int | None, card: str | None) -> LaunchShape:
+def _timed(found: Kernel, variant: str | None, values: dict[str, float], given: TimeOptions) -> TimedKernel:
+    from tileproof.conformance.beside.timing.kernel import time_kernel
     from tileproof.conformance.beside.timing.shape import USUAL, LaunchShape
 
-    return LaunchShape(tokens or USUAL.tokens, topk or USUAL.topk, card or USUAL.card)
-
-
-def _timed(
-    found: Kernel,
-    variant: str | None,
-    blocks: tuple[int, int],
-    alone: bool,
-    values: dict[str, float],
-    quiet: bool,
-    shape: LaunchShape,
-) -> TimedKernel:
-    from tileproof.conformance.beside.timing.kernel import time_kernel
-
+    blocks = _blocks(given)
+    shape = LaunchShape(given.tokens or USUAL.tokens, given.topk or USUAL.topk, given.card or USUAL.card)
     chosen = one_chosen(found, variant)
-    if not quiet:
+    if not given.as_json:
         click.echo(f"{found.title(chosen)}: runs with {blocks[0]} and {blocks[1]} k-blocks", err=True)
-    return time_kernel(found, chosen, blocks, alone, values, shape=shape)
+    return time_kernel(found, chosen, blocks, given.alone, values, shape=shape)
 
 
 def _at_once(work: Sequence[Callable[[], list[float]]]) -> list[list[float]]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 from tileproof.conformance.cli.given import KERNEL_ONLY, refuse
+from tileproof.conformance.cli.options import PLANT, SECONDS_LIMIT, option, options
 from tileproof.conformance.cli.variants import one_chosen, variant_options
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.finding_text import headline, root
@@ -17,75 +18,72 @@ from tileproof.spec.machine.types import UncheckedObject
 
 if TYPE_CHECKING:
     from tileproof.conformance.explore.case import ExploredCase, TracedLaunch
-    from tileproof.kernels.edit import PlantedDefect
+    from tileproof.conformance.explore.explored import Explored
     from tileproof.kernels.kernel import Kernel
-    from tileproof.kernels.variant import Variant
     from tileproof.spec.machine.schedule import Policy
 
 DEFECT = 1
 BLOCKS = 4  # default number of k-blocks
 
 
+@dataclass(frozen=True)
+class TraceOptions:
+    """Options of `tileproof trace`."""
+
+    blocks: int | None = option(
+        "--blocks", default=None, type=click.IntRange(1, 64), help="k-blocks of the problem (default: 4)."
+    )
+    number: int | None = option(
+        "--launch", "number", metavar="N", type=click.IntRange(0),
+        help="Trace only this launch of a launch file, counted from 0.",
+    )  # fmt: skip
+    policy: Policy = option(
+        "--policy",
+        default="random",
+        show_default=True,
+        type=click.Choice(["early", "late", "random"]),
+        help="When asynchronous operations complete.",
+    )
+    schedule_seed: int = option(
+        "--schedule-seed", default=0, show_default=True, help="Seed of the random schedule."
+    )
+    schedule: str | None = option(
+        "--schedule",
+        metavar="SCHEDULE",
+        help="A schedule from `tileproof explore`, instead of --policy and --schedule-seed.",
+    )
+    plant: str | None = option(PLANT)
+    seconds_limit: float = option(SECONDS_LIMIT)
+    limit: int = option(
+        "--limit",
+        default=1_000_000,
+        show_default=True,
+        type=click.IntRange(1),
+        help="Maximum number of recorded events.",
+    )
+    out: str | None = option(
+        "--out", type=click.Path(dir_okay=False), help="Write Chrome trace JSON (for ui.perfetto.dev)."
+    )
+    picture: str | None = option(
+        "--picture", type=click.Path(dir_okay=False), help="Draw the trace into an image."
+    )
+    roles: tuple[str, ...] = option(
+        "--role", "roles", multiple=True, metavar="NAME", help="Only events of this role (repeatable)."
+    )
+    barriers: tuple[str, ...] = option(
+        "--barrier", "barriers", multiple=True, metavar="NAME", help="Only this barrier (repeatable)."
+    )
+    as_text: bool = option("--text", "as_text", is_flag=True, help="The timeline as text on standard output.")
+    as_json: bool = option(
+        "--json", "as_json", is_flag=True, help="Numbers of events and errors of each launch as JSON."
+    )
+
+
 @click.command()
 @click.argument("kernel", metavar="KERNEL|FILE")
 @variant_options
-@click.option(
-    "--blocks", default=None, type=click.IntRange(1, 64), help="k-blocks of the problem (default: 4)."
-)
-@click.option(
-    "--launch", "number", metavar="N", type=click.IntRange(0),
-    help="Trace only this launch of a launch file, counted from 0.",
-)  # fmt: skip
-@click.option(
-    "--policy",
-    default="random",
-    show_default=True,
-    type=click.Choice(["early", "late", "random"]),
-    help="When asynchronous operations complete.",
-)
-@click.option("--schedule-seed", default=0, show_default=True, help="Seed of the random schedule.")
-@click.option(
-    "--schedule",
-    "given",
-    metavar="SCHEDULE",
-    help="A schedule from `tileproof explore`, instead of --policy and --schedule-seed.",
-)
-@click.option("--plant", metavar="ID", help="Plant a defect first (see `tileproof defects`).")
-@click.option(
-    "--seconds-limit", default=0.0, metavar="SECONDS", type=click.FloatRange(0),
-    help="Stop a launch that runs longer, with a finding; 0 for no limit.",
-)  # fmt: skip
-@click.option(
-    "--limit",
-    default=1_000_000,
-    show_default=True,
-    type=click.IntRange(1),
-    help="Maximum number of recorded events.",
-)
-@click.option("--out", type=click.Path(dir_okay=False), help="Write Chrome trace JSON (for ui.perfetto.dev).")
-@click.option("--picture", type=click.Path(dir_okay=False), help="Draw the trace into an image.")
-@click.option("--role", "roles", multiple=True, metavar="NAME", help="Only events of this role (repeatable).")
-@click.option("--barrier", "barriers", multiple=True, metavar="NAME", help="Only this barrier (repeatable).")
-@click.option("--text", "as_text", is_flag=True, help="The timeline as text on standard output.")
-@click.option("--json", "as_json", is_flag=True, help="Numbers of events and errors of each launch as JSON.")
-def trace(
-    kernel: str,
-    variant: str | None,
-    blocks: int | None,
-    number: int | None,
-    policy: Policy,
-    schedule_seed: int,
-    given: str | None,
-    plant: str | None,
-    seconds_limit: float,
-    limit: int,
-    out: str | None,
-    picture: str | None,
-    roles: tuple[str, ...],
-    barriers: tuple[str, ...],
-    as_text: bool,
-    as_json: bool,
-) -> int:
+@options(TraceOptions)
+def trace(kernel: str, variant: str | None, given: TraceOptions) -> int:
     """Run KERNEL on one small problem, or the launch file FILE, and record its waits, arrivals, phases and
     asynchronous operations.
 
@@ -93,60 +91,38 @@ def trace(
     kernel that is a Python function, the trace lists its writes in order.
     """
     from tileproof.conformance.cases import resolve
-    from tileproof.conformance.cases.generators import small
-    from tileproof.conformance.explore.explored import Explored
     from tileproof.conformance.explore.launch_file import ExploredLaunch
-    from tileproof.conformance.planted.defects import build_planted, planted_on
-    from tileproof.emulator import Schedule
-    from tileproof.emulator.trace_links import chosen as chosen_events
     from tileproof.kernels.called import HOST
     from tileproof.kernels.launch.model import LaunchFile
 
     found = resolve.resolve(kernel)
-    schedule = Schedule(policy, schedule_seed) if given is None else Schedule.parse(given)
-    case: ExploredCase
     if isinstance(found, LaunchFile):
-        asked = {"--variant": variant, "--blocks": blocks, "--plant": plant}
-        refuse("a launch file", asked, KERNEL_ONLY)
-        case, about = ExploredLaunch(found), ""
+        refuse(
+            "a launch file",
+            {"--variant": variant, "--blocks": given.blocks, "--plant": given.plant},
+            KERNEL_ONLY,
+        )
+        launches = _traced(ExploredLaunch(found), given)
     else:
-        refuse("a kernel with a plan", {"--launch": number is not None})
-        chosen, planted = one_chosen(found, variant), planted_on(found, plant)
-        blocks = blocks or BLOCKS
+        refuse("a kernel with a plan", {"--launch": given.number is not None})
         if found.arch == HOST:
-            without = {
-                "--schedule": given, "--picture": picture, "--role": roles, "--barrier": barriers,
-                "--seconds-limit": seconds_limit, "--json": as_json,
-            }  # fmt: skip
-            wrong = [name for name, value in without.items() if value]
-            _trace_function(found, chosen, planted, blocks, wrong, out)
+            _trace_function(found, variant, given)
             return 0
-        case = Explored.of(found, build_planted(found, chosen, planted), small(found.plan(chosen), blocks))
-        about = f", {blocks} k-blocks"
-    launches = list(case.traced(schedule, limit, seconds_limit))
-    if number is not None:
-        launches = [_one_of(launches, number)]
-    if roles or barriers:
-        launches = [
-            replace(launch, trace=chosen_events(launch.trace, launch.names, roles, barriers))
-            for launch in launches
-        ]
-    if out:
+        launches = _traced(_small_case(found, variant, given), given)
+    if given.out:
         traces = [(launch.title, launch.trace.to_chrome(launch.names, launch.errors)) for launch in launches]
-        write(out, json.dumps(joined(traces)))
-    if picture:
-        from tileproof.conformance.report.trace_picture import draw
-
-        shown = max(launches, key=lambda launch: len(launch.trace))
-        how = given or policy
-        draw(shown.trace, shown.names, Path(picture), f"{shown.title}{about}, schedule {how}")
+        write(given.out, json.dumps(joined(traces)))
+    if given.picture:
+        _draw(
+            launches, "" if isinstance(found, LaunchFile) else f", {given.blocks or BLOCKS} k-blocks", given
+        )
     for launch in launches:
-        if as_text:
+        if given.as_text:
             click.echo(f"{launch.title}\n" if len(launches) > 1 else "", nl=False)
             click.echo(launch.trace.to_text(launch.names), nl=False)
-    if as_json:
+    if given.as_json:
         _print_counts(launches)
-    where = ", ".join(place for place in (out, picture) if place)
+    where = ", ".join(place for place in (given.out, given.picture) if place)
     events = sum(len(launch.trace) for launch in launches)
     click.echo(f"{events} events" + (f" in {where}" if where else ""), err=True)
     for note in filter(None, (launch.trace.note for launch in launches)):
@@ -156,6 +132,45 @@ def trace(
         cause = error.message if root(error) else error.cause
         click.echo("\n  ".join([headline(error), *filter(None, (cause, *error.evidence))]), err=True)
     return DEFECT if errors else 0
+
+
+def _small_case(kernel: Kernel, variant: str | None, given: TraceOptions) -> Explored:
+    """Return a problem of a few k-blocks for the chosen variant."""
+    from tileproof.conformance.cases.generators import small
+    from tileproof.conformance.explore.explored import Explored
+    from tileproof.conformance.planted.defects import build_planted, planted_on
+
+    chosen, planted = one_chosen(kernel, variant), planted_on(kernel, given.plant)
+    case = small(kernel.plan(chosen), given.blocks or BLOCKS)
+    return Explored.of(kernel, build_planted(kernel, chosen, planted), case)
+
+
+def _traced(case: ExploredCase, given: TraceOptions) -> list[TracedLaunch]:
+    """Trace the launches of a case; return the chosen launches with the chosen events."""
+    from tileproof.emulator import Schedule
+    from tileproof.emulator.trace_links import chosen as chosen_events
+
+    by_policy = Schedule(given.policy, given.schedule_seed)
+    schedule = Schedule.parse(given.schedule) if given.schedule is not None else by_policy
+    launches = list(case.traced(schedule, given.limit, given.seconds_limit))
+    if given.number is not None:
+        launches = [_one_of(launches, given.number)]
+    if not given.roles and not given.barriers:
+        return launches
+    return [
+        replace(launch, trace=chosen_events(launch.trace, launch.names, given.roles, given.barriers))
+        for launch in launches
+    ]
+
+
+def _draw(launches: Sequence[TracedLaunch], about: str, given: TraceOptions) -> None:
+    """Draw the launch with the most events."""
+    from tileproof.conformance.report.trace_picture import draw
+
+    assert given.picture is not None
+    shown = max(launches, key=lambda launch: len(launch.trace))
+    how = given.schedule or given.policy
+    draw(shown.trace, shown.names, Path(given.picture), f"{shown.title}{about}, schedule {how}")
 
 
 def _print_counts(launches: Sequence[TracedLaunch]) -> None:
@@ -209,33 +224,31 @@ def joined(traces: Sequence[tuple[str, UncheckedObject]]) -> UncheckedObject:
     return {**traces[0][1], "traceEvents": events}
 
 
-def _trace_function(
-    kernel: Kernel,
-    variant: Variant,
-    planted: PlantedDefect | None,
-    blocks: int,
-    asked: list[str],
-    out: str | None,
-) -> None:
+def _trace_function(kernel: Kernel, variant: str | None, given: TraceOptions) -> None:
     """Print or save the writes of a Python function; TileproofError for options that do not apply."""
     from tileproof.conformance.cases.generators import small
     from tileproof.conformance.drivers import host_trace
-    from tileproof.conformance.planted.defects import build_planted, planted_reference
+    from tileproof.conformance.planted.defects import build_planted, planted_on, planted_reference
 
-    if asked:
+    options = {
+        "--schedule": given.schedule, "--picture": given.picture, "--role": given.roles,
+        "--barrier": given.barriers, "--seconds-limit": given.seconds_limit, "--json": given.as_json,
+    }  # fmt: skip
+    if wrong := [name for name, value in options.items() if value]:
         raise TileproofError(
             "a Python function has no schedule, roles or barriers", where=f"kernel {kernel.name}",
-            found=", ".join(asked), do="omit the options; --text and --out show its writes",
+            found=", ".join(wrong), do="omit the options; --text and --out show its writes",
         )  # fmt: skip
-    inputs = small(kernel.plan(variant), blocks).inputs()
-    launch = kernel.launch(inputs, build_planted(kernel, variant, planted))
+    chosen, planted = one_chosen(kernel, variant), planted_on(kernel, given.plant)
+    inputs = small(kernel.plan(chosen), given.blocks or BLOCKS).inputs()
+    launch = kernel.launch(inputs, build_planted(kernel, chosen, planted))
     with planted_reference(planted):
         events = host_trace.writes(launch)
-    if out:
-        write(out, json.dumps(host_trace.to_chrome(events)))
+    if given.out:
+        write(given.out, json.dumps(host_trace.to_chrome(events)))
     else:
         click.echo(host_trace.to_text(events), nl=False)
-    click.echo(f"{len(events)} writes" + (f" in {out}" if out else ""), err=True)
+    click.echo(f"{len(events)} writes" + (f" in {given.out}" if given.out else ""), err=True)
 
 
 def write(path: str, text: str) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any
 
 import click
 from tileproof.kernels.kernel import Kernel
@@ -19,7 +18,7 @@ def variant_options(command: Command) -> Command:
     """Add `--variant` and `--d-qk`, combined as the argument `variant`; TileproofError on contradiction."""
 
     @wraps(command)
-    def with_variant(*args: Any, variant: str | None, d_qk: str | None = None, **given: Any) -> object:
+    def with_variant(*args: object, variant: str | None, d_qk: str | None = None, **given: object) -> object:
         return command(*args, variant=_sizes_text(variant, d_qk), **given)
 
     short = click.option("--d-qk", metavar="N|all", help="Short for --variant d_qk=N.")(with_variant)

@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-import click
+from tileproof.conformance.cli.options import option
 from tileproof.spec.machine.errors import TileproofError
 
 if TYPE_CHECKING:
     from tileproof.conformance.verdict.contract import VerdictRecord
 
-Command = TypeVar("Command", bound=Callable[..., object])
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def view_options(command: Command) -> Command:
-    """Add `--sarif` and `--junit`."""
-    junit = click.option("--junit", metavar="FILE", help="Write the verdict as JUnit XML.")
-    sarif = click.option("--sarif", metavar="FILE", help="Write the findings as SARIF 2.1.0.")
-    return sarif(junit(command))
+@dataclass(frozen=True)
+class ViewOptions:
+    """The files to write."""
+
+    sarif: str | None = option("--sarif", metavar="FILE", help="Write the findings as SARIF 2.1.0.")
+    junit: str | None = option("--junit", metavar="FILE", help="Write the verdict as JUnit XML.")
 
 
-def write_views(
-    records: Sequence[VerdictRecord], sarif: str | None, junit: str | None, folders: Sequence[Path] = ()
-) -> None:
+def write_views(records: Sequence[VerdictRecord], views: ViewOptions, folders: Sequence[Path] = ()) -> None:
     """Write the requested files. `folders` contain the sources and are searched before this checkout.
 
     TileproofError for a file that cannot be written.
@@ -33,10 +32,10 @@ def write_views(
     from tileproof.conformance.verdict import junit as junit_view
     from tileproof.conformance.verdict import sarif as sarif_view
 
-    if sarif:
-        _write(Path(sarif), sarif_view.text(records, (*folders, ROOT)))
-    if junit:
-        _write(Path(junit), junit_view.text(records))
+    if views.sarif:
+        _write(Path(views.sarif), sarif_view.text(records, (*folders, ROOT)))
+    if views.junit:
+        _write(Path(views.junit), junit_view.text(records))
 
 
 def _write(path: Path, text: str) -> None:

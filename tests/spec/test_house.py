@@ -331,6 +331,38 @@ def test_a_long_line_is_seen() -> None:
     assert unwrapped("a\n" + "word " * 23) == [2] and not unwrapped("word " * 21)
 
 
+# ---- functions
+
+MAX_LINES = 80  # of a function, without its docstring
+
+
+def long_functions(text: str) -> list[str]:
+    """The functions of a source with too many lines; a decorator and a docstring do not count."""
+    found = []
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            lines = (node.end_lineno or 0) - node.lineno + 1
+            if ast.get_docstring(node) is not None:
+                lines -= (node.body[0].end_lineno or 0) - node.body[0].lineno + 1
+            found += [f"{node.name}: {lines}"] if lines > MAX_LINES else []
+    return found
+
+
+def test_no_function_is_long() -> None:
+    for name in TRACKED:
+        if name.endswith(".py") and not name.startswith("tests/"):
+            assert not long_functions((ROOT / name).read_text(encoding="utf-8")), name
+
+
+def test_a_long_function_is_seen() -> None:
+    documented = ["def f():", '    """Two', '    lines."""', *["    x = 1"] * (MAX_LINES - 1)]
+    assert not long_functions("\n".join(documented))
+    longer = [*documented, "    y = 2"]
+    assert long_functions("\n".join(longer)) == [f"f: {MAX_LINES + 1}"]
+    method = ["class A:", "    @property", *(f"    {line}" for line in longer)]
+    assert long_functions("\n".join(method)) == [f"f: {MAX_LINES + 1}"]
+
+
 # ---- `Any`, by folder: for JSON spec/machine/types.py has the words. The numbers only fall.
 
 ANY = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 from tileproof.spec.problems.sparse_mla_bwd.case import INT_MAX, Indices, SparseCase, far_tokens
 from tileproof.spec.problems.sparse_mla_bwd.inputs import B_TOPK, D_V
@@ -15,6 +16,7 @@ MOST_BLOCKS = (64, 128)  # topk 4096 and 8192
 FAR_ELEMENTS = 2**31  # of kv, so that row times d_qk needs more than 31 bits
 FAR_TOKENS = 2**16 + 1  # of q and o, whose offsets in bytes need more than 32 bits
 FAR_SLOTS = 2**31  # of indices, whose offsets in elements need more than 31 bits
+PERMUTED = Indices("permuted")
 
 
 def edges(d_qk: int, h_q: int) -> dict[str, SparseCase]:
@@ -30,106 +32,57 @@ def edges(d_qk: int, h_q: int) -> dict[str, SparseCase]:
     `far tokens`: tokens around the ends of 31 and 32 bits of byte offsets, of 65,537. `far indices`: tokens
     around these ends of their indices, and around 2^31 slots, with the largest topk.
     """
+    return {**_of_keys(d_qk, h_q), **_of_sizes(d_qk, h_q), **_of_offsets(d_qk, h_q)}
+
+
+def _of_keys(d_qk: int, h_q: int) -> dict[str, SparseCase]:
+    """Key counts, and indices without a key."""
     topk = 2 * B_TOPK
+    case = partial(SparseCase, d_qk, 300, 2, h_q=h_q)
     lengths = (0, 1, B_TOPK - 1, B_TOPK, B_TOPK + 1, topk + 1, topk - 1, topk)
     no_keys = ((0, -1), (30, -1), (B_TOPK - 1, 300), (B_TOPK, -2), (B_TOPK + 31, 301), (topk - 1, INT_MAX))
+    patterns = (
+        Indices("repeated", no_keys),
+        Indices("same"),
+        Indices("random", (), (0,)),
+        Indices("identity", (), (0, 1)),
+    )
+    without = (Indices("permuted", no_keys), Indices("permuted", (), (0, 1)))
+    return {
+        "lengths": case((PERMUTED,) * len(lengths), lengths, values="normal", seed=1),
+        "indices": case(patterns, values="integers", poison=True, seed=2),
+        "no keys": case(without, values="normal", seed=10, lse_extremes=True),
+    }
+
+
+def _of_sizes(d_qk: int, h_q: int) -> dict[str, SparseCase]:
+    """Many rows and keys, a single row, and sums that show every lost bit."""
+    topk = 2 * B_TOPK
+    case = partial(SparseCase, d_qk, h_q=h_q)
+    lengths = (MANY_BLOCKS * B_TOPK, 20 * B_TOPK + 1, 7 * B_TOPK + 1, B_TOPK + 1, 1)
+    one_row = (Indices("same", ((5, -1), (B_TOPK, 1))),)
+    return {
+        "rows": case(MANY_ROWS, 1, (PERMUTED,) * 5, values="normal", seed=3),
+        "production": case(MANY_ROWS, MANY_BLOCKS, (PERMUTED,) * 5, lengths, values="normal", seed=4),
+        "wide": case(300, 2, (PERMUTED, Indices("runs")), (topk - 1, topk), values="wide", seed=5),
+        "wide exact": case(300, 2, (PERMUTED,) * 2, values="wide exact", seed=6),
+        "one row": case(1, 2, one_row, values="normal", seed=7, scale=PRODUCTION_SCALES[0]),
+    }
+
+
+def _of_offsets(d_qk: int, h_q: int) -> dict[str, SparseCase]:
+    """Rows, tokens and indices whose offsets need more bits than a narrow type has, and many keys."""
+    case = partial(SparseCase, d_qk, values="normal", h_q=h_q)
     places = far_tokens(d_qk, h_q, D_V, FAR_TOKENS)
-    permuted = Indices("permuted")
     most = MOST_BLOCKS[-1]
     end = FAR_SLOTS // (most * B_TOPK)  # the first token beyond
     slots = (0, end // 4 - 1, end // 4, end // 2 - 1, end // 2, end - 1, end)
+    tokens, lengths = (PERMUTED,) * len(slots), (B_TOPK,) * len(slots)
     return {
-        "lengths": SparseCase(
-            d_qk, 300, 2, (Indices("permuted"),) * len(lengths), lengths, values="normal", seed=1, h_q=h_q
-        ),
-        "indices": SparseCase(
-            d_qk,
-            300,
-            2,
-            (
-                Indices("repeated", no_keys),
-                Indices("same"),
-                Indices("random", (), (0,)),
-                Indices("identity", (), (0, 1)),
-            ),
-            values="integers",
-            poison=True,
-            seed=2,
-            h_q=h_q,
-        ),
-        "no keys": SparseCase(
-            d_qk,
-            300,
-            2,
-            (Indices("permuted", no_keys), Indices("permuted", (), (0, 1))),
-            values="normal",
-            seed=10,
-            h_q=h_q,
-            lse_extremes=True,
-        ),
-        "rows": SparseCase(d_qk, MANY_ROWS, 1, (Indices("permuted"),) * 5, values="normal", seed=3, h_q=h_q),
-        "production": SparseCase(
-            d_qk,
-            MANY_ROWS,
-            MANY_BLOCKS,
-            (Indices("permuted"),) * 5,
-            (MANY_BLOCKS * B_TOPK, 20 * B_TOPK + 1, 7 * B_TOPK + 1, B_TOPK + 1, 1),
-            values="normal",
-            seed=4,
-            h_q=h_q,
-        ),
-        "wide": SparseCase(
-            d_qk, 300, 2, (permuted, Indices("runs")), (topk - 1, topk), values="wide", seed=5, h_q=h_q
-        ),
-        "wide exact": SparseCase(d_qk, 300, 2, (permuted,) * 2, values="wide exact", seed=6, h_q=h_q),
-        "one row": SparseCase(
-            d_qk,
-            1,
-            2,
-            (Indices("same", ((5, -1), (B_TOPK, 1))),),
-            values="normal",
-            seed=7,
-            h_q=h_q,
-            scale=PRODUCTION_SCALES[0],
-        ),
-        "far rows": SparseCase(
-            d_qk,
-            FAR_ELEMENTS // d_qk + B_TOPK,
-            1,
-            (Indices("far"), permuted),
-            values="normal",
-            seed=8,
-            h_q=h_q,
-        ),
-        "far tokens": SparseCase(
-            d_qk,
-            300,
-            1,
-            (permuted,) * len(places),
-            values="normal",
-            seed=9,
-            h_q=h_q,
-            s_q=FAR_TOKENS,
-            at=places,
-        ),
-        "far indices": SparseCase(
-            d_qk,
-            300,
-            most,
-            (permuted,) * len(slots),
-            (B_TOPK,) * len(slots),
-            values="normal",
-            seed=11,
-            h_q=h_q,
-            s_q=end + 1,
-            at=slots,
-        ),
-        **{
-            f"topk {blocks * B_TOPK}": SparseCase(
-                d_qk, 9000, blocks, (permuted,), values="normal", seed=blocks, h_q=h_q
-            )
-            for blocks in MOST_BLOCKS
-        },
+        "far rows": case(FAR_ELEMENTS // d_qk + B_TOPK, 1, (Indices("far"), PERMUTED), seed=8),
+        "far tokens": case(300, 1, (PERMUTED,) * len(places), seed=9, s_q=FAR_TOKENS, at=places),
+        "far indices": case(300, most, tokens, lengths, seed=11, s_q=end + 1, at=slots),
+        **{f"topk {blocks * B_TOPK}": case(9000, blocks, (PERMUTED,), seed=blocks) for blocks in MOST_BLOCKS},
     }
 
 

@@ -180,11 +180,9 @@ class _Reader:
                 break
             during = DURING.search(line)
             if not stripped:
-                if found.tool == "nvcc" and (in_trail or found.echo or not self._more(at + 1)):
-                    at += 1
-                    break
                 at += 1
-                if at - last > 3:
+                ended = in_trail or found.echo or not self._more(at)
+                if at - last > 3 or (found.tool == "nvcc" and ended):
                     break
                 continue
             last = at

@@ -54,14 +54,9 @@ def read_text(
     `words`: a user's own. `cluster`: CTAs of a cluster, 0 to find out. `progress` is called with lines read
     and their number. Where the text holds several runs, `runs` of the log are theirs.
     """
-    raw = _lines(text)
-    cut = bool(raw[-1].strip())
-    if not raw[-1]:
-        raw.pop()
-    lines = [_ANSI.sub("", line).rstrip() if "\x1b" in line else line.rstrip() for line in raw]
+    lines, cut = _cleaned(text)
     long = sum(len(line) > LONG for line in lines)
-    if long:
-        lines = [line[:LONG] for line in lines]
+    lines = [line[:LONG] for line in lines]
     barriers = [barrier.name for barrier in plan.barriers] if plan else []
     known = Vocabulary(
         frozenset(map(key_of, barriers)),
@@ -106,11 +101,26 @@ def read_text(
         whole.runs += [reader.log] if reader.log.snapshot else split_runs(reader.log)
     for log in whole.runs:
         unmerge(log)
+    return _joined(whole)
+
+
+def _cleaned(text: str) -> tuple[list[str], bool]:
+    """The lines without colours, and whether the last line is cut, without a line end."""
+    raw = _lines(text)
+    cut = bool(raw[-1].strip())
+    if not raw[-1]:
+        raw.pop()
+    return [_ANSI.sub("", line).rstrip() if "\x1b" in line else line.rstrip() for line in raw], cut
+
+
+def _joined(whole: Log) -> Log:
+    """The log of the runs with events; of a single run its own. TileproofError where no run has any."""
     told = [log for log in whole.runs if log.events]
     if not told:
+        lines = whole.lines
         raise TileproofError(
             "no line of the log names a barrier",
-            where=path,
+            where=whole.path,
             expected="lines that name a role or warpgroup, a barrier, and wait, done or arrive",
             found=f"{len(lines)} lines, " + (f"such as: {_sample(lines)}" if lines else "none"),
             do="print one such line before and after each wait and after each arrive",

@@ -6,7 +6,7 @@ import inspect
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypedDict
 
 from tileproof.conformance.api import page
 from tileproof.conformance.api.replay import function_words, judge_words
@@ -27,6 +27,37 @@ from tileproof.spec.machine.run_result import RunResult
 LaunchLike = LaunchFile | str | os.PathLike[str]
 KernelLike = Kernel | LaunchLike
 ReferenceLike = ReferenceFunction | Callable[..., object] | str
+
+
+class RunCallKeywords(TypedDict, total=False):
+    """The keywords of `run`."""
+
+    schedule: str
+    races: bool
+    strict: bool
+    allow: Sequence[str]
+    mma: Literal["fast", "exact"]
+    seconds: float
+    seed: int
+    host_threads: int
+
+
+class JudgeKeywords(TypedDict, total=False):
+    """The keywords of `judge`."""
+
+    variant: str | None
+    case: str | None
+    seconds: float
+    schedules: int
+    sample: bool
+    seed: int
+    policies: Sequence[str]
+    races: bool
+    strict: bool
+    allow: Sequence[str]
+    mma: Literal["fast", "exact"]
+    processes: int
+    progress: Callable[[str], None]
 
 
 def run(

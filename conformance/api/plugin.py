@@ -7,16 +7,19 @@ when the test runs.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from tileproof.spec.machine.run_result import RunResult
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
     import hypothesis
-    from tileproof.conformance.api.calls import LaunchLike, ReferenceLike
+    from tileproof.conformance.api.calls import JudgeKeywords, LaunchLike, ReferenceLike, RunCallKeywords
     from tileproof.conformance.verdict.contract import VerdictRecord
     from tileproof.spec.machine.run_result import RunResult
+    from tileproof.spec.machine.types import UncheckedObject
 
 
 SECONDS = 60.0
@@ -70,7 +73,7 @@ def tileproof_run() -> Callable[..., RunResult]:
     """`tileproof.run` with the options of the test's marker."""
     from tileproof.conformance.api import calls as api
 
-    def run(launch: LaunchLike, **how: Any) -> RunResult:
+    def run(launch: LaunchLike, **how: Unpack[RunCallKeywords]) -> RunResult:
         return api.run(launch, **{**_marked(_RUN_KEYS), **how})
 
     return run
@@ -88,7 +91,7 @@ def tileproof_judge(pytestconfig: pytest.Config) -> Callable[..., VerdictRecord]
         expect: ReferenceLike | None = None,
         *,
         accept: Sequence[str] = ("clean",),
-        **how: Any,
+        **how: Unpack[JudgeKeywords],
     ) -> VerdictRecord:
         given = {**_marked(_KEYS), **how}
         given["seconds"] = _seconds(pytestconfig, given.get("seconds"))
@@ -101,9 +104,9 @@ def tileproof_judge(pytestconfig: pytest.Config) -> Callable[..., VerdictRecord]
     return judge
 
 
-def _marked(keys: Sequence[str]) -> dict[str, Any]:
+def _marked(keys: Sequence[str]) -> UncheckedObject:
     item = _current.item
-    found: dict[str, Any] = {}
+    found: UncheckedObject = {}
     for mark in reversed(list(item.iter_markers(MARKER)) if item else []):
         if mark.args or set(mark.kwargs) - set(_KEYS):
             raise pytest.UsageError(f"the marker {MARKER} takes {', '.join(_KEYS)}: found {mark}")

@@ -7,13 +7,14 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Literal, Unpack
 
 from tileproof.conformance.beside.frontends import versions
 from tileproof.conformance.beside.frontends.run import EmulatedRun, KernelDefects
 from tileproof.emulator import Allow, Schedule
 from tileproof.emulator.causes import accepted
 from tileproof.emulator.errors import LaunchError
+from tileproof.emulator.options import LaunchKeywords
 
 
 class Emulate:
@@ -58,14 +59,16 @@ class Emulate:
         thread, and for launches that cannot run.
         """
         version = versions.require(self.frontend)
-        how = {"races": races, "strict": strict, "mma": mma, "allow": allow, "seconds_limit": seconds_limit}
-        run = replace(opened(policy, seed, keep, **how), hopper=hopper)
+        run = opened(
+            policy, seed, keep, races=races, strict=strict, mma=mma, allow=allow, seconds_limit=seconds_limit
+        )
+        run = replace(run, hopper=hopper)
         where = f"tileproof.{self.frontend}.emulate"
         with alone(where), ended(run, raises), self._active(run, version):
             yield run
 
 
-def opened(policy: str, seed: int, keep: int, **how: Any) -> EmulatedRun:
+def opened(policy: str, seed: int, keep: int, **how: Unpack[LaunchKeywords]) -> EmulatedRun:
     """A run under this schedule; `how` is passed to `Module.launch`. LaunchError for an invalid policy, seed
     or allowance.
     """
@@ -98,7 +101,9 @@ def alone(where: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def patched(owner: Any, name: str, made: Callable[[Any], Any]) -> Iterator[None]:
+def patched(
+    owner: object, name: str, made: Callable[[Callable[..., object]], Callable[..., object]]
+) -> Iterator[None]:
     """Replace the attribute `name` of `owner` by made(old value) inside the block."""
     before = getattr(owner, name)
     setattr(owner, name, made(before))

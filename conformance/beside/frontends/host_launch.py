@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Unpack
 
 import numpy as np
 from tileproof.conformance.beside.frontends.host_memory import ElementsOf, LaunchMemory, Pointer
 from tileproof.emulator import Memory, Module, RunResult, Schedule, Stream, TensorMap
 from tileproof.emulator.arguments import Argument
 from tileproof.emulator.errors import LaunchError
+from tileproof.emulator.options import GridKeywords, LaunchKeywords, RunKeywords
 
 Shape = tuple[int, int, int]
 
@@ -103,17 +104,19 @@ class HostLaunch:
             for argument in self.arguments
         ]
 
-    def on(self, memory: Memory, stream: Stream | None = None, **how: Any) -> RunResult:
+    def on(self, memory: Memory, stream: Stream | None = None, **how: Unpack[RunKeywords]) -> RunResult:
         """Run the launch on a memory with its buffers; `how` is passed to `Module.launch`."""
-        how |= {
-            "grid": self.grid, "block": self.block, "cluster": self.cluster, "args": self.values(),
+        whole: GridKeywords = {
+            **how, "grid": self.grid, "block": self.block, "cluster": self.cluster, "args": self.values(),
             "shared_bytes": self.shared_bytes, "cooperative": self.resident is not None,
         }  # fmt: skip
         if stream is None:
-            return self.module.launch(self.entry, memory=memory, **how)
-        return stream.launch(self.module, self.entry, programmatic=self.programmatic, **how)
+            return self.module.launch(self.entry, memory=memory, **whole)
+        return stream.launch(self.module, self.entry, programmatic=self.programmatic, **whole)
 
-    def again(self, schedule: Schedule, **how: Any) -> tuple[RunResult, Mapping[str, np.ndarray]]:
+    def again(
+        self, schedule: Schedule, **how: Unpack[LaunchKeywords]
+    ) -> tuple[RunResult, Mapping[str, np.ndarray]]:
         """Run the launch on fresh buffers with the initial contents.
 
         Return the result and the final bytes of each host buffer. LaunchError if contents were not kept.

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, TypeGuard
 
 import ml_dtypes
 import numpy as np
 from tileproof.emulator import Buffer, Memory
 from tileproof.emulator.errors import LaunchError
+
+if TYPE_CHECKING:
+    import torch
 
 _BASE, _GUARD = 0x1000_0000_0000, 1 << 20
 
@@ -60,10 +63,10 @@ class LaunchMemory:
         self._addresses, self._where = addresses, where
         self._held: dict[tuple[int, int], int] = {}
 
-    def pointer(self, tensor: Any, name: str) -> Pointer | None:
+    def pointer(self, tensor: object, name: str) -> Pointer | None:
         """The place of a tensor's first element, None without memory; LaunchError if it is not on the CPU."""
         tensor = getattr(tensor, "base", tensor) if type(tensor).__name__ == "TensorWrapper" else tensor
-        if not hasattr(tensor, "untyped_storage"):
+        if not is_tensor(tensor):
             raise LaunchError(
                 f"the argument {name} is not a tensor that the emulator can access",
                 where=self._where,
@@ -102,7 +105,12 @@ class LaunchMemory:
         return self.buffers[pointer.buffer].address + pointer.offset if pointer else 0
 
 
-def _elements(tensor: Any, size: int) -> ElementsOf:
+def is_tensor(value: object) -> TypeGuard[torch.Tensor]:
+    """Whether it is a torch tensor; torch need not be imported."""
+    return hasattr(value, "untyped_storage")
+
+
+def _elements(tensor: torch.Tensor, size: int) -> ElementsOf:
     """The tensor's shape if it is its whole storage in order, else a flat shape of elements, or of bytes."""
     name = str(tensor.dtype).removeprefix("torch.")
     known = name == "bool" or hasattr(ml_dtypes, name) or hasattr(np, name)
@@ -112,7 +120,7 @@ def _elements(tensor: Any, size: int) -> ElementsOf:
     return ElementsOf(name, tuple(tensor.shape) if whole else (size // tensor.element_size(),))
 
 
-def _bytes_of(storage: Any) -> np.ndarray:
+def _bytes_of(storage: torch.UntypedStorage) -> np.ndarray:
     """uint8 [bytes], a view of the storage's memory that keeps it alive."""
     import torch
 

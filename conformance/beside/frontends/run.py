@@ -9,17 +9,20 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Unpack
 
 from tileproof.conformance.api import calls as api
+from tileproof.conformance.api.calls import JudgeKeywords
 from tileproof.conformance.beside.frontends import verdicts
 from tileproof.conformance.beside.frontends.host_launch import HostLaunch
 from tileproof.conformance.beside.frontends.host_memory import Addresses, LaunchMemory
 from tileproof.conformance.beside.frontends.launch_file import as_file, saved
+from tileproof.conformance.judging.judging import SECONDS
 from tileproof.conformance.verdict.contract import VerdictRecord
 from tileproof.emulator import Finding, Memory, RunResult, Schedule, Stream
 from tileproof.emulator.causes import by_cause
 from tileproof.emulator.errors import LaunchError
+from tileproof.emulator.options import LaunchKeywords, RunKeywords
 from tileproof.kernels.launch.model import LaunchFile
 
 
@@ -33,12 +36,12 @@ class KernelDefects(AssertionError):
 
 @dataclass(frozen=True)
 class EmulatedLaunch:
-    """A launch of a block, its schedule and its result."""
+    """A launch of a block, its schedule, its result, and further arguments of `Module.launch`."""
 
     launch: HostLaunch
     schedule: Schedule
     result: RunResult
-    how: Mapping[str, Any] = field(default_factory=dict, repr=False)  # further arguments of `Module.launch`
+    how: LaunchKeywords = field(default_factory=LaunchKeywords, repr=False)
 
     @property
     def kernel(self) -> str:
@@ -63,11 +66,10 @@ class EmulatedLaunch:
 
     def judge(
         self,
-        expect: Callable[..., Any] | str | None = None,
+        expect: Callable[..., object] | str | None = None,
         *,
         outputs: Sequence[str] | None = None,
-        seconds: float = 60.0,
-        **how: Any,
+        **how: Unpack[JudgeKeywords],
     ) -> VerdictRecord:
         """Judge this launch with `tileproof.judge`: run it again from its initial tensors under other
         schedules, and compare its outputs with `expect`, a function from tensors and numbers (by parameter
@@ -75,9 +77,12 @@ class EmulatedLaunch:
 
         LaunchError if the contents of the tensors were not kept.
         """
-        given = {"races": self.how["races"], "strict": self.how["strict"], "mma": self.how["mma"]}
-        given["allow"] = [str(allowed) for allowed in self.how["allow"]]
-        return api.judge(self.file(outputs), expect, seconds=seconds, **{**given, **how})
+        given: JudgeKeywords = {
+            "races": self.how["races"], "strict": self.how["strict"], "mma": self.how["mma"],
+            "allow": [str(allowed) for allowed in self.how["allow"]],
+        }  # fmt: skip
+        whole: JudgeKeywords = {**given, **how}
+        return api.judge(self.file(outputs), expect, **whole)
 
     def __str__(self) -> str:
         """The launch in one line."""
@@ -91,7 +96,7 @@ class EmulatedRun:
     """The launches of a block in order; `notes`: where the block differs from a run on a GPU."""
 
     schedule: Schedule
-    how: Mapping[str, Any]
+    how: LaunchKeywords
     keep: int
     hopper: bool = False  # kernels are compiled for sm_90a
     launches: list[EmulatedLaunch] = field(default_factory=list)
@@ -158,7 +163,7 @@ class EmulatedRun:
 
     def _result(self, launch: HostLaunch, memory: Memory) -> RunResult:
         """Keep grids that may overlap their neighbours as a stream."""
-        how = {"schedule": self.schedule, **self.how}
+        how: RunKeywords = {"schedule": self.schedule, **self.how}
         if not launch.programmatic and "griddepcontrol" not in launch.ptx:
             self._stream = None  # it starts after all earlier grids, and later grids start after its end
             return launch.on(memory, **how)
@@ -189,13 +194,11 @@ class EmulatedRun:
 
     def judge(
         self,
-        expect: Mapping[str, Callable[..., Any] | str] | None = None,
-        *,
-        seconds: float = 60.0,
-        **how: Any,
+        expect: Mapping[str, Callable[..., object] | str] | None = None,
+        **how: Unpack[JudgeKeywords],
     ) -> tuple[VerdictRecord, ...]:
-        """Judge each launch (`EmulatedLaunch.judge`), within `seconds` in total; `expect` maps kernels to
-        references. LaunchError for a kernel that was not launched.
+        """Judge each launch (`EmulatedLaunch.judge`), within `seconds` in total (default: 60); `expect` maps
+        kernels to references. LaunchError for a kernel that was not launched.
         """
         kernels = [launch.kernel for launch in self.launches]
         if unknown := set(expect or {}) - set(kernels):
@@ -204,10 +207,9 @@ class EmulatedRun:
                 where="judge(expect)", expected=", ".join(dict.fromkeys(kernels)) or "none",
                 found=", ".join(sorted(unknown)),
             )  # fmt: skip
-        each = seconds / max(len(kernels), 1)
-        return tuple(
-            launch.judge((expect or {}).get(launch.kernel), seconds=each, **how) for launch in self.launches
-        )
+        each = how.get("seconds", SECONDS) / max(len(kernels), 1)
+        whole: JudgeKeywords = {**how, "seconds": each}
+        return tuple(launch.judge((expect or {}).get(launch.kernel), **whole) for launch in self.launches)
 
     def save(self, folder: str | Path) -> tuple[Path, ...]:
         """Write each launch as a launch file, with its initial tensors, to its own folder below `folder`.

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from tileproof.conformance.beside.frontends.block import Emulate, patched
 from tileproof.conformance.beside.frontends.host_launch import HostArgument, HostLaunch, MapArgument
@@ -19,7 +19,16 @@ from tileproof.conformance.beside.frontends.run import EmulatedRun
 from tileproof.emulator import TensorMap
 from tileproof.emulator.errors import LaunchError
 from tileproof.spec.machine.errors import TileproofError
-from tileproof.spec.problems.cases import ProblemInputs
+
+if TYPE_CHECKING:
+    import torch
+    from tilelang.autotuner.tuner import AutoTuneImpl
+    from tilelang.jit import JITImpl
+    from tilelang.jit.kernel import JITKernel
+    from tileproof.conformance.beside.frontends.tilelang_lowered import StatedCall, TirValue
+    from tvm.tirx import Buffer, PrimFunc
+
+OutputNumbers = int | Sequence[int] | None
 
 
 @contextlib.contextmanager
@@ -29,22 +38,23 @@ def _active(run: EmulatedRun, version: str) -> Iterator[None]:
     from tilelang.jit.kernel import JITKernel
 
     jit = importlib.import_module("tilelang.jit")  # the package has a function of this name
-    caches: dict[int, tuple[Any, dict[str, Any]]] = {}
+    caches: dict[int, tuple[JITImpl, dict[str, object]]] = {}
 
-    def cached(_: Any) -> Any:
+    def cached(_: object) -> Callable[..., object]:
         def compiled(
-            func: Any, out_idx: Any = None, *_: Any, pass_configs: Any = None, compile_flags: Any = None,
-            **others: Any,
+            func: PrimFunc, out_idx: OutputNumbers = None, *_: object,
+            pass_configs: Mapping[str, object] | None = None,
+            compile_flags: str | Sequence[str] | None = None, **others: object,
         ) -> EmulatedKernel:  # fmt: skip
             flags = [compile_flags] if isinstance(compile_flags, str) else list(compile_flags or ())
             return EmulatedKernel(run, f"TileLang {version}", func, out_idx, pass_configs, tuple(flags))
 
         return compiled
 
-    def fresh(call: Any) -> Any:
+    def fresh(call: Callable[..., object]) -> Callable[..., object]:
         """Empty a function's own caches for the block, and restore them afterwards."""
 
-        def made(self: Any, *args: Any, **named: Any) -> Any:
+        def made(self: JITImpl, *args: object, **named: object) -> object:
             if id(self) not in caches:
                 caches[id(self)] = (self, dict(self.__dict__))
                 self._kernel_cache, self._call_form_cache = {}, type(self._call_form_cache)()
@@ -52,8 +62,8 @@ def _active(run: EmulatedRun, version: str) -> Iterator[None]:
 
         return made
 
-    def first(_: Any) -> Any:
-        def made(self: Any, *args: Any, **named: Any) -> Any:
+    def first(_: object) -> Callable[..., object]:
+        def made(self: AutoTuneImpl, *args: object, **named: object) -> object:
             compiles = named.pop("__return_kernel", False)
             configurations = list(self.configs(*args, **named) if callable(self.configs) else self.configs)
             chosen = {k: v for k, v in configurations[0].items() if k not in tuner._RESERVED_CONFIG_KEYS}
@@ -63,8 +73,8 @@ def _active(run: EmulatedRun, version: str) -> Iterator[None]:
 
         return made
 
-    def refused(_: Any) -> Any:
-        def made(self: Any, *args: Any, **named: Any) -> Any:
+    def refused(_: object) -> Callable[..., object]:
+        def made(self: JITKernel, *args: object, **named: object) -> object:
             raise LaunchError(
                 "a TileLang kernel compiled outside the block is launched inside it",
                 where=str(self.prim_func.attrs["global_symbol"]),
@@ -89,7 +99,8 @@ class EmulatedKernel:
     """A compiled TileLang function, callable like `JITKernel` with the tensors that are not outputs."""
 
     def __init__(
-        self, run: EmulatedRun, compiler: str, function: Any, outputs: Any, passes: Any,
+        self, run: EmulatedRun, compiler: str, function: PrimFunc, outputs: OutputNumbers,
+        passes: Mapping[str, object] | None,
         flags: tuple[str, ...],
     ) -> None:  # fmt: skip
         from tileproof.conformance.beside.frontends.tilelang_lowered import lower
@@ -109,7 +120,7 @@ class EmulatedKernel:
         """The CUDA source, in TileLang's form."""
         return self.lowered.source
 
-    def __call__(self, *inputs: ProblemInputs) -> Any:
+    def __call__(self, *inputs: TirValue) -> TirValue | list[TirValue] | None:
         """Launch; return the output or list of outputs of `out_idx`, allocated on the CPU."""
         name = self.lowered.name
         self._run.check_usable(name)
@@ -120,11 +131,13 @@ class EmulatedKernel:
                 expected=str(len(parameters) - len(self.outputs)), found=str(len(inputs)),
             )  # fmt: skip
         remaining = iter(inputs)
-        values: list[Any] = [None if n in self.outputs else next(remaining) for n in range(len(parameters))]
+        values: list[TirValue] = [
+            None if n in self.outputs else next(remaining) for n in range(len(parameters))
+        ]
         known = self._bound(values)
         for n in self.outputs:
             values[n] = self._made(n, known)
-        made: dict[str, Any] = {}
+        made: dict[str, TirValue] = {}
         for call in self.lowered.calls:
             self._step(call, self._names(values, known), made)
         outputs = [values[n] for n in self.outputs]
@@ -132,15 +145,15 @@ class EmulatedKernel:
 
     # ---- arguments
 
-    def _buffer(self, number: int) -> Any:
+    def _buffer(self, number: int) -> Buffer:
         """The function's declaration of a parameter's tensor; None for a scalar."""
         return self.prim_func.buffer_map.get(self.prim_func.params[number], None)
 
-    def _bound(self, values: Sequence[Any]) -> dict[str, Any]:
+    def _bound(self, values: Sequence[TirValue]) -> dict[str, TirValue]:
         """Values of scalars and symbolic extents by name; LaunchError for a tensor that does not fit."""
         from tilelang import tvm
 
-        known: dict[str, Any] = {}
+        known: dict[str, TirValue] = {}
         for number, value in enumerate(values):
             buffer = self._buffer(number)
             if number in self.outputs:
@@ -177,7 +190,12 @@ class EmulatedKernel:
         return known
 
     def _check_strides(
-        self, buffer: Any, shape: Sequence[int], strides: Sequence[int], known: dict[str, Any], where: str
+        self,
+        buffer: Buffer,
+        shape: Sequence[int],
+        strides: Sequence[int],
+        known: dict[str, TirValue],
+        where: str,
     ) -> None:
         from tilelang import tvm
         from tileproof.conformance.beside.frontends.tilelang_lowered import evaluated
@@ -201,7 +219,7 @@ class EmulatedKernel:
                 found=str(list(strides)), do="pass tensor.contiguous()",
             )  # fmt: skip
 
-    def _made(self, number: int, known: Mapping[str, Any]) -> Any:
+    def _made(self, number: int, known: Mapping[str, TirValue]) -> torch.Tensor:
         import torch
         from tileproof.conformance.beside.frontends.tilelang_lowered import evaluated
 
@@ -209,7 +227,7 @@ class EmulatedKernel:
         shape = [evaluated(n, known, f"{self.lowered.name}, output {buffer.name}") for n in buffer.shape]
         return torch.empty(shape, dtype=getattr(torch, str(buffer.dtype)))
 
-    def _names(self, values: Sequence[Any], known: Mapping[str, Any]) -> dict[str, Any]:
+    def _names(self, values: Sequence[TirValue], known: Mapping[str, TirValue]) -> dict[str, TirValue]:
         """The values of the host function's variables: tensors and numbers by name."""
         out = dict(known)
         for number, value in enumerate(values):
@@ -220,7 +238,7 @@ class EmulatedKernel:
 
     # ---- calls
 
-    def _step(self, call: Any, names: Mapping[str, Any], maps: dict[str, Any]) -> None:
+    def _step(self, call: StatedCall, names: Mapping[str, TirValue], maps: dict[str, TirValue]) -> None:
         """Keep a tensor map or run a launch."""
         from tileproof.conformance.beside.frontends.tilelang_lowered import StatedLaunch, evaluated
 
@@ -254,7 +272,7 @@ _SAME = {("float8_e4m3fn", "float8_e4m3"), ("int8", "float4_e2m1fn"), ("uint8", 
 class _Map:
     """A tensor map of the host function: its arguments of cuTensorMapEncodeTiled."""
 
-    def __init__(self, name: str, values: tuple[Any, ...]) -> None:
+    def __init__(self, name: str, values: tuple[TirValue, ...]) -> None:
         self.name = name
         self.type, rank, self.tensor, *rest = values
         self.shape, rest = rest[:rank], rest[rank:]
@@ -263,10 +281,10 @@ class _Map:
         self.steps, (self.interleave, self.swizzle, self.promotion, self.fill) = rest[:rank], rest[rank:]
 
 
-def _argument(value: Any, memory: LaunchMemory, names: Mapping[int, str]) -> HostArgument:
+def _argument(value: TirValue, memory: LaunchMemory, names: Mapping[int, str]) -> HostArgument:
     """A parameter of the kernel: a map, a tensor's address or a number."""
 
-    def pointer(tensor: Any) -> Pointer | None:
+    def pointer(tensor: TirValue) -> Pointer | None:
         return memory.pointer(tensor, names.get(id(tensor), "a tensor"))
 
     if isinstance(value, _Map):
@@ -287,7 +305,7 @@ def _argument(value: Any, memory: LaunchMemory, names: Mapping[int, str]) -> Hos
     return pointer(value) if hasattr(value, "untyped_storage") else value
 
 
-def _described(value: Any, where: str) -> tuple[str, tuple[int, ...], tuple[int, ...]]:
+def _described(value: TirValue, where: str) -> tuple[str, tuple[int, ...], tuple[int, ...]]:
     """(element type, shape, strides) of a tensor."""
     if not hasattr(value, "untyped_storage"):
         raise LaunchError(

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tilelang
 from tilelang import tvm
@@ -24,6 +24,13 @@ from tileproof.emulator.errors import LaunchError
 from tileproof.kernels import toolchain
 from tileproof.kernels.compile import cache_root, compile_error
 from tileproof.kernels.compile import flags as compile_flags
+
+if TYPE_CHECKING:
+    from tvm.ir import IRModule
+    from tvm.tirx import PrimExpr, PrimFunc, Stmt, Var
+
+# The value of a host function's expression: a number, a tensor of the caller, a tensor map.
+TirValue = Any
 
 _SIZES = {f"{where}Idx.{axis}": (where, "xyz".index(axis)) for where in ("block", "thread") for axis in "xyz"}
 _DYNAMIC, _PROGRAMMATIC, _COOPERATIVE = (
@@ -43,7 +50,7 @@ class StatedCall:
     """A call in the host function: the callee and its arguments, numbers or TIR expressions."""
 
     name: str
-    arguments: tuple[Any, ...]
+    arguments: tuple[TirValue, ...]
 
 
 @dataclass(frozen=True)
@@ -72,7 +79,7 @@ class StatedLaunch:
     """A launch with numbers in place of expressions; `arguments` as returned by `evaluated`."""
 
     entry: str
-    arguments: tuple[Any, ...]
+    arguments: tuple[TirValue, ...]
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     shared_bytes: int
@@ -80,7 +87,7 @@ class StatedLaunch:
     cooperative: bool
 
     @classmethod
-    def of(cls, kernel: StatedKernel, values: tuple[Any, ...]) -> StatedLaunch:
+    def of(cls, kernel: StatedKernel, values: tuple[TirValue, ...]) -> StatedLaunch:
         """The launch that these arguments of the host's call make."""
         sizes = dict(
             zip(
@@ -100,7 +107,10 @@ class StatedLaunch:
 
 
 def lower(
-    function: Any, passes: Mapping[str, Any] | None = None, flags: tuple[str, ...] = (), hopper: bool = False
+    function: PrimFunc,
+    passes: Mapping[str, object] | None = None,
+    flags: tuple[str, ...] = (),
+    hopper: bool = False,
 ) -> LoweredFunction:
     """Lower a TileLang function for sm_100a and compile it; exceptions of the compilers propagate.
 
@@ -138,14 +148,14 @@ def _nvcc_on_the_path() -> Iterator[None]:
         os.environ["PATH"] = path
 
 
-def _calls(host: Any, name: str, kernels: Mapping[str, StatedKernel]) -> list[StatedCall]:
+def _calls(host: IRModule, name: str, kernels: Mapping[str, StatedKernel]) -> list[StatedCall]:
     """The host function's calls by name, in order; LaunchError for an unknown call, and for a launch that
     depends on a condition.
     """
     found: list[StatedCall] = []
     errors: list[tuple[str, str]] = []  # an exception inside a visitor would lose its type
 
-    def called(node: Any) -> str:
+    def called(node: Stmt | PrimExpr) -> str:
         """The callee's name of a packed call."""
         if not isinstance(node, tvm.tirx.Call) or not str(getattr(node.op, "name", "")).endswith(
             "call_packed"
@@ -153,7 +163,7 @@ def _calls(host: Any, name: str, kernels: Mapping[str, StatedKernel]) -> list[St
             return ""
         return node.args[0].value if isinstance(node.args[0], tvm.tirx.StringImm) else str(node.args[0])
 
-    def visit(node: Any) -> None:
+    def visit(node: Stmt | PrimExpr) -> None:
         if isinstance(node, tvm.tirx.IfThenElse | tvm.tirx.For | tvm.tirx.While):
             inside: list[str] = []
             tvm.tirx.stmt_functor.post_order_visit(node, lambda inner: inside.append(called(inner)))
@@ -173,16 +183,16 @@ def _calls(host: Any, name: str, kernels: Mapping[str, StatedKernel]) -> list[St
     return found
 
 
-def evaluated(expression: Any, known: Mapping[str, Any], where: str) -> Any:
+def evaluated(expression: PrimExpr, known: Mapping[str, TirValue], where: str) -> TirValue:
     """The value of an argument: a number, or the entry of `known` for a variable.
 
     LaunchError for an unknown variable.
     """
     if isinstance(expression, tvm.tirx.Var) and expression.name in known:
         return known[expression.name]
-    values: dict[Any, Any] = {}
+    values: dict[Var, PrimExpr] = {}
 
-    def visit(node: Any) -> None:
+    def visit(node: Stmt | PrimExpr) -> None:
         if isinstance(node, tvm.tirx.Var) and isinstance(known.get(node.name), int | float):
             values[node] = tvm.tirx.const(known[node.name], node.dtype)
 

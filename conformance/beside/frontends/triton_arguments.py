@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, NotRequired, SupportsInt, TypedDict
 
 import numpy as np
 from tileproof.conformance.beside.frontends.host_launch import HostArgument, MapArgument
@@ -10,6 +10,37 @@ from tileproof.conformance.beside.frontends.host_memory import LaunchMemory
 from tileproof.emulator import TensorMap
 from tileproof.emulator.errors import LaunchError
 from tileproof.spec.machine.errors import TileproofError
+
+if TYPE_CHECKING:
+    from triton.tools.tensor_descriptor import TensorDescriptor, TensorDescriptorIm2Col
+
+# An argument of a launch: a number, a tensor, a descriptor, or a tuple of these.
+TritonValue = Any
+TritonType = str | tuple["TritonType", ...]
+
+
+class DescriptorMetadata(TypedDict):
+    """The compiler's metadata of a host descriptor."""
+
+    fp4_padded: bool
+    elem_size: int
+    elem_type: int
+    swizzle: int
+    block_size: list[int]
+    is_im2col: NotRequired[bool]
+
+
+class DriverMap(TypedDict):
+    """Arguments of cuTensorMapEncodeTiled that do not depend on the box."""
+
+    data_type: int
+    address: int
+    global_dim: list[int]
+    global_strides: list[int]
+    swizzle: int
+    l2_promotion: int
+    oob_fill: int
+
 
 _INTEGERS = {f"{sign}{bits}": bits for sign in "iu" for bits in (1, 8, 16, 32, 64)}
 _FLOATS = {"fp16": "<f2", "fp32": "<f4", "f32": "<f4", "fp64": "<f8"}
@@ -22,20 +53,20 @@ _TF32 = 11
 class TritonArguments:
     """Collects the parameters in `out`; `descriptors`: the compiler's metadata of each host descriptor."""
 
-    def __init__(self, memory: LaunchMemory, kernel: str, descriptors: list[dict[str, Any]]) -> None:
+    def __init__(self, memory: LaunchMemory, kernel: str, descriptors: list[DescriptorMetadata]) -> None:
         self.memory, self.kernel = memory, kernel
         self._described, self._descriptors = bool(descriptors), iter(descriptors)
         self.out: list[HostArgument] = []
         self.names: list[str] = []
 
-    def add(self, name: str, kind: Any, value: Any) -> None:
+    def add(self, name: str, kind: TritonType, value: TritonValue) -> None:
         """Add an argument, and its name for each of its scalar parameters."""
         before = len(self.out)
         self._add(name, kind, value)
         single = len(self.out) == before + 1
         self.names += [name if single else ""] * (len(self.out) - len(self.names))
 
-    def _add(self, name: str, kind: Any, value: Any) -> None:
+    def _add(self, name: str, kind: TritonType, value: TritonValue) -> None:
         """Add the parameters of an argument of the Triton type `kind` ("*fp16", "i32", "constexpr")."""
         if isinstance(kind, tuple):
             names = getattr(value, "_fields", range(len(kind)))
@@ -64,7 +95,7 @@ class TritonArguments:
                 found=str(kind),
             )
 
-    def _whole(self, name: str, kind: str, value: Any) -> int:
+    def _whole(self, name: str, kind: str, value: SupportsInt) -> int:
         bits = _INTEGERS[kind]
         whole = int(value)
         if not -(1 << (bits - 1)) <= whole < 1 << bits:
@@ -76,7 +107,7 @@ class TritonArguments:
             )
         return whole
 
-    def _descriptor(self, name: str, value: Any) -> None:
+    def _descriptor(self, name: str, value: TensorDescriptor) -> None:
         """A host descriptor: the tensor map, its shape and strides; without TMA its fields."""
         shape, strides = [int(n) for n in value.shape], [int(n) for n in value.strides]
         at = self.memory.pointer(value.base, name)
@@ -90,7 +121,7 @@ class TritonArguments:
             extents[-1] *= 2
         size = fields["elem_size"]
         kind = fields["elem_type"]
-        common: dict[str, Any] = {
+        common: DriverMap = {
             "data_type": _TF32 if value.round_f32_to_tf32 else _ELEMENT_TYPES.get(kind, kind),
             "address": self.memory.address(at),
             "global_dim": extents[::-1],
@@ -113,7 +144,7 @@ class TritonArguments:
         self.out += [MapArgument(made, at), *shape, *strides]
 
 
-def _im2col(value: Any, box: list[int], common: dict[str, Any]) -> TensorMap:
+def _im2col(value: TensorDescriptorIm2Col, box: list[int], common: DriverMap) -> TensorMap:
     """The map of cuTensorMapEncodeIm2col; `box` is (channels per pixel, pixels per column)."""
     rank = len(value.shape)
     size = common["global_strides"][0] // int(value.strides[-2])

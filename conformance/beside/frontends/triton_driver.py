@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import Any, ClassVar
+from collections.abc import Callable
+from typing import TYPE_CHECKING, ClassVar, NoReturn
 
 import triton
 from tileproof.conformance.beside.frontends.host_launch import HostLaunch
@@ -16,6 +17,12 @@ from tileproof.spec.machine import limits
 from triton.backends.compiler import GPUTarget
 from triton.backends.driver import GPUDriver
 
+if TYPE_CHECKING:
+    import torch
+    from triton.compiler import ASTSource
+    from triton.compiler.compiler import KernelMetadata
+
+_Function = tuple[Module, str, str]  # module, PTX, entry
 # Triton caches kernels by device number: a number of its own keeps real devices' kernels apart.
 DEVICE = 0x5100
 THREAD_REGISTERS = 255  # the most that a thread may have
@@ -27,7 +34,7 @@ PROPERTIES = {
 }  # fmt: skip
 
 
-def stopped_at_ptx(file: str, *stages: Any) -> tuple[str, str] | None:
+def stopped_at_ptx(file: str, *stages: dict[str, Callable[..., object]]) -> tuple[str, str] | None:
     """Triton's hook for its stages: without arguments return the key of this pipeline, else replace the cubin
     by the PTX.
 
@@ -58,7 +65,9 @@ class _Utils:
     def get_device_properties(self, device: int) -> dict[str, int]:
         return dict(PROPERTIES)
 
-    def load_binary(self, name: str, image: bytes, shared: int, device: int) -> tuple[Any, ...]:
+    def load_binary(
+        self, name: str, image: bytes, shared: int, device: int
+    ) -> tuple[None, _Function, int, int, int]:
         """(module, function, registers, spills, maximum threads); modules are parsed once.
 
         PTX has no number of registers: the most that a thread may have, as host code divides by it.
@@ -68,7 +77,7 @@ class _Utils:
         function = (self.modules[image], image.decode(), name)
         return None, function, THREAD_REGISTERS, 0, limits.MAX_THREADS
 
-    def unload_module(self, module: Any) -> None:
+    def unload_module(self, module: object) -> None:
         """No-op: no resource is held."""
 
     def set_printf_fifo_size(self, size: int) -> None:
@@ -99,13 +108,13 @@ class Sm100Driver(GPUDriver):  # type: ignore[misc]
     def get_current_target(self) -> GPUTarget:
         return GPUTarget("cuda", 90 if self.run.hopper else 100, 32)
 
-    def get_active_torch_device(self) -> Any:
+    def get_active_torch_device(self) -> torch.device:
         """The device of the tensors: the CPU."""
         import torch
 
         return torch.device("cpu")
 
-    def _no_clock(self, *args: Any, **named: Any) -> Any:
+    def _no_clock(self, *args: object, **named: object) -> NoReturn:
         raise LaunchError(
             "the emulator has no clock for benchmarks",
             where="triton.testing, inside emulate()",
@@ -118,14 +127,15 @@ class Sm100Driver(GPUDriver):  # type: ignore[misc]
 class Launcher:
     """The launcher of a compiled kernel; it outlives the block in Triton's caches."""
 
-    def __init__(self, source: Any, metadata: Any) -> None:
+    def __init__(self, source: ASTSource, metadata: KernelMetadata) -> None:
         self.names, self.signature = tuple(source.signature), tuple(source.signature.values())
         self.kernel = source.fn.__name__ if hasattr(source, "fn") else source.name
         self.metadata = metadata
 
     def __call__(
-        self, x: int, y: int, z: int, stream: int, function: Any, packed: Any, launch_metadata: Any,
-        enter: Any, leave: Any, *args: Any,
+        self, x: int, y: int, z: int, stream: int, function: _Function, packed: object,
+        launch_metadata: object, enter: Callable[[object], object] | None,
+        leave: Callable[[object], object] | None, *args: object,
     ) -> None:  # fmt: skip
         driver = triton.runtime.driver._active
         if not isinstance(driver, Sm100Driver):
@@ -147,7 +157,7 @@ class Launcher:
             leave(launch_metadata)
 
     def stated(
-        self, memory: LaunchMemory, grid: tuple[int, int, int], function: Any, args: tuple[Any, ...]
+        self, memory: LaunchMemory, grid: tuple[int, int, int], function: _Function, args: tuple[object, ...]
     ) -> HostLaunch:
         """The launch with these arguments."""
         module, ptx, entry = function

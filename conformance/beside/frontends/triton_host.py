@@ -12,13 +12,20 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from tileproof.conformance.beside.frontends.block import Emulate, patched
 from tileproof.conformance.beside.frontends.run import EmulatedRun
 from tileproof.emulator.errors import LaunchError
 from tileproof.spec.machine import limits
+
+if TYPE_CHECKING:
+    from triton.runtime.autotuner import Autotuner
+    from triton.runtime.interpreter import InterpretedFunction
+    from triton.runtime.jit import JITFunction
+
+Launch = Callable[..., object]
 
 
 @contextlib.contextmanager
@@ -34,7 +41,7 @@ def _active(run: EmulatedRun, _version: str) -> Iterator[None]:
 
     users, files = knobs.runtime.add_stages_inspection_hook, [""]
 
-    def hook(*stages: Any) -> Any:
+    def hook(*stages: dict[str, Callable[..., object]]) -> tuple[str, ...] | None:
         """The user's hook for the stages, then ours."""
         theirs = users(*stages) if users is not None else None
         ours = stopped_at_ptx(files[-1], *stages)
@@ -88,12 +95,12 @@ def _check_architecture(stages: dict[str, Callable[[object, object], object]], h
     stages["llir"] = checked
 
 
-def _with_arrays(files: list[str], hopper: bool, launch: Any) -> Any:
+def _with_arrays(files: list[str], hopper: bool, launch: Launch) -> Launch:
     """`JITFunction.run` that also accepts numpy arrays, as tensors over the same memory; the last entry of
     `files` is the kernel's file during the call.
     """
 
-    def run(self: Any, *args: Any, **named: Any) -> Any:
+    def run(self: JITFunction, *args: object, **named: object) -> object:
         files.append(self.fn.__code__.co_filename)
         try:
             named = {name: _as_tensor(array) for name, array in named.items()}
@@ -113,7 +120,7 @@ def _with_arrays(files: list[str], hopper: bool, launch: Any) -> Any:
     return run
 
 
-def _as_tensor(value: Any) -> Any:
+def _as_tensor(value: object) -> object:
     if not isinstance(value, np.ndarray):
         return value
     import torch
@@ -124,10 +131,10 @@ def _as_tensor(value: Any) -> Any:
         raise LaunchError("a numpy array cannot be passed to a kernel", found=str(error)) from None
 
 
-def _refuse_interpreted(launch: Any) -> Any:
+def _refuse_interpreted(launch: Launch) -> Launch:
     """`InterpretedFunction.run`: the kernel was decorated for the interpreter and cannot be compiled."""
 
-    def run(self: Any, *args: Any, **named: Any) -> Any:
+    def run(self: InterpretedFunction, *args: object, **named: object) -> object:
         raise LaunchError(
             "the kernel was made for Triton's interpreter",
             where=self.__name__,
@@ -139,12 +146,12 @@ def _refuse_interpreted(launch: Any) -> Any:
 
 
 @contextlib.contextmanager
-def _autotuned(autotuner: Any, run: EmulatedRun) -> Iterator[None]:
+def _autotuned(autotuner: type[Autotuner], run: EmulatedRun) -> Iterator[None]:
     """Make autotuners take the first configuration after pruning, and forget it after the block."""
-    before: dict[int, tuple[Any, dict[Any, Any]]] = {}
+    before: dict[int, tuple[Autotuner, dict[object, object]]] = {}
 
-    def chosen(launch: Any) -> Any:
-        def made(self: Any, *args: Any, **named: Any) -> Any:
+    def chosen(launch: Launch) -> Launch:
+        def made(self: Autotuner, *args: object, **named: object) -> object:
             if id(self) not in before:
                 before[id(self)] = (self, self.cache)
                 self.cache = {}
@@ -158,14 +165,14 @@ def _autotuned(autotuner: Any, run: EmulatedRun) -> Iterator[None]:
 
         return made
 
-    def unmeasured(_: Any) -> Any:
-        def bench(self: Any, *args: Any, config: Any, **named: Any) -> list[float]:
+    def unmeasured(_: object) -> Launch:
+        def bench(self: Autotuner, *args: object, config: object, **named: object) -> list[float]:
             return [float(self.configs.index(config)) if config in self.configs else 0.0] * 3
 
         return bench
 
-    def unstored(_: Any) -> Any:
-        def check(self: Any, key: Any, configs: Any, benchmark: Any) -> bool:
+    def unstored(_: object) -> Launch:
+        def check(self: object, key: object, configs: object, benchmark: Callable[[], object]) -> bool:
             benchmark()
             return False
 
@@ -194,7 +201,7 @@ def _device_for_torch(hopper: bool) -> Iterator[None]:
         multi_processor_count, warp_size = limits.PROCESSORS, 32
         shared_memory_per_block_optin = limits.MAX_SHARED_BYTES
 
-    def answering(answer: Any) -> Callable[[Any], Any]:
+    def answering(answer: object) -> Callable[[object], Launch]:
         return lambda _: lambda *args, **named: answer
 
     with contextlib.ExitStack() as stack:

@@ -20,7 +20,8 @@ class TensorOptions:
 
     problem: str = option(
         "--problem", metavar="NAME|KERNEL", required=True,
-        help="The problem type (docs/tensors.md), or a kernel that computes it, such as a path to a kernel.py.",
+        help="The problem type (docs/tensors.md), or a kernel that computes it, such as a path to a "
+        "kernel.py.",
     )  # fmt: skip
     convention: str | None = option(
         "--convention", metavar="NAME",

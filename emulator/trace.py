@@ -42,6 +42,7 @@ KINDS = enumeration(
 )
 # What is kept besides where the path is asked for (engine/path_trace.cpp), numbered on.
 PATH_KINDS = ("shared-access", "remote-access", "group-join", "group-commit", "group-pass", "global-access")
+_ALL_KINDS = (*KINDS, *PATH_KINDS)
 OBJECTS = enumeration(
     "Object",
     ("", "mbarrier", "named barrier", "cluster barrier", "bulk groups", "TMEM columns"),
@@ -138,28 +139,30 @@ class Trace:
 
     def event(self, row: np.void) -> Event:
         """The event of a row of `raw`, whose mbarriers count from the start of shared memory."""
-        kinds = (*KINDS, *PATH_KINDS)
-        kind, object_, engine = kinds[row["kind"]], OBJECTS[row["object"]], ENGINES[row["engine"]]
+        (
+            time, op, value, pc, cta, barrier, phase, lanes, rank, warp, lane, to_rank, kind_at, object_at,
+            engine_at, _,
+        ) = row.item()  # type: ignore[misc]  # fmt: skip
+        kind, object_ = _ALL_KINDS[kind_at], OBJECTS[object_at]
         if kind in ("issue", "complete"):
-            kind = f"{_PREFIX[row['engine']]}-{kind}"
-        pc, barrier = int(row["pc"]), int(row["barrier"])
+            kind = f"{_PREFIX[engine_at]}-{kind}"
         if object_ == "mbarrier":
             barrier -= self.dynamic
         return Event(
-            time=int(row["time"]),
+            time=time,
             kind=kind,
             object=object_,
-            engine=engine,
-            cta=(int(row["cta"][0]), int(row["cta"][1]), int(row["cta"][2])),
-            rank=int(row["rank"]),
-            warp=int(row["warp"]),
-            lane=int(row["lane"]),
-            lanes=int(row["lanes"]),
+            engine=ENGINES[engine_at],
+            cta=(int(cta[0]), int(cta[1]), int(cta[2])),  # type: ignore[index]
+            rank=rank,
+            warp=warp,
+            lane=lane,
+            lanes=lanes,
             barrier=barrier if object_ in ("mbarrier", "named barrier") else None,
-            to_rank=int(row["to_rank"]),
-            phase=int(row["phase"]),
-            value=int(row["value"]),
-            op=int(row["op"]),
+            to_rank=to_rank,
+            phase=phase,
+            value=value,
+            op=op,
             ptx_line=self._view.line(pc),
             source=self._view.source(pc),
             instruction=self._view.instruction(pc),

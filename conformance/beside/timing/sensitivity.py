@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -69,9 +70,18 @@ def sensitivity(timed: TimedKernel, alone: bool, run: Runner = serial, parts: in
     for at, group in enumerate(groups):
         three = middle, *clocks[2 * at : 2 * at + 2]
         moving += group if max(three) - min(three) >= least / 2 else []
-    ends = [{name: getattr(figures[name], case)} for name in moving for case in ("best", "worst")]
-    clocks = _clocks(timed, alone, ends, run, parts)
-    out = [Moved(name, figures[name], *clocks[2 * at : 2 * at + 2]) for at, name in enumerate(moving)]
+    ends = [
+        {name: value}
+        for name in moving
+        for value in _ends(figures[name])
+        if value != figures[name].likely  # otherwise the middle
+    ]
+    changed = [next(iter(setting.items())) for setting in ends]
+    clocks_at = dict(zip(changed, _clocks(timed, alone, ends, run, parts), strict=True))
+    out = [
+        Moved(name, figures[name], *(clocks_at.get((name, value), middle) for value in _ends(figures[name])))
+        for name in moving
+    ]
     return sorted((moved for moved in out if moved.span >= least), key=lambda moved: -moved.span)
 
 
@@ -84,6 +94,10 @@ def headline(timed: TimedKernel, found: Sequence[Moved]) -> list[str]:
         f"likely {clocks.likely:,.0f}, if" + ("" if found else " the figures are their likely values"),
         *(f"  {moved}" for moved in found[:ASSUMPTIONS]),
     ]
+
+
+def _ends(figure: Figure) -> tuple[float, float]:
+    return figure.best, figure.worst
 
 
 def _seen(noise: Noise) -> float:
@@ -108,6 +122,7 @@ def _clocks(
 
 def _in_turn(timed: TimedKernel, alone: bool, settings: Sequence[Mapping[str, float]]) -> list[float]:
     out = []
+    gc.freeze()  # a collection would visit every event of the runs
     for values in settings:
         timing = timed.timing.fixed(values)
         few, many = (run.clocks(timing, "likely", alone, 0).clocks for run in (timed.short, timed.run))

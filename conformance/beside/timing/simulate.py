@@ -2,7 +2,7 @@
 
 Per clock each of an SM's four schedulers issues one instruction of its warps (warp % 4). An instruction
 issues when the stall count of the previous instruction has passed and its scoreboards are released
-(`_LATENCIES`). Units (`units.py`) serve requests in order.
+(`LATENCIES`). Units (`units.py`) serve requests in order.
 """
 
 from __future__ import annotations
@@ -13,7 +13,17 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from random import Random
+from typing import final
 
+from tileproof.conformance.beside.timing.machine_code import (
+    FIGURE,
+    LATENCIES,
+    ONE_LANE,
+    SERVED,
+    MachineInstruction,
+    codes,
+    loops_over_lanes,
+)
 from tileproof.conformance.beside.timing.path import Warp
 from tileproof.conformance.beside.timing.sass import Sass
 from tileproof.conformance.beside.timing.streams import MachineCode, Passage
@@ -21,26 +31,8 @@ from tileproof.conformance.beside.timing.units import PASS_BYTES, SCHEDULERS, Or
 from tileproof.conformance.beside.timing.work import Phase, Step, Touched, Work
 from tileproof.spec.machine.timing import Case, Timing
 
-# Instructions whose result a scoreboard announces, by the figure that says when.
-_LATENCIES = {
-    "shuffle": ("SHFL",),
-    "vote": ("VOTE", "VOTEU", "MATCH", "REDUX", "CREDUX", "ELECT"),
-    "shared_load": ("LDS", "LDSM", "LDL", "ATOMS"),
-    "global_load": ("LDG", "LD", "ATOMG", "ATOM"),
-    "constant_load": ("LDC", "LDCU", "ULDC"),
-    "special_register": ("S2R", "S2UR", "CS2R", "B2R"),
-    "uniform": ("R2UR",),
-    "transcendental": ("MUFU", "I2F", "F2I", "F2F", "FRND", "POPC", "FLO", "BREV"),
-    "barrier_look": ("SYNCS",),
-    "fence": ("FENCE",),
-    "tmem_alloc": ("UTCATOMSWS",),
-    "register_change": ("USETMAXREG",),
-}
-_SERVED = ("REDG", "RED", "LDTM", "STTM", "STS", "STSM", "STG", "ST", "STL", "LDGSTS", "LDGDEPBAR", "MEMBAR")
 _GLOBAL = ("LDG", "LD", "STG", "ST")
-_ACTING = frozenset(_SERVED) | {"LDG", "LD", "ATOMG", "ATOM", "LDS", "LDSM", "MUFU", "UCGABAR_WAIT"}
 _WARP = 0xFFFFFFFF  # all lanes
-_ONE_LANE = ("UBLKCP", "UBLKRED", "UTMALDG", "UTMASTG", "UTMAREDG")
 _MULTIPLE = re.compile(r"\.x(\d+)")
 _WIDTH = re.compile(r"\.(?:F32x(\d)|(64|128|256))\b")
 
@@ -84,7 +76,13 @@ class _Figures(dict[str, float]):
         return self.setdefault(name, self.all[name])
 
 
+@final
 class _Walk:
+    __slots__ = (
+        "at", "boards", "cluster", "entry", "first", "holder", "lanes_left", "log", "reached", "ready",
+        "slot", "stored", "stream", "warp",
+    )  # fmt: skip
+
     def __init__(
         self,
         warp: Warp,
@@ -120,7 +118,7 @@ class Model:
     KNOWN: the instructions with scoreboards that it has figures for.
     """
 
-    KNOWN = frozenset(_SERVED) | {root for roots in _LATENCIES.values() for root in roots}
+    KNOWN = frozenset(SERVED) | {root for roots in LATENCIES.values() for root in roots}
 
     def __init__(
         self,
@@ -137,7 +135,6 @@ class Model:
         self.order = order
         self.working_set = working_set
         self.f = _Figures(timing.values(case))
-        self.figure = {root: name for name, roots in _LATENCIES.items() for root in roots}
 
     def run(self, streams: dict[Warp, list[Passage]], work: Work) -> Timed:
         """The clocks of a run: `streams` as of `streams.stream`."""
@@ -153,7 +150,7 @@ class Model:
         self.heap: list[tuple[float, int, int, _Item]] = []
         self.count = 0
         self.drawn = Random(self.order) if self.order is not None else None
-        self.plain = self._plain(work)
+        self.codes = codes(self.code, work)
         for warp, stream in streams.items():
             if stream:
                 slot = slots[(warp[:3], warp[3] % SCHEDULERS)]
@@ -169,18 +166,6 @@ class Model:
         out.used = set(self.f)
         return out
 
-    def _plain(self, work: Work) -> list[bool]:
-        """For each machine instruction whether it only issues: no unit, scoreboard or step is involved."""
-        stepped = {line for lines in work.steps.values() for line in lines}
-        acting = _ACTING | set(_ONE_LANE)
-        return [
-            instruction.writes >= 6
-            and instruction.reads >= 6
-            and instruction.line not in stepped
-            and instruction.root not in acting
-            for instruction in self.code.sass
-        ]
-
     def _push(self, time: float, what: _Item) -> None:
         self.count += 1
         tie = self.count if self.drawn is None else self.drawn.getrandbits(32)
@@ -191,73 +176,69 @@ class Model:
 
     def _play(self) -> None:
         """Every event in the order of clocks. Most are a plain instruction: those take no call."""
-        stalls, lines = self._stalls(), [instruction.line for instruction in self.code.sass]
-        heap, drawn = self.heap, self.drawn
+        codes, heap, drawn = self.codes, self.heap, self.drawn
+        pushpop, issue = heapq.heappushpop, self._issue
         while heap:
             time, _, _, what = heapq.heappop(heap)
-            while isinstance(what, _Walk):
-                stall = stalls[what.first + what.at]
+            while type(what) is _Walk:
+                code = codes[what.first + what.at]
                 after: float | None
-                if not stall:
-                    after = self._issue(what, time)
+                if not code.straight:
+                    after = issue(what, code, time)
+                    if after is None:
+                        break
                 elif (after := what.slot[0]) <= time:
                     what.slot[0] = time + 1
-                    what.log.append((time, lines[what.first + what.at]))
+                    what.log.append((time, code.line))
                     what.at += 1
-                    after = time + stall
-                if after is None:
-                    break
+                    after = time + code.stall
                 if heap and heap[0][0] <= after:
                     self.count += 1
                     tie = self.count if drawn is None else drawn.getrandbits(32)
-                    time, _, _, what = heapq.heappushpop(heap, (after, tie, self.count, what))
+                    time, _, _, what = pushpop(heap, (after, tie, self.count, what))
                 else:
                     time = after
             else:
+                assert not isinstance(what, _Walk)
                 what(time)
 
-    def _stalls(self) -> list[int]:
-        """For each machine instruction its stall count; 0 if it is not plain, waits for a scoreboard, or ends
-        its block."""
-        ends = {end - 1 for _, end in self.code.blocks}
-        return [
-            max(1, instruction.stall) if plain and not instruction.waits and at not in ends else 0
-            for at, (instruction, plain) in enumerate(zip(self.code.sass, self.plain, strict=True))
-        ]
-
-    def _issue(self, walk: _Walk, time: float) -> float | None:
+    def _issue(self, walk: _Walk, code: MachineInstruction, time: float) -> float | None:
         """The warp's next clock; None if another event determines it, or it has ended."""
+        if code.boards:
+            need, cause, boards = time, "", walk.boards
+            for board in code.boards:
+                if boards[board] > need:
+                    need, cause = boards[board], walk.holder[board]
+            if need > time:
+                self.out.waits[walk.warp].append(Span(time, need, cause, code.line))
+                return need
+        slot = walk.slot
+        if slot[0] > time:
+            return slot[0]
+        slot[0] = time + 1
+        walk.log.append((time, code.line))
+        after = time + code.stall
         entry = walk.stream[walk.entry]
-        first, end = self.code.blocks[entry.block]
-        instruction = self.code.sass[first + walk.at]
-        need, cause = time, ""
-        if instruction.waits:
-            for board in range(6):
-                if instruction.waits >> board & 1 and walk.boards[board] > need:
-                    need, cause = walk.boards[board], walk.holder[board]
-        if need > time:
-            self.out.waits[walk.warp].append(Span(time, need, cause, instruction.line))
-            return need
-        if walk.slot[0] > time:
-            return walk.slot[0]
-        walk.slot[0] = time + 1
-        walk.log.append((time, instruction.line))
-        after = time + max(1, instruction.stall)
-        plain = self.plain[first + walk.at]
-        if not plain:
-            done, read = self._execute(walk, instruction, time, entry.lanes)
+        if not code.plain:
+            instruction = code.sass
+            if code.served:
+                done, read = self._execute(walk, instruction, time, entry.lanes)
+            else:
+                done, read = time + self.f[code.figure], time + self.f["read_operands"]
             if instruction.writes < 6 and done > walk.boards[instruction.writes]:
                 walk.boards[instruction.writes], walk.holder[instruction.writes] = done, instruction.opcode
             if instruction.reads < 6 and read > walk.boards[instruction.reads]:
                 walk.boards[instruction.reads], walk.holder[instruction.reads] = read, instruction.opcode
-            does = not instruction.guard or self._due(walk.warp, instruction, entry) is not None
-            if instruction.root == "MEMBAR" and does:  # the warp itself waits, at no scoreboard
+            if instruction.root == "MEMBAR" and (
+                not instruction.guard or self._due(walk.warp, instruction, entry) is not None
+            ):  # the warp itself waits, at no scoreboard
                 after = max(after, self._fenced(walk, ".CTA" in instruction.opcode, time))
         walk.at += 1
-        if first + walk.at == end and len(walk.lanes_left) and _loops_over_lanes(instruction, first):
+        if code.loops and walk.lanes_left:
             walk.at = 0
             after = max(after, time + self.f["branch"])
-        elif first + walk.at == end:
+        elif code.ends:
+            end = walk.first + walk.at
             walk.entry, walk.at = walk.entry + 1, 0
             if walk.entry == len(walk.stream):
                 self.out.ends[walk.warp] = after
@@ -265,7 +246,7 @@ class Model:
             walk.first = self.code.blocks[walk.stream[walk.entry].block][0]
             if walk.first != end:
                 after = max(after, time + self.f["branch"])
-        return after if plain else self._do(walk, instruction, entry, time, after)
+        return self._do(walk, code.sass, entry, time, after) if code.stepped else after
 
     def _fenced(self, walk: _Walk, cta: bool, time: float) -> float:
         """When a fence is over: its scope is the CTA, or more."""
@@ -279,7 +260,7 @@ class Model:
 
     def _do(self, walk: _Walk, instruction: Sass, entry: Passage, time: float, after: float) -> float | None:
         """Execute the step of an instruction, if any; return when the warp continues, None if it waits."""
-        if walk.lanes_left and instruction.root in _ONE_LANE:
+        if walk.lanes_left and instruction.root in ONE_LANE:
             self.units.start(self.work.operations[walk.lanes_left.pop(0)], walk.warp, time)
             return after
         step = self._step(walk.warp, instruction, entry)
@@ -302,8 +283,8 @@ class Model:
         first, end = self.code.blocks[entry.block]
         if (
             len(issues) > 1
-            and instruction.root in _ONE_LANE
-            and _loops_over_lanes(self.code.sass[end - 1], first)
+            and instruction.root in ONE_LANE
+            and loops_over_lanes(self.code.sass[end - 1], first)
         ):
             issues, walk.lanes_left = issues[:1], list(issues[1:])
         for number in issues:
@@ -376,10 +357,10 @@ class Model:
             done = units.shared(cta, scheduler, passes, time, instruction.line)
             if root in ("STS", "STSM"):
                 walk.stored = max(walk.stored, done)
-            return done - f["quarter_pass"] + f[self.figure.get(root, "other")], done + f["read_operands"]
+            return done - f["quarter_pass"] + f[FIGURE.get(root, "other")], done + f["read_operands"]
         if root == "LDGDEPBAR":
             return time, time  # DEPBAR waits, as a step
-        done = time + f[self.figure.get(root, "other")]
+        done = time + f[FIGURE.get(root, "other")]
         if root in _GLOBAL:
             walk.reached = max(walk.reached, done if root.startswith("LD") else time)
         return done, time + f["read_operands"]
@@ -402,12 +383,6 @@ class Model:
             return least
         self.accesses[(warp, instruction.line)] = at + 1
         return max(least, float(seen[at]))
-
-
-def _loops_over_lanes(last: Sass, first: int) -> bool:
-    """Whether a block, by its last instruction, comes again for each lane: what ptxas makes of an instruction
-    of every lane that the machine has for a whole warp only."""
-    return last.opcode.startswith("BRA.U.ANY") and last.targets == (first,)
 
 
 def _width(opcode: str) -> int:

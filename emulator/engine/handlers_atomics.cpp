@@ -15,9 +15,14 @@ bool add_row(Exec& x, const Instr& i, const float* added) {
   if (count < 2 || static_cast<uint64_t>(x.mask) >> first != (1ull << count) - 1) return false;
   const uint64_t address = address_of(x, i.o[s::address], i.imm, i.m[s::width], first);
   uint64_t apart = 0;
-  for (int k = 1; k < count; ++k)
-    apart |= address_of(x, i.o[s::address], i.imm, i.m[s::width], first + k) ^
-             (address + 4 * static_cast<uint64_t>(k));
+  if (i.o[s::address] != INT32_MIN && i.m[s::width] == 8) {
+    const uint64_t* base = x.src<uint64_t>(i.o[s::address]) + first;
+    for (int k = 1; k < count; ++k) apart |= (base[k] - base[0]) ^ 4 * static_cast<uint64_t>(k);
+  } else {
+    for (int k = 1; k < count; ++k)
+      apart |= address_of(x, i.o[s::address], i.imm, i.m[s::width], first + k) ^
+               (address + 4 * static_cast<uint64_t>(k));
+  }
   const uint32_t bytes = 4 * static_cast<uint32_t>(count);
   GlobalBuffer* b = apart || address % 4 ? nullptr : x.e.memory.find(address, bytes);
   if (!b || !b->writable || !b->initialised(address, bytes) || !x.e.tell_row(x, *b, address, 4)) return false;

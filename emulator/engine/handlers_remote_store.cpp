@@ -62,9 +62,11 @@ Step st_async(Exec& x, const Instr& i) {
                   x.src<uint8_t>(values[k]) + static_cast<uint32_t>(l) * element, element);
     const bool pending = !e->early() && !change.op;
     if (pending) add_pending(&to->shared.state[offset], size);
-    e->issue(
-        "remote store", 0, at,
-        [=] { land(*e, *to, offset, data.data(), size, bar_offset, change, pending, at); }, {}, size, true);
+    const auto lands = [=] { land(*e, *to, offset, data.data(), size, bar_offset, change, pending, at); };
+    // At once: what is referred to takes no memory of its own.
+    std::function<void()> complete =
+        e->early() ? std::function<void()>([&lands] { lands(); }) : std::function<void()>(lands);
+    e->issue("remote store", 0, at, std::move(complete), {}, size, true);
   }
   return Step::Next;
 }

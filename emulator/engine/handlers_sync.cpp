@@ -150,6 +150,30 @@ void aim(const Exec& x, const Instr& i, uint32_t* source, uint32_t* there) {
   }
 }
 
+bool uniform(const uint32_t* v) {
+  uint32_t other = 0;
+  for (int l = 1; l < 32; ++l) other |= v[l] ^ v[0];
+  return !other;
+}
+
+// Of a whole warp with all of it as members, butterflies and broadcasts over 32 lanes, which all find their
+// lane. False, with nothing done, for what else there is.
+bool shuffle_whole(const Exec& x, const Instr& i, const uint32_t* a, const uint32_t* members, uint32_t* d) {
+  const auto mode = static_cast<Shuffle>(i.m[slot::shfl::mode]);
+  if (x.mask != ~0u || (mode != Shuffle::Bfly && mode != Shuffle::Idx)) return false;
+  const uint32_t *b = x.src<uint32_t>(i.o[slot::shfl::b]), *c = x.src<uint32_t>(i.o[slot::shfl::c]);
+  uint32_t named = ~0u;
+  for (int l = 0; l < 32; ++l) named &= members[l];
+  if (named != ~0u || (c[0] & 0x1f1f) != 0x1f || !uniform(c) || !uniform(b)) return false;
+  const uint32_t by = b[0] & 31;
+  if (mode == Shuffle::Idx)
+    for (uint32_t l = 0; l < 32; ++l) d[l] = a[by];
+  else
+    for (uint32_t l = 0; l < 32; ++l) d[l] = a[l ^ by];
+  if (i.o[slot::shfl::inside] != INT32_MIN) *x.dst<uint32_t>(i.o[slot::shfl::inside]) = ~0u;
+  return true;
+}
+
 // shfl.sync d|p, a, b, c, mask: `mode` a Shuffle (PTX ISA 9.7.9.6).
 Step shfl(Exec& x, const Instr& i) {
   TP_MEMBERS(i.o[slot::shfl::mask]);
@@ -157,6 +181,7 @@ Step shfl(Exec& x, const Instr& i) {
   std::memcpy(a, x.src<uint32_t>(i.o[slot::shfl::a]), sizeof a);
   uint32_t* d = x.dst<uint32_t>(i.o[slot::shfl::dst]);
   const uint32_t* members = x.src<uint32_t>(i.o[slot::shfl::mask]);
+  if (shuffle_whole(x, i, a, members, d)) return Step::Next;
   uint32_t source[32], there[32];
   aim(x, i, source, there);
   uint32_t p = 0, outside = 0;

@@ -75,7 +75,7 @@ Step cp(Exec& x, const Instr& i) {
         TmemWrite w{c, {}, column, columns};
         for (int row = 0; row < rows; ++row)
           for (int lane : lanes_of(copies, row)) {
-            add_pending(c->tmem.state_at(lane0 + lane, column), static_cast<size_t>(columns));
+            add_pending(c->tmem.change_state(lane0 + lane, column), static_cast<size_t>(columns));
             w.add_lane(lane0 + lane);
           }
         writes.push_back(w);
@@ -101,7 +101,7 @@ Step cp(Exec& x, const Instr& i) {
             if (bits) decompress(source, bits, unpacked);
             for (int lane : lanes) {
               std::memcpy(c->tmem.at(lane0 + lane, first), bits ? unpacked : source, 16);
-              complete_pending(c->tmem.state_at(lane0 + lane, first), 4);
+              complete_pending(c->tmem.change_state(lane0 + lane, first), 4);
               for (int cell = 0; cell < 4 && poison; ++cell)
                 store_poison(*c, lane0 + lane, first + cell, poison);
             }

@@ -177,7 +177,7 @@ Step tmem_st(Exec& x, const Instr& i) {
   }
   const bool pending = !x.e.early();
   if (pending)
-    for (const Cell& c : *cells) add_pending(x.cta.tmem.state_at(c.lane, c.column), 1);
+    for (const Cell& c : *cells) add_pending(x.cta.tmem.change_state(c.lane, c.column), 1);
   Cta* cta = &x.cta;
   Engine* e = &x.e;
   const Instr* instr = &i;
@@ -186,7 +186,7 @@ Step tmem_st(Exec& x, const Instr& i) {
     tell_cells(*e, *cta, *instr, lane0, column, nullptr);
     for (const auto& c : *cells) {
       *cta->tmem.at(c.lane, c.column) = c.value;
-      complete_pending(cta->tmem.state_at(c.lane, c.column), 1);
+      complete_pending(cta->tmem.change_state(c.lane, c.column), 1);
       if (c.poison) store_poison(*cta, c.lane, c.column, c.poison);
     }
   };

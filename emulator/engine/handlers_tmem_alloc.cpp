@@ -227,7 +227,7 @@ Step dealloc(Exec& x, const Instr& i) {
       x.cta.tmem.owner[static_cast<size_t>(c / 32)] = 0;
     x.cta.tmem.frees++;
     for (int lane = 0; lane < kTmemLanes; ++lane) {
-      uint8_t* state = x.cta.tmem.state_at(lane, a[k].first);
+      uint8_t* state = x.cta.tmem.change_state(lane, a[k].first);
       for (int c = 0; c < a[k].second; ++c)
         if (state[c] & kPendingMask) {
           x.e.error("tmem-dealloc-in-flight",

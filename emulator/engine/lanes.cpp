@@ -178,7 +178,9 @@ bool Engine::release_joins() {
 
 bool sync_members(Exec& x, int32_t off) {
   const uint32_t* masks = x.src<uint32_t>(off);
-  for (uint32_t m = x.mask; m; m &= m - 1) {
+  uint32_t named = x.mask;  // of a whole warp: lanes that every mask names
+  for (int l = 0; l < 32 && x.mask == ~0u; ++l) named &= masks[l];
+  for (uint32_t m = named == ~0u ? 0 : x.mask; m; m &= m - 1) {
     const int l = __builtin_ctz(m);
     const uint32_t idle = masks[l] & x.s->mask & ~x.mask;
     if (!(masks[l] >> l & 1) || idle) {

@@ -218,6 +218,50 @@ void fetch_b(Engine& e, const MmaRequest& r, const InstructionDescriptor& d, Wor
     }
 }
 
+DPlace place_of(const MmaRequest& r) {
+  return {r.d_taddr, r.idesc, r.cta_group, r.ws, static_cast<uint8_t>(r.format)};
+}
+
+// A D in f32, scaled by nothing, whose cells and operands all are written: without what each row of
+// execute_mma is looked at for. False, with nothing done, where an old cell was not written.
+bool multiply_whole(const MmaRequest& r, Cta& cta, Workspace& w) {
+  TensorMemory& m = cta.tmem;
+  bool settled = m.settled == m.changes && m.settled_d == place_of(r);
+  if (!settled) {
+    settled = std::all_of(w.segments.begin(), w.segments.end(), [&](const Segment& s) {
+      return all_valid(m.state_at(s.lane, s.column), static_cast<size_t>(s.columns));
+    });
+    if (!settled && r.accumulate) return false;
+    if (!settled)
+      for (const Segment& s : w.segments)
+        complete_pending(m.change_state(s.lane, s.column), static_cast<size_t>(s.columns));
+    // A cell may have more writes to come, so that nothing is known after the first.
+    if (settled) m.settled = m.changes, m.settled_d = place_of(r);
+  }
+  const int k = padded_k(r.format), columns = w.segments[0].columns;
+  for (size_t first = 0; first < w.segments.size();) {
+    const int n0 = w.segments[first].n0;
+    int count = 0;
+    for (; first < w.segments.size() && w.segments[first].n0 == n0; ++first, ++count) {
+      const Segment& s = w.segments[first];
+      uint32_t* cells = m.at(s.lane, s.column);
+      if (!r.accumulate) std::memset(cells, 0, static_cast<size_t>(columns) * 4);
+      w.d_rows[count] = reinterpret_cast<float*>(cells);
+      w.a_rows[count] = w.a + s.row * k;
+    }
+    // Small numbers are looked at by few rows.
+    const int step = w.largest < kSmallBits ? kMostRows : count;
+    for (int i = 0; i < count; i += step)
+      for (int j = 0; j < k; j += kBlockK) {
+        const int rows = std::min(step, count - i);
+        if (j)
+          for (int row = i; row < i + rows; ++row) w.a_rows[row] += kBlockK;
+        product_fast(w.d_rows + i, w.a_rows + i, rows, w.b + j * kMaxN + n0, kMaxN, columns, w.largest);
+      }
+  }
+  return true;
+}
+
 // Not inline: the address of a thread's variable takes a call, which is not to be made for each row.
 [[gnu::noinline]] Workspace& workspace() {
   static thread_local Workspace w;
@@ -232,7 +276,11 @@ void execute_mma(Engine& e, const MmaRequest& r) {
   const Into mode = into(r, d);
   const bool exact = e.config.mma == MmaMode::Exact && mode != Into::S32;
   const int rows = d.m / r.cta_group, k = padded_k(r.format);
-  segments(r, d, w.segments);
+  // The steps of k follow each other, with D in the same place.
+  if (const DPlace place = place_of(r); w.segments.empty() || w.place != place) {
+    segments(r, d, w.segments);
+    w.place = place;
+  }
   e.counters.mma_instructions++;
   e.counters.mma_macs += static_cast<uint64_t>(d.m) * static_cast<uint64_t>(d.n) *
                          static_cast<uint64_t>(mma_rules().formats[static_cast<size_t>(r.format)].k);
@@ -251,7 +299,7 @@ void execute_mma(Engine& e, const MmaRequest& r) {
   if (exact)
     w.exact.begin(exact_form(r, d), w.b, d.n);
   else
-    w.largest = largest_bits(w.b, k, kMaxN, d.n);
+    w.largest = largest_if_small(w.b, k, kMaxN, d.n);
   const bool b_poison = std::any_of(w.b_poison.begin(), w.b_poison.end(), [](PoisonId p) { return p != 0; });
   LaterWrites later(e, r.queue);
   int member = -1;
@@ -261,14 +309,19 @@ void execute_mma(Engine& e, const MmaRequest& r) {
     w.a_poison.fill(0);
     if (!r.a_in_tmem) fetch_operand(e, *cta, r.a, r, false, rows, w.a, k, 1, w.a_poison.data());
     if (mode == Into::Scaled) fetch_scales(e, *cta, r, d, later, w);
+    if (mode == Into::F32 && !exact && !r.a_in_tmem && !r.scale_d && !r.mask_words && !b_poison &&
+        std::all_of(w.a_poison.begin(), w.a_poison.end(), [](PoisonId p) { return p == 0; }) &&
+        multiply_whole(r, *cta, w))
+      continue;
     Batch batch;
     for (const Segment& s : w.segments) {
-      uint8_t* state = cta->tmem.state_at(s.lane, s.column);
       if (r.masked(member, s.lane)) {
+        uint8_t* state = cta->tmem.change_state(s.lane, s.column);
         for (int j = 0; j < s.columns; ++j)  // a masked lane keeps its D
           if (state[j] & kPendingMask) state[j] = static_cast<uint8_t>(state[j] - kPendingOne);
         continue;
       }
+      const uint8_t* state = cta->tmem.state_at(s.lane, s.column);
       float* a = w.a + s.row * k;
       if (r.a_in_tmem) {
         a = w.a + s.lane * k;
@@ -284,7 +337,8 @@ void execute_mma(Engine& e, const MmaRequest& r) {
       batch.segment[batch.count] = &s;
       batch.cells[batch.count] = cells;
       batch.a[batch.count++] = a;
-      if (!settled) complete_pending(state, static_cast<size_t>(s.columns));
+      if (!settled)
+        complete_pending(cta->tmem.change_state(s.lane, s.column), static_cast<size_t>(s.columns));
       if (row || old || b_poison) [[unlikely]] {
         if (exact) multiply(w, r, d, mode, exact, batch);
         spread_poison(e, *cta, s, row, old, w);

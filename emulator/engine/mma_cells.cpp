@@ -46,7 +46,7 @@ std::vector<TmemWrite> mark_mma(Engine& e, const MmaRequest& r) {
     if (!d_allocated(e, r, *cta, d)) return writes;
     TmemWrite w{cta, {}, segs[0].column, segs[0].columns};  // all segments have the same columns
     for (const Segment& s : segs) {
-      add_pending(cta->tmem.state_at(s.lane, s.column), static_cast<size_t>(s.columns));
+      add_pending(cta->tmem.change_state(s.lane, s.column), static_cast<size_t>(s.columns));
       w.add_lane(s.lane);
     }
     writes.push_back(w);

@@ -196,6 +196,31 @@ inline void spread(const uint8_t* const* chunks, float sign, float* out, int apa
     }
 }
 
+// Eight chunks of a group, from the first byte that they may lie at.
+struct Eight {
+  uint32_t at[8], least = ~0u, most = 0;
+  void set(int i, uint32_t offset) {
+    at[i] = offset;
+    least = offset < least ? offset : least;
+    most = offset > most ? offset : most;
+  }
+};
+
+// The chunks at these offsets, moved by `by`; false where a chunk may not be read as it is.
+inline bool find_eight(const SharedMemory& m, const Eight& eight, uint32_t by, const uint8_t** chunks) {
+  typedef uint64_t Pair __attribute__((vector_size(16), may_alias));
+  if (eight.least + by < kReservedSharedBytes || size_t{eight.most + by} + 16 > m.data.size()) return false;
+  const uint8_t *state = m.state.data() + by, *data = m.data.data() + by;
+  Pair other{};
+  for (int i = 0; i < 8; ++i) {
+    Pair x;
+    std::memcpy(&x, state + eight.at[i], 16);
+    other |= x ^ 0x0101010101010101ull;
+    chunks[i] = data + eight.at[i];
+  }
+  return !(other[0] | other[1]);
+}
+
 // As fetch_typed, where rows, the first of them and k are multiples of 8 and a stride is 1.
 template <Element E>
 void fetch_halves(Engine& e, Cta& cta, const MatrixDescriptor& d, bool mn_major, int first_row, int rows,
@@ -211,21 +236,52 @@ void fetch_halves(Engine& e, Cta& cta, const MatrixDescriptor& d, bool mn_major,
     }
     spread<E>(chunks, sign, to, apart, along);
   };
+  // A pattern of 8 lines repeats each 1,024 bytes: its offsets hold for all where they are so far
+  // apart.
+  constexpr uint32_t kPattern = 1024;
+  const bool plain = d.swizzle >= 0 && d.swizzle < kAtoms32;
+  const uint32_t apart = !mn_major || !d.swizzle ? d.sbo : d.lbo;
+  const bool repeats = plain && !e.heard() && (!d.swizzle || apart % kPattern == 0);
   auto both = [&](int row, PoisonId id) { poison[row] = e.poisons.both(poison[row], id); };
-  if (!mn_major) {
+  if (!mn_major && repeats) {
+    for (int c = 0; c < k_count / 8; ++c) {
+      Eight group;
+      for (int i = 0; i < 8; ++i) group.set(i, k_chunk(d, first_row + i, c));
+      for (int mn = 0; mn < rows; mn += 8) {
+        float* to = out + mn * stride_row + 8 * c * stride_k;
+        if (find_eight(cta.shared, group, static_cast<uint32_t>(mn / 8) * d.sbo, chunks)) [[likely]]
+          spread<E>(chunks, sign, to, stride_row, stride_k);
+        else
+          eight([&](int i) { return k_chunk(d, first_row + mn + i, c); },
+                [&](int i, PoisonId id) { both(mn + i, id); }, to, stride_row, stride_k);
+      }
+    }
+  } else if (!mn_major) {
     for (int mn = 0; mn < rows; mn += 8)
       for (int c = 0; c < k_count / 8; ++c)
         eight([&](int i) { return k_chunk(d, first_row + mn + i, c); },
               [&](int i, PoisonId id) { both(mn + i, id); }, out + mn * stride_row + 8 * c * stride_k,
               stride_row, stride_k);
   } else {
-    for (int k = 0; k < k_count; k += 8)
-      for (int g = 0; g < rows / 8; ++g)
+    const int period = repeats && d.swizzle ? 1 << d.swizzle : 1;
+    for (int k = 0; k < k_count; k += 8) {
+      Eight groups[8];
+      for (int g = 0; g < period && repeats; ++g)
+        for (int i = 0; i < 8; ++i) groups[g].set(i, mn_chunk(d, g, k + i));
+      for (int g = 0; g < rows / 8; ++g) {
+        const int at_g = first_row / 8 + g;
+        if (repeats && find_eight(cta.shared, groups[at_g % period],
+                                  static_cast<uint32_t>(at_g / period) * apart, chunks)) [[likely]] {
+          spread<E>(chunks, sign, out + 8 * g * stride_row + k * stride_k, stride_k, stride_row);
+          continue;
+        }
         eight([&](int i) { return mn_chunk(d, first_row / 8 + g, k + i); },
               [&](int, PoisonId id) {
                 for (int row = 8 * g; row < 8 * g + 8; ++row) both(row, id);
               },
               out + 8 * g * stride_row + k * stride_k, stride_k, stride_row);
+      }
+    }
   }
 }
 

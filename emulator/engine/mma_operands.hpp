@@ -23,6 +23,10 @@ struct Workspace {
   ExactProducts exact;
   uint32_t largest;  // bits of the largest magnitude of b
   std::vector<Segment> segments;
+  DPlace place;  // of the segments
+  // Of the rows of a CTA's D that share columns of B.
+  float* d_rows[kTmemLanes];
+  const float* a_rows[kTmemLanes];
   // Reads of what nobody wrote, behind rows (lanes) of A, columns of B, and cells of a segment's old D.
   std::array<PoisonId, kTmemLanes> a_poison;
   std::array<PoisonId, kMaxN> b_poison, d_poison;

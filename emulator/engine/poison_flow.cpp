@@ -101,7 +101,7 @@ PoisonId poison_in_cell(Engine& e, const Cta& cta, int lane, int column, const s
 void store_poison(Cta& cta, int lane, int column, PoisonId set) {
   TensorMemory& m = cta.tmem;
   if (m.poisoned.empty()) m.poisoned.assign(kTmemLanes * kTmemColumns, 0);
-  uint8_t& state = *m.state_at(lane, column);
+  uint8_t& state = *m.change_state(lane, column);
   state = static_cast<uint8_t>(state & ~kValid);
   m.poisoned[static_cast<size_t>(lane * kTmemColumns + column)] = set;
 }

@@ -125,11 +125,37 @@ inline void reduce(Reduction op, AtomicType type, uint8_t* cell, const uint8_t* 
   }
 }
 
+namespace reduction {
+
+// add_f32 of whole vectors; returns how many bytes are done.
+inline uint32_t add_vectors(bool flushes, uint8_t* cells, const uint8_t* values, uint32_t bytes) {
+  typedef float Floats __attribute__((vector_size(16)));
+  typedef uint32_t Words __attribute__((vector_size(16)));
+  constexpr uint32_t kSign = 0x80000000u, kNormal = 0x00800000u;
+  const auto flushed = [](Floats x) {
+    const Words bits = reinterpret_cast<Words>(x);
+    return reinterpret_cast<Floats>(bits & (reinterpret_cast<Words>((bits & ~kSign) >= kNormal) | kSign));
+  };
+  uint32_t k = 0;
+  for (; k + 16 <= bytes; k += 16) {
+    Floats a, b;
+    std::memcpy(&a, cells + k, 16);
+    std::memcpy(&b, values + k, 16);
+    const Floats sum = flushes ? flushed(flushed(a) + flushed(b)) : a + b;
+    const Words nan = reinterpret_cast<Words>(sum != sum);
+    const Words bits = (reinterpret_cast<Words>(sum) & ~nan) | (nan & 0x7fffffffu);
+    std::memcpy(cells + k, &bits, 16);
+  }
+  return k;
+}
+
+}  // namespace reduction
+
 // The same for a row of elements.
 inline void reduce_row(Reduction op, AtomicType type, bool flushes, uint8_t* cells, const uint8_t* values,
                        uint32_t bytes) {
   if (op == Reduction::Add && type == AtomicType::F32) {  // what gradients are accumulated with
-    for (uint32_t k = 0; k < bytes; k += 4)
+    for (uint32_t k = reduction::add_vectors(flushes, cells, values, bytes); k < bytes; k += 4)
       reduction::apply<float>(cells + k, values + k,
                               [&](float a, float b) { return add_f32(a, b, flushes); });
     return;

@@ -82,9 +82,17 @@ struct Mbarrier {
 constexpr int kTmemLanes = 128;
 constexpr int kTmemColumns = 512;
 
+// What decides where the D of an MMA lies.
+struct DPlace {
+  uint32_t address = 0, idesc = 0;
+  int cta_group = 0;
+  bool ws = false;
+  uint8_t format = 0;
+  bool operator==(const DPlace&) const = default;
+};
+
 struct TensorMemory {
   std::vector<uint32_t> cell;       // [lane][column]
-  std::vector<uint8_t> state;       // [lane][column]
   std::array<int16_t, 16> owner{};  // serial of the allocation of each 32-column unit, 0 when free
   std::vector<std::pair<int, int>> allocations;          // (first column, columns), in order of allocation
   std::vector<std::pair<const Instr*, int>> allocators;  // instruction and warp of each allocation
@@ -94,7 +102,11 @@ struct TensorMemory {
   uint32_t frees = 0;              // columns have become free so often
   int smallest = 1024;
   bool relinquished = false;
-  int16_t serial = 0;            // of the last allocation, from 1
+  int16_t serial = 0;    // of the last allocation, from 1
+  uint64_t changes = 0;  // of the cells' state, never reset
+  // At this number of changes the cells of this D were valid, with no write to come.
+  uint64_t settled = 0;
+  DPlace settled_d;
   mutable bool crossed = false;  // a range that was asked for has columns of two allocations
 
   bool taken(int unit) const { return owner[static_cast<size_t>(unit)] || held[static_cast<size_t>(unit)]; }
@@ -104,7 +116,8 @@ struct TensorMemory {
   }
   void reset() {
     cell.assign(kTmemLanes * kTmemColumns, kPoisonWord);
-    state.assign(kTmemLanes * kTmemColumns, 0);
+    state_.assign(kTmemLanes * kTmemColumns, 0);
+    ++changes;
     poisoned.clear();
     owner.fill(0);
     allocations.clear();
@@ -126,9 +139,17 @@ struct TensorMemory {
     return true;
   }
   uint32_t* at(int lane, int column) { return &cell[static_cast<size_t>(lane * kTmemColumns + column)]; }
-  uint8_t* state_at(int lane, int column) {
-    return &state[static_cast<size_t>(lane * kTmemColumns + column)];
+  const uint8_t* state_at(int lane, int column) const {
+    return &state_[static_cast<size_t>(lane * kTmemColumns + column)];
   }
+  // The same to be written at once: `changes` is how execute_mma knows that the state is as it was.
+  uint8_t* change_state(int lane, int column) {
+    ++changes;
+    return &state_[static_cast<size_t>(lane * kTmemColumns + column)];
+  }
+
+ private:
+  std::vector<uint8_t> state_;  // [lane][column]
 };
 
 struct NamedBarrier {

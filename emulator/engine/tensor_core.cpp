@@ -26,10 +26,17 @@ uint32_t largest_bits(const float* x, int rows, int ld, int columns) {
   return most;
 }
 
+uint32_t largest_if_small(const float* x, int rows, int ld, int columns) {
+  uint32_t most = 0;
+  for (int r = 0; r < rows && most < kSmallBits; ++r)
+    most = std::max(most, largest_bits(x + r * ld, 1, 0, columns));
+  return most;
+}
+
 void product_fast(float* const* c, const float* const* a, int rows, const float* b, int ldb, int n,
                   uint32_t largest, const Products& level) {
-  constexpr uint32_t kSmall = (127 - 20) << 23, kOperand = (127 + 50) << 23;
-  if (largest < kSmall) [[unlikely]] {
+  constexpr uint32_t kOperand = (127 + 50) << 23;
+  if (largest < kSmallBits) [[unlikely]] {
     uint32_t most = 0;
     for (int r = 0; r < rows; ++r) most = std::max(most, largest_bits(a[r], 1, 0, kBlockK));
     float x, y;

@@ -10,11 +10,15 @@ namespace tileproof {
 constexpr int kMaxN = 256, kMaxK = 64, kMaxScales = 4;
 
 // Fast mode. rows x n accumulators: row r is c[r][0..n) += sum over k of a[r][k] * b[k * ldb + 0..n), one
-// fused multiply-add an element in order of k, f32. `largest`: largest_bits of b.
+// fused multiply-add an element in order of k, f32. `largest`: largest_bits of b, or of a part of it with a
+// magnitude that is not `small`.
 void product_fast(float* const* c, const float* const* a, int rows, const float* b, int ldb, int n,
                   uint32_t largest, const Products& level = products());
 // The bits of the largest magnitude of a matrix [rows][ld]; NaN is larger than infinity.
 uint32_t largest_bits(const float* x, int rows, int ld, int columns);
+constexpr uint32_t kSmallBits = (127 - 20) << 23;
+// The same of as many rows as it takes to meet a magnitude that is not small.
+uint32_t largest_if_small(const float* x, int rows, int ld, int columns);
 
 // The same where an operand is not finite: a NaN, inf times zero, or infs of both signs give 0x7fffffff, else
 // inf wins. Returns false when every term is finite.

@@ -117,3 +117,23 @@ def test_an_atomic_in_a_specialised_loop_is_repeated(specialised: bool) -> None:
         triton_kernels.counted[(3,)](*maps, count, 256, 256, 128, 128, 128, 64, specialised)
     assert (c == 128).all() and count[0] == (12 if specialised else 4)
     assert run.last.ptx.count("atom.global") == (3 if specialised else 1)
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_pointers_inside_a_tensor(keep: bool) -> None:
+    """Their tensors are part of the launch, also of its launch file; another address is out of bounds."""
+    sizes = (5, 64, 33)
+    with emulate(races=True, raises=False) as run:
+        sources = [torch.arange(float(n)) for n in sizes]
+        results = [torch.zeros(n) for n in sizes]
+        given = torch.tensor([[tensor.data_ptr() for tensor in of] for of in (sources, results)])
+        if not keep:
+            given[0, 1] = 1 << 40
+        before = given.clone()
+        triton_kernels.doubled[(3,)](given[0], given[1], torch.tensor(sizes, dtype=torch.int32), BLOCK=64)
+    assert torch.equal(given, before)
+    assert [torch.equal(2 * a, b) for a, b in zip(sources, results, strict=True)] == [True, keep, keep]
+    assert {finding.code for finding in run.findings} == (set() if keep else {"global-out-of-bounds"})
+    assert len(run.last.launch.buffers) == (8 if keep else 7)
+    if keep:
+        assert run.last.judge(seconds=10).verdict == "incomplete"  # no reference was given

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Literal, Unpack
 
 from tileproof.conformance.beside.frontends import versions
+from tileproof.conformance.beside.frontends.host_memory import Addresses
 from tileproof.conformance.beside.frontends.run import EmulatedRun, KernelDefects
 from tileproof.emulator import Allow, Schedule
 from tileproof.emulator.causes import accepted
@@ -111,6 +112,22 @@ def patched(
         yield
     finally:
         setattr(owner, name, before)
+
+
+@contextlib.contextmanager
+def asked_addresses(addresses: Addresses) -> Iterator[None]:
+    """Note the tensors whose address the program asks for by `data_ptr()`."""
+    import torch
+
+    def noting(data_ptr: Callable[..., object]) -> Callable[..., object]:
+        def noted(tensor: torch.Tensor) -> object:
+            addresses.ask(tensor)
+            return data_ptr(tensor)
+
+        return noted
+
+    with patched(torch.Tensor, "data_ptr", noting):
+        yield
 
 
 @contextlib.contextmanager

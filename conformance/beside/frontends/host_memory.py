@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeGuard
 
@@ -22,6 +25,7 @@ class Addresses:
     def __init__(self) -> None:
         self._next = _BASE
         self._known: dict[tuple[int, int], int] = {}
+        self._asked: dict[int, weakref.ref[torch.Tensor]] = {}
 
     def of(self, start: int, size: int) -> int:
         """The device address, with the host address's offset from 16-byte alignment."""
@@ -29,6 +33,15 @@ class Addresses:
             self._known[start, size] = self._next + start % 16
             self._next += -(-(size + 16 + _GUARD) // _GUARD) * _GUARD
         return self._known[start, size]
+
+    def ask(self, tensor: torch.Tensor) -> None:
+        """Note that the program asked for the address of a tensor: other tensors may hold it."""
+        self._asked[id(tensor)] = weakref.ref(tensor)
+
+    @property
+    def asked(self) -> list[torch.Tensor]:
+        """The living tensors whose addresses the program has asked for."""
+        return [tensor for known in self._asked.values() if (tensor := known()) is not None]
 
     def fresh(self, size: int) -> int:
         """An unused address, for memory that belongs to the launch."""
@@ -91,6 +104,36 @@ class LaunchMemory:
             self.buffers.append(self.memory.buffer(_bytes_of(storage), name, self._addresses.of(start, size)))
             self.elements.append(_elements(tensor, size))
         return Pointer(self._held[start, size], tensor.data_ptr() - start)
+
+    @contextmanager
+    def pointers(self) -> Iterator[None]:
+        """Put device addresses in the place of the host addresses that 64-bit integers of tensors hold, while
+        a launch runs; the memory that they point to becomes part of the launch.
+        """
+        tensors = {tensor.untyped_storage().data_ptr(): tensor for tensor in self._addresses.asked}
+        starts = np.array(sorted(start for start in tensors if start), np.uint64)
+        ends = starts + np.array(
+            [tensors[int(start)].untyped_storage().nbytes() for start in starts], np.uint64
+        )
+        changed = []
+        for number, buffer in enumerate(self.buffers):  # it grows
+            if not len(starts) or self.elements[number].dtype not in ("int64", "uint64") or buffer.tracked:
+                continue
+            words = buffer.numpy().view(np.uint64)
+            at = np.searchsorted(starts, words, "right") - 1
+            places = np.flatnonzero((at >= 0) & (words < ends[at]))
+            before = words[places].copy()
+            for place in places:
+                start = int(starts[at[place]])
+                pointer = self.pointer(tensors[start], f"{buffer.name}[{place}]")
+                assert pointer is not None
+                words[place] = self.buffers[pointer.buffer].address + int(words[place]) - start
+            changed.append((words, places, before, words[places].copy()))
+        try:
+            yield
+        finally:
+            for words, places, before, during in changed:
+                words[places] = np.where(words[places] == during, before, words[places])
 
     def scratch(self, size: int, name: str) -> Pointer | None:
         """Uninitialised memory of the launch; None for 0 bytes."""

@@ -147,6 +147,15 @@ class EmulatedRun:
 
     def run(self, launch: HostLaunch, memory: LaunchMemory) -> RunResult:
         """Run a launch in place on the host's tensors and keep it; print the kernel's output."""
+        with memory.pointers():
+            result = self._kept(launch, memory)
+        if result.printf:
+            sys.stdout.write(result.printf)
+            sys.stdout.flush()
+        return result
+
+    def _kept(self, launch: HostLaunch, memory: LaunchMemory) -> RunResult:
+        """Run a launch and keep it, with its inputs if they are within the limit."""
         kept = sum(launch.launch.bytes_kept for launch in self.launches)
         launch = launch.keeping(memory, self.keep - kept)
         if not launch.kept:
@@ -156,9 +165,6 @@ class EmulatedRun:
             )
         result = self._result(launch, memory.memory)
         self.launches.append(EmulatedLaunch(launch.done(result), self.schedule, result, self.how))
-        if result.printf:
-            sys.stdout.write(result.printf)
-            sys.stdout.flush()
         return result
 
     def _result(self, launch: HostLaunch, memory: Memory) -> RunResult:

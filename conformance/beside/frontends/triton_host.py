@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
-from tileproof.conformance.beside.frontends.block import Emulate, patched
+from tileproof.conformance.beside.frontends.block import Emulate, asked_addresses, patched
 from tileproof.conformance.beside.frontends.run import EmulatedRun
 from tileproof.emulator.errors import LaunchError
 from tileproof.spec.machine import limits
@@ -73,6 +73,7 @@ def _active(run: EmulatedRun, _version: str) -> Iterator[None]:
         if interpreter := sys.modules.get("triton.runtime.interpreter"):
             stack.enter_context(patched(interpreter.InterpretedFunction, "run", _refuse_interpreted))
         stack.enter_context(_device_for_torch(run.hopper))
+        stack.enter_context(asked_addresses(run.addresses))
         yield
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tileproof.spec.plan import KernelPlan
 from tileproof.spec.problems import problem_type
-from tileproof.spec.problems.cases import AnyCase, EdgeCase
+from tileproof.spec.problems.cases import AnyCase, ControlFlow, EdgeCase
 
 if TYPE_CHECKING:  # Hypothesis takes a third of a second, and `judge` does without it
     from hypothesis.strategies import SearchStrategy
@@ -31,6 +31,14 @@ def smaller(plan: KernelPlan, case: AnyCase) -> Iterator[AnyCase]:
 def small(plan: KernelPlan, blocks: int | None = None) -> AnyCase:
     """A small case of `blocks` k-blocks; None: more than the deepest ring has stages."""
     return plan.problem.generator.small(plan, blocks)
+
+
+def control_flow(plan: KernelPlan, blocks: int) -> ControlFlow:
+    """The inputs on which control flow may depend, and a case of `blocks` k-blocks for each of their classes;
+    by default it depends on sizes alone.
+    """
+    stated = getattr(plan.problem.generator, "control_flow", None)
+    return ControlFlow((), {"": small(plan, blocks)}) if stated is None else stated(plan, blocks)
 
 
 def from_json(problem: str, text: str) -> AnyCase:

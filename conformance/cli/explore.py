@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NotRequired, TypedDict, cast
 
@@ -94,7 +94,8 @@ class ExploreOptions:
     seconds_limit: float = option(SECONDS_LIMIT)
     periods: bool = option(
         "--periods", is_flag=True,
-        help="Only say from which k-block on, and with which period, the order of events repeats, and exit.",
+        help="Only say which inputs control flow depends on and, for each class of them, from which k-block "
+        "on the order of events repeats, with which period; then exit.",
     )  # fmt: skip
     strict: bool = option(STRICT)
     expect: str | None = option(expect_option)
@@ -220,9 +221,11 @@ def _explored(name: str, variant: str | None, given: ExploreOptions) -> Explored
 
 
 def _print_periods(explored: ExploredCase, blocks: int | None, as_json: bool) -> int:
-    """Print whether the order of events repeats; exit code 3 if no period is shown."""
+    """Print what control flow depends on, and whether the order of events repeats; exit code 3 if it does
+    not, or if a launch is not certified.
+    """
+    from tileproof.conformance.explore.control_flow import control_flow_of
     from tileproof.conformance.explore.explored import Explored
-    from tileproof.conformance.explore.periods import periods_of
 
     if not isinstance(explored, Explored):
         raise TileproofError(
@@ -231,14 +234,13 @@ def _print_periods(explored: ExploredCase, blocks: int | None, as_json: bool) ->
             expected="a kernel with a plan",
             found=explored.text,
         )
-    seen = periods_of(explored.kernel, explored.built, explored.plan, blocks)
+    seen = control_flow_of(explored.kernel, explored.built, explored.plan, blocks)
     if as_json:
-        verdict = "clean" if seen else "incomplete"
-        named = {"verdict": verdict, "kernel": explored.kernel.name, "order": str(seen)}
-        print(json.dumps({**named, **asdict(seen)}, indent=1))
+        verdict = "incomplete" if seen.wrong else "clean"
+        print(json.dumps({"verdict": verdict, "kernel": explored.kernel.name, **seen.as_dict()}, indent=1))
     else:
-        print(f"{explored.title}: {seen}")
-    return 0 if seen else INCOMPLETE
+        print("\n".join([explored.title, *(f"  {line}" for line in seen.lines())]))
+    return INCOMPLETE if seen.wrong else 0
 
 
 def _read(text: str) -> str:

@@ -117,9 +117,18 @@ def run_traced(
     schedule: Schedule,
     limit: int = 1_000_000,
     seconds_limit: float = 0.0,
+    races: bool = False,
 ) -> tuple[RunResult, Trace]:
     """As `run`, without captures, and the launch's first `limit` events."""
-    seen = _run(launch, plan, schedule, trace=True, trace_limit=limit, seconds_limit=seconds_limit)
+    seen = _run(
+        launch,
+        plan,
+        schedule,
+        trace=True,
+        trace_limit=limit,
+        seconds_limit=seconds_limit,
+        races=races,
+    )
     assert seen.trace is not None
     return seen, seen.trace
 

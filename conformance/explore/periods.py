@@ -8,14 +8,9 @@ from math import gcd, lcm
 
 import numpy as np
 import numpy.typing as npt
-from tileproof.conformance.cases.generators import small
-from tileproof.conformance.drivers import emulator
 from tileproof.conformance.drivers.names import PlanTraceNames
 from tileproof.conformance.drivers.plan_names import k_block
 from tileproof.emulator.trace import EVENT, KINDS, OBJECTS, Event, Trace
-from tileproof.kernels.compile import Built
-from tileproof.kernels.kernel import Kernel
-from tileproof.spec.machine.schedule import Schedule
 from tileproof.spec.plan import KernelPlan
 from tileproof.spec.problems.cases import ProblemInputs
 
@@ -25,7 +20,6 @@ _ORDERED = [KINDS.index(kind) for kind in ("pass", "arrive", "expect", "deliver"
 _PASS, _MBARRIER = KINDS.index("pass"), OBJECTS.index("mbarrier")
 _SAME = ["kind", "object", "engine", "pc", "barrier", "to_rank", "lanes", "value"]
 MAX_BREAKS = 8
-MAX_EVENTS = 1 << 22  # of a trace; one with more is incomplete
 
 
 @dataclass(frozen=True)
@@ -69,18 +63,10 @@ def _edge(plan: KernelPlan) -> int:
     return max(ring.stages for ring in plan.barriers if ring.per_k_block) + ring_period(plan)
 
 
-def periods_of(kernel: Kernel, built: Built, plan: KernelPlan, blocks: int | None = None) -> Periods:
-    """The period of a build of a kernel, from one launch over `blocks` k-blocks: by default the least that
-    show a period. A failed launch has an incomplete trace, and no period.
-    """
-    if not ring_period(plan):
-        return Periods(0, breaks=("the plan has no ring",))
-    inputs = small(plan, blocks or blocks_needed(plan)).inputs()
-    launch = kernel.launch(inputs, built)
-    seen, trace = emulator.run_traced(launch, plan, schedule=Schedule("early"), limit=MAX_EVENTS)
-    if errors := [finding for finding in seen.findings if finding.severity == "error"]:
-        return Periods(0, breaks=(f"the launch is not right: {errors[0].code}",))
-    return periods(trace, plan, inputs)
+def ordered(trace: Trace) -> npt.NDArray[np.void]:
+    """The rows of a trace that have an order in their thread, whatever the schedule."""
+    kept: npt.NDArray[np.void] = trace.raw[np.isin(trace.raw["kind"], _ORDERED)]
+    return kept
 
 
 def periods(trace: Trace, plan: KernelPlan, inputs: ProblemInputs) -> Periods:
@@ -88,7 +74,7 @@ def periods(trace: Trace, plan: KernelPlan, inputs: ProblemInputs) -> Periods:
     fewer k-blocks than the longest are not looked at.
     """
     period = ring_period(plan)
-    rows = trace.raw[np.isin(trace.raw["kind"], _ORDERED)]
+    rows = ordered(trace)
     if not period or trace.dropped or not len(rows):
         why = "the plan has no ring" if not period else "the trace is incomplete"
         return Periods(0, breaks=(why,))

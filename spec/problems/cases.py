@@ -98,8 +98,24 @@ def spread_of(case: AnyCase, inputs: ProblemInputs) -> Spread | None:
     return None if make is None else make(inputs)
 
 
+@dataclass(frozen=True)
+class ControlFlow:
+    """The inputs that a kernel's control flow may depend on, and a case for each class of their values.
+
+    `inputs`: names of arrays of the problem's `Inputs`. A kernel executes the same instructions in the same
+    order whatever the other arrays hold.
+    """
+
+    inputs: tuple[str, ...]
+    classes: Mapping[str, AnyCase]
+
+
 class Generator(Protocol):
-    """The cases of a problem type: a module or an object with these functions."""
+    """The cases of a problem type: a module or an object with these functions.
+
+    A function `control_flow(plan, blocks) -> ControlFlow`, whose cases have `blocks` k-blocks, may be left
+    out by a problem whose control flow depends on sizes alone.
+    """
 
     def drawn(self, plan: KernelPlan) -> SearchStrategy[OwnCase]:
         """Cases for the kernel of `plan`, as Hypothesis draws and shrinks them."""

@@ -8,8 +8,9 @@ from dataclasses import replace
 
 from tileproof.conformance.cases.generators import small
 from tileproof.conformance.explore.case import ExploredCase
+from tileproof.conformance.explore.control_flow import control_flow_of
 from tileproof.conformance.explore.explored import Explored
-from tileproof.conformance.explore.periods import periods_of
+from tileproof.conformance.explore.periods import ring_period
 from tileproof.conformance.gate.model import CheckReport, GatedVariant, gate_check
 from tileproof.emulator.explore import Defect, explore
 from tileproof.spec.machine.certificate import summary
@@ -28,12 +29,17 @@ def schedules(gated: GatedVariant) -> CheckReport:
 
 @gate_check("k-blocks", least="full")
 def k_blocks(gated: GatedVariant) -> CheckReport:
-    """The order of events repeats from k-block to k-block with the period of the rings, if the kernel states
-    that it does (`Kernel.repeats`): what a small problem shows holds for longer loops.
+    """In each class of the inputs on which control flow depends, a launch is certified, and its order of
+    events repeats from k-block to k-block with the period of the rings, if the kernel states that it does
+    (`Kernel.repeats`): what a small problem shows holds for longer loops.
     """
-    found = periods_of(gated.kernel, gated.built, gated.plan)
-    wrong = "" if found or not gated.kernel.repeats else str(found)
-    return CheckReport.of(wrong, details={"order": str(found), "stated": gated.kernel.repeats})
+    if not ring_period(gated.plan):
+        return CheckReport.of("", details={"stated": False, "control flow": ["the plan has no ring"]})
+    found = control_flow_of(gated.kernel, gated.built, gated.plan)
+    return CheckReport.of(
+        found.wrong if gated.kernel.repeats else "",
+        details={"stated": gated.kernel.repeats, "control flow": list(found.lines())},
+    )
 
 
 def explored_kernel(

@@ -6,7 +6,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
-from tileproof.spec.problems.sparse_mla_bwd.case import INT_MAX, Indices, SparseCase, far_tokens
+from tileproof.spec.problems.sparse_mla_bwd.case import (
+    INT_MAX,
+    INT_MIN,
+    Indices,
+    SparseCase,
+    far_tokens,
+    one_token,
+)
 from tileproof.spec.problems.sparse_mla_bwd.inputs import B_TOPK, D_V
 from tileproof.spec.problems.sparse_mla_bwd.values import PRODUCTION_SCALES
 
@@ -83,6 +90,33 @@ def _of_offsets(d_qk: int, h_q: int) -> dict[str, SparseCase]:
         "far tokens": case(300, 1, (PERMUTED,) * len(places), seed=9, s_q=FAR_TOKENS, at=places),
         "far indices": case(300, most, tokens, lengths, seed=11, s_q=end + 1, at=slots),
         **{f"topk {blocks * B_TOPK}": case(9000, blocks, (PERMUTED,), seed=blocks) for blocks in MOST_BLOCKS},
+    }
+
+
+def control_flow(d_qk: int, h_q: int, blocks: int) -> dict[str, SparseCase]:
+    """By name, a case for each class of `topk_length` and `indices`; a token of it has `blocks` k-blocks."""
+    whole = one_token(d_qk, blocks, h_q)
+    topk = blocks * B_TOPK
+    longer = replace(whole, blocks=blocks + 2, s_kv=topk + 2 * B_TOPK)
+    invalid = (-1, longer.s_kv, INT_MAX, INT_MIN)
+    holes = tuple((slot, invalid[slot // B_TOPK % 4]) for slot in range(7, topk, B_TOPK))
+    dead = tuple(range(1, blocks, 3))
+    permuted = whole.tokens[0]
+    return {
+        "every slot a key": whole,
+        "topk_length below topk": replace(longer, lengths=(topk - B_TOPK + 1,)),
+        "topk_length 0, 1 and above topk": replace(whole, tokens=(permuted,) * 3, lengths=(0, 1, topk + 1)),
+        "invalid indices": replace(whole, tokens=(replace(permuted, holes=holes),)),
+        "k-blocks without a key": replace(whole, tokens=(replace(permuted, dead_blocks=dead),)),
+        "a token without a key": replace(
+            whole, tokens=(replace(permuted, dead_blocks=tuple(range(blocks))), permuted)
+        ),
+        "invalid indices and topk_length below topk": replace(
+            longer,
+            tokens=(replace(permuted, holes=holes, dead_blocks=dead),),
+            lengths=(topk - B_TOPK + 1,),
+            garbage_tail=True,
+        ),
     }
 
 

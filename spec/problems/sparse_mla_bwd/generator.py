@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 from tileproof.spec.plan import KernelPlan
-from tileproof.spec.problems.cases import EdgeCase
+from tileproof.spec.problems.cases import ControlFlow, EdgeCase
 from tileproof.spec.problems.sparse_mla_bwd import edges as own
 from tileproof.spec.problems.sparse_mla_bwd.case import SparseCase, one_token, past_the_rings
 from tileproof.spec.problems.sparse_mla_bwd.problem import SparseMlaBwd
@@ -64,6 +64,14 @@ def small(plan: KernelPlan, blocks: int | None = None) -> SparseCase:
     if blocks is None:
         return in_form(past_the_rings(sizes[0], plan.depth, sizes[1]), _form(plan))
     return in_form(one_token(sizes[0], blocks, sizes[1]), _form(plan))
+
+
+def control_flow(plan: KernelPlan, blocks: int) -> ControlFlow:
+    """The number of keys and which slots are keys, by `topk_length` and by invalid indices."""
+    classes = own.control_flow(plan.size("d_qk"), plan.size("h_q"), blocks)
+    return ControlFlow(
+        ("indices", "topk_length"), {name: in_form(case, _form(plan)) for name, case in classes.items()}
+    )
 
 
 def from_json(text: str) -> SparseCase:

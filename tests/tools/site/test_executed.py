@@ -59,7 +59,7 @@ def test_blocks_of_a_page(page: str, monkeypatch: pytest.MonkeyPatch) -> None:
     ids=lambda path: path.name,
 )
 def test_blocks_of_another_page(page: Path) -> None:
-    assert executed.executed.stale(page) == []
+    assert executed.stale(page) == []
 
 
 def test_every_block_of_every_page_is_executed_or_says_why_not(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,7 +96,7 @@ def test_a_change_is_seen(old: str, new: str, told: str, tmp_path: Path) -> None
     assert old in PAGE
     page = tmp_path / "page.md"
     page.write_text(PAGE.replace(old, new))
-    assert told in "\n".join(executed.executed.stale(page))
+    assert told in "\n".join(executed.stale(page))
     assert executed.main(["--check", str(page)]) == 1
 
 

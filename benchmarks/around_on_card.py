@@ -13,12 +13,12 @@ import json
 import statistics
 from collections.abc import Callable
 from functools import cache
-from typing import Any
 
 import torch
 from tileproof.kernels.sm90.mla_around import launches
 from tileproof.ops import cuda
 from tileproof.ops.plan import CallStep, beside_entry
+from tileproof.spec.machine.types import UncheckedObject
 
 ROUNDS, D_QK, HEADS = 15, 576, 64
 
@@ -40,10 +40,16 @@ def microseconds(work: Callable[[], object]) -> float:
     return statistics.median(times)
 
 
-def row(name: str, sizes: dict[str, int], moved: int, ours: Callable[[], object], torchs: Any = None) -> None:
+def row(
+    name: str,
+    sizes: dict[str, int],
+    moved: int,
+    ours: Callable[[], object],
+    torchs: Callable[[], object] | None = None,
+) -> None:
     """Prints a row; `torchs`: the same by torch."""
     time = microseconds(ours)
-    said: dict[str, Any] = {"kernel": name, **sizes, "us": round(time, 1), "GB/s": round(moved / time / 1e3)}
+    said: UncheckedObject = {"kernel": name, **sizes, "us": round(time, 1), "GB/s": round(moved / time / 1e3)}
     if torchs is not None:
         said["torch us"] = round(microseconds(torchs), 1)
     print(json.dumps(said), flush=True)
@@ -56,7 +62,7 @@ def step(name: str, tensors: frozenset[tuple[str, bool]], sizes: frozenset[tuple
     return CallStep(beside_entry(name), names, dict(sizes))
 
 
-def start(name: str, tensors: dict[str, Any], **sizes: int) -> None:
+def start(name: str, tensors: UncheckedObject, **sizes: int) -> None:
     """A launch on the current stream."""
     card = cuda.CudaLauncher(torch.device("cuda", 0), torch.cuda.current_stream().cuda_stream)
     there = frozenset((buffer, tensor is not None) for buffer, tensor in tensors.items())

@@ -16,7 +16,8 @@ import pstats
 import sys
 import time
 from pathlib import Path
-from typing import Any
+
+from tileproof.conformance.check.runs import Run
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as the command line does
 
@@ -25,9 +26,10 @@ from tileproof.conformance.check.run import KernelUnderTest, every_fourth, run_c
 from tileproof.conformance.check.under_test import on_emulator
 from tileproof.conformance.judging.judged_run import JudgedRun
 from tileproof.kernels.registry import kernel, kernels
+from tileproof.spec.machine.types import UncheckedObject
 
 
-def as_row(verdict: JudgedRun) -> dict[str, Any]:
+def as_row(verdict: JudgedRun) -> UncheckedObject:
     """What an example showed, as JSON."""
     return {
         "findings": [finding.as_dict() for finding in verdict.findings],
@@ -40,7 +42,9 @@ def as_row(verdict: JudgedRun) -> dict[str, Any]:
     }
 
 
-def measure(under_test: KernelUnderTest, runs: list[Any], rounds: int) -> tuple[list[float], list[Any]]:
+def measure(
+    under_test: KernelUnderTest, runs: list[Run], rounds: int
+) -> tuple[list[float], list[UncheckedObject]]:
     """CPU seconds of each run, and what it showed."""
     run_case(under_test, *runs[0], explain=False)  # parses, decodes and builds
     best, rows = [], []

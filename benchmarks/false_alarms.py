@@ -21,7 +21,6 @@ from functools import cache
 from itertools import product
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as the command line does
 
@@ -31,6 +30,7 @@ from tileproof.conformance.check.under_test import on_driver, on_emulator
 from tileproof.conformance.drivers.host import HostDriver
 from tileproof.kernels.called import HOST
 from tileproof.kernels.registry import kernel, own
+from tileproof.spec.machine.types import UncheckedObject
 
 Unit = tuple[str, int, int, int]  # kernel, number of its variant, seed, examples
 
@@ -44,13 +44,13 @@ def under_test(name: str, number: int) -> KernelUnderTest:
     return on_emulator(found, found.variants[number])
 
 
-def run(unit: Unit) -> dict[str, Any]:
+def run(unit: Unit) -> UncheckedObject:
     """One unit: how many examples ran, what the first finding was, and CPU seconds."""
     name, number, seed, examples = unit
     target = under_test(name, number)
     began = time.process_time()
     report = engine.check(target, examples=examples, seed=seed, with_edges=False, shrink_seconds=0.0)
-    row: dict[str, Any] = {"unit": list(unit), "examples": report.examples, "found": ""}
+    row: UncheckedObject = {"unit": list(unit), "examples": report.examples, "found": ""}
     if report.failure is not None:
         finding = report.failure.findings[0]
         row |= {
@@ -76,7 +76,7 @@ def asked(text: str) -> tuple[str, int]:
     return name, int(count or 1)
 
 
-def report(rows: list[dict[str, Any]]) -> None:
+def report(rows: list[UncheckedObject]) -> None:
     """Print what the rows say of each kernel, and together."""
     for name in sorted({row["unit"][0] for row in rows}):
         mine = [row for row in rows if row["unit"][0] == name]

@@ -10,12 +10,13 @@ import argparse
 import json
 import os
 from collections import defaultdict
-from typing import Any, get_args
+from typing import get_args
 
 from tileproof.conformance.gate.model import GateCheck, GatedVariant, Profile, checks
 from tileproof.emulator import module
 from tileproof.kernels.registry import kernel
 from tileproof.spec.machine.certificate import Certificate, Doubt
+from tileproof.spec.machine.types import UncheckedObject
 
 KERNELS = ("head64", "head128-columns")
 
@@ -25,7 +26,7 @@ def refused(*_: object) -> Certificate:
     return Certificate(doubts=(Doubt("unsupported", "certificates are turned off"),))
 
 
-def measure(check: GateCheck, gated: GatedVariant, certificates: bool) -> dict[str, Any]:
+def measure(check: GateCheck, gated: GatedVariant, certificates: bool) -> UncheckedObject:
     """CPU seconds of a check in a process of its own, its outcome and the launches by policy."""
     read, write = os.pipe()
     pid = os.fork()
@@ -53,7 +54,7 @@ def main() -> None:
     parser.add_argument("--profile", default="full", choices=get_args(Profile))
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
-    rows: list[dict[str, Any]] = []
+    rows: list[UncheckedObject] = []
     for name in args.kernels:
         chosen = kernel(name)
         gated = GatedVariant(chosen, chosen.variants[0], args.profile)

@@ -15,7 +15,6 @@ import argparse
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
@@ -24,6 +23,7 @@ from tileproof.conformance.beside.logs.hangs.reader import read_text
 from tileproof.conformance.beside.logs.hangs.render import diagnosis
 from tileproof.conformance.beside.logs.hangs.template.explain import explained, user_lines
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.types import UncheckedObject
 
 from benchmarks.strangers import folder
 from benchmarks.strangers.blanked import blanked, restored
@@ -31,7 +31,7 @@ from benchmarks.strangers.exams import grade
 from benchmarks.strangers.score import DRAWN, SETS, Score, logs
 
 
-def explain(text: str) -> dict[str, Any] | None:
+def explain(text: str) -> UncheckedObject | None:
     """The diagnosis of a log; None where it is refused."""
     try:
         return diagnosis(read_text(text))
@@ -88,7 +88,7 @@ def main() -> int:
     return _report(score, chosen.show)
 
 
-def by_template(log: folder.FolderLog) -> dict[str, Any] | None:
+def by_template(log: folder.FolderLog) -> UncheckedObject | None:
     """The diagnosis of a log by its style's templates; None where it is refused."""
     file = Path(__file__).parent / "strangers" / "templates" / f"{log.style}.lines"
     user = user_lines(file=file)

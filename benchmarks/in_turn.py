@@ -24,16 +24,21 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-Run = Callable[[str, str, int], Any]
+if TYPE_CHECKING:
+    from tileproof.spec.machine.schedule import Policy
+
+Verdict = Any  # of a checkout of any age
+UnderTest = Any
+Run = Callable[[str, str, int], Verdict]
 
 
-def of_this_package(kernel_name: str, ptx: list[str]) -> tuple[Any, Run]:
+def of_this_package(kernel_name: str, ptx: list[str]) -> tuple[UnderTest, Run]:
     """The kernel under test of this process's package, and what runs an example of it."""
     from tileproof.kernels.registry import kernel
 
-    found: Any = kernel(kernel_name)
+    found: UnderTest = kernel(kernel_name)
     try:
         from tileproof.conformance.check import run as now
         from tileproof.conformance.check.under_test import on_emulator
@@ -48,7 +53,7 @@ def of_this_package(kernel_name: str, ptx: list[str]) -> tuple[Any, Run]:
         old = vars(sys.modules[type(under_test).__module__])
         run_case = next(value for name, value in old.items() if name.startswith("run_"))
 
-        def run_old(text: str, policy: str, seed: int) -> Any:
+        def run_old(text: str, policy: str, seed: int) -> Verdict:
             known = policy if policy in ("early", "late", "random") else "random"
             return run_case(
                 under_test, old["Case"].from_json(text), old["Schedule"](known, seed), explain=False
@@ -59,7 +64,7 @@ def of_this_package(kernel_name: str, ptx: list[str]) -> tuple[Any, Run]:
     under_test = _with_ptx(on_emulator(found, found.variants[0]), ptx)
     generator = under_test.plan().problem.generator
 
-    def run_now(text: str, policy: Any, seed: int) -> Any:
+    def run_now(text: str, policy: Policy, seed: int) -> Verdict:
         case, schedule = generator.from_json(text), Schedule(policy, seed)
         again = now.every_fourth(case, schedule)
         return now.run_case(under_test, case, schedule, explain=False, again=again)
@@ -67,7 +72,7 @@ def of_this_package(kernel_name: str, ptx: list[str]) -> tuple[Any, Run]:
     return under_test, run_now
 
 
-def _settle() -> Callable[[], Any]:
+def _settle() -> Callable[[], None]:
     """What `check` does after its first example."""
     try:
         from tileproof.conformance.check import runs
@@ -76,7 +81,7 @@ def _settle() -> Callable[[], Any]:
     return gc.freeze if hasattr(runs, "settled") else lambda: None
 
 
-def _with_ptx(under_test: Any, ptx: list[str]) -> Any:
+def _with_ptx(under_test: UnderTest, ptx: list[str]) -> UnderTest:
     if not ptx:
         return under_test
     built = []
@@ -121,10 +126,10 @@ class Checkout:
             env=os.environ | {"OPENBLAS_NUM_THREADS": "1"},
         )
         self.best: list[float] = []
-        self.verdicts: list[Any] = []
+        self.verdicts: list[Verdict] = []
         assert self._process.stdout and self._process.stdout.readline() == "ready\n"
 
-    def run(self, example: list[Any]) -> tuple[float, Any]:
+    def run(self, example: list[str | int]) -> tuple[float, Verdict]:
         """CPU seconds and verdict of one example."""
         assert self._process.stdin and self._process.stdout
         self._process.stdin.write(json.dumps(example) + "\n")

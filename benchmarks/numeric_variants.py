@@ -22,13 +22,13 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
-from typing import Any
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as the command line does
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from numeric import attention, host, products, softmax
 from numeric.variant import NumericVariant
+from tileproof.spec.machine.types import UncheckedObject
 
 VARIANTS = {
     each.name: each for each in (*attention.VARIANTS, *softmax.VARIANTS, *products.VARIANTS, *host.VARIANTS)
@@ -36,7 +36,7 @@ VARIANTS = {
 SEEN = ("found", "survived")
 
 
-def judged(variant: NumericVariant, examples: int, seed: int) -> dict[str, Any]:
+def judged(variant: NumericVariant, examples: int, seed: int) -> UncheckedObject:
     """What `check` says of a variant, in this process."""
     from tileproof.conformance.check import property as engine
     from tileproof.conformance.check.under_test import on_driver, on_emulator
@@ -67,7 +67,7 @@ def judged(variant: NumericVariant, examples: int, seed: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def in_process(variant: NumericVariant, examples: int, seed: int, limit: int) -> dict[str, Any]:
+def in_process(variant: NumericVariant, examples: int, seed: int, limit: int) -> UncheckedObject:
     """The row of a variant, by a process of its own."""
 
     def confine() -> None:
@@ -94,7 +94,7 @@ def in_process(variant: NumericVariant, examples: int, seed: int, limit: int) ->
     return {**row, "seconds": round(time.monotonic() - began, 1)}
 
 
-def rows(wanted: list[NumericVariant], given: argparse.Namespace) -> Iterator[dict[str, Any]]:
+def rows(wanted: list[NumericVariant], given: argparse.Namespace) -> Iterator[UncheckedObject]:
     """The rows of the variants as they come."""
     with ThreadPoolExecutor(given.jobs) as pool:
         coming = [
@@ -104,12 +104,12 @@ def rows(wanted: list[NumericVariant], given: argparse.Namespace) -> Iterator[di
             yield done.result()
 
 
-def as_wished(row: dict[str, Any]) -> bool:
+def as_wished(row: UncheckedObject) -> bool:
     """Whether a wrong variant was found, and a right variant was not."""
     return bool(row["verdict"] == ("survived" if row["right"] else "found"))
 
 
-def line(row: dict[str, Any]) -> str:
+def line(row: UncheckedObject) -> str:
     """A row of the table."""
     where = " ".join(filter(None, (row.get("stage"), row.get("code")))) or "-"
     about = row["right"] or row.get("cause") or row.get("message", "")

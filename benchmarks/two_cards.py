@@ -10,10 +10,10 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
-from typing import Any
 
 import torch
 import torch.multiprocessing as processes
+from tileproof.spec.machine.types import UncheckedObject
 
 PAGE = Path(__file__).parents[1] / "docs/operator.md"
 ON_CARDS = {  # text of the example, and what takes its place
@@ -25,13 +25,13 @@ ON_CARDS = {  # text of the example, and what takes its place
 }
 
 
-def example() -> dict[str, Any]:
+def example() -> UncheckedObject:
     """The functions of the example, on the current card."""
     (code,) = re.findall(r"```python file=two\.py\n(.*?)```", PAGE.read_text(), re.S)
     for text, other in ON_CARDS.items():
         assert code.count(text) == 1, text
         code = code.replace(text, other)
-    names: dict[str, Any] = {"__name__": "two"}
+    names: UncheckedObject = {"__name__": "two"}
     exec(compile(code, "two.py", "exec"), names)
     return names
 

@@ -14,10 +14,11 @@ import itertools
 import time
 from dataclasses import dataclass
 from statistics import mean, median
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from tileproof.emulator import Memory, Module
+from tileproof.emulator.arguments import Argument
 from tileproof.spec.machine.descriptors import InstructionDescriptor, SmemDescriptor
 from tileproof.spec.machine.wgmma import WarpgroupDescriptor
 
@@ -156,7 +157,7 @@ KINDS = (
 def seconds(module: Module, mma: Literal["fast", "exact"], races: bool, products: int) -> float:
     """Processor time of one launch."""
     memory = Memory()
-    arguments: list[Any] = [memory.buffer(np.zeros(4, np.uint32))]
+    arguments: list[Argument] = [memory.buffer(np.zeros(4, np.uint32))]
     begun = time.process_time()
     result = module.launch("k", grid=(1,), block=(128,), memory=memory, mma=mma, races=races, args=arguments)
     spent = time.process_time() - begun

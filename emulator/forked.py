@@ -14,7 +14,7 @@ from tileproof.spec.machine.errors import TileproofError
 
 T = TypeVar("T")
 R = TypeVar("R")
-_work: list[Callable[[Any], object]] = []
+_work: list[Callable[..., object]] = []
 
 
 def _worker(item: object) -> tuple[bool, Any]:

@@ -6,11 +6,11 @@ The table is `CONVENTIONS` of `spec/problems/sparse_mla_bwd/tensors.py`, which `
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from tileproof.ops.api import sparse_mla_backward
 from tileproof.ops.checks import check_choice
 from tileproof.spec.machine.errors import TileproofError, did_you_mean
+from tileproof.spec.machine.types import Json, UncheckedObject
 from tileproof.spec.problems.sparse_mla_bwd.tensors import CONVENTIONS, FORMS
 from torch import Tensor
 
@@ -18,7 +18,7 @@ _INPUTS = tuple(form.name for form in FORMS if form.role == "input")
 
 
 def backward_by_convention(
-    convention: str, tensors: Mapping[str, Tensor], *, lse_base: str = "", **options: Any
+    convention: str, tensors: Mapping[str, Tensor], *, lse_base: str = "", **options: Json
 ) -> dict[str, Tensor]:
     """Return dq, dkv and, with a sink, d_sink, by the convention's names and with its axes.
 
@@ -32,7 +32,7 @@ def backward_by_convention(
     rules = known[convention]
     check_choice("lse_base", lse_base or rules.lse_base, ("e", "2"))
     names = {rules.names[name]: name for name in _INPUTS} | {"sink": "sink"}
-    given: dict[str, Any] = {}
+    given: UncheckedObject = {}
     for theirs, tensor in tensors.items():
         if theirs not in names:
             raise TileproofError(

@@ -16,7 +16,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from tileproof.kernels import manifest
@@ -27,6 +27,11 @@ from tileproof.kernels.launch.layout import Layout, Number, RowsMap
 from tileproof.ops import steps
 from tileproof.ops.plan import CallStep, KernelEntry
 from tileproof.spec.machine.errors import TileproofError
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from cuda.bindings.driver import CUfunction, CUlaunchConfig, CUresult
 
 FOLDER = "TILEPROOF_KERNELS"  # the environment variable
 MAJOR = 10  # compute capability of the backward kernels: sm_100a and its family
@@ -102,8 +107,8 @@ class CudaLauncher:
 class Loaded:
     """An entry in a device's context."""
 
-    driver: Any
-    function: Any
+    driver: ModuleType
+    function: CUfunction
 
 
 class Prepared:
@@ -115,7 +120,7 @@ class Prepared:
         layout, self._driver = step.entry.layout, loaded.driver
         cluster = None if layout.cluster == (1, 1, 1) else layout.cluster
         grid, block = (layout.grid.of(step.sizes), 1, 1), (layout.threads, 1, 1)
-        self._config: Any = launch_config(
+        self._config: CUlaunchConfig = launch_config(
             self._driver, grid, block, layout.shared_bytes, cluster, step.programmatic
         )
         self._memory, starts = parameter_memory(layout)
@@ -230,7 +235,7 @@ def _image(entry: KernelEntry) -> bytes:
     return manifest.fat_binary(built, cubins(built))
 
 
-def called(driver: Any, name: str, *given: Any) -> Any:
+def called(driver: ModuleType, name: str, *given: object) -> Any:
     """The result of a call of the driver; TileproofError where it fails."""
     code, *values = getattr(driver, name)(*given)
     if int(code):
@@ -238,7 +243,7 @@ def called(driver: Any, name: str, *given: Any) -> Any:
     return values[0] if values else None
 
 
-def failed(driver: Any, name: str, code: Any) -> TileproofError:
+def failed(driver: ModuleType, name: str, code: CUresult) -> TileproofError:
     """The error of a call of the driver, with the name that the driver has for its code."""
     _, text = driver.cuGetErrorName(code)
     found = text.decode() if text else str(int(code))

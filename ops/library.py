@@ -241,13 +241,13 @@ def _is_seen() -> bool:
     )
 
 
-def _save(ctx: Context, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+def _save(ctx: Context, inputs: tuple[object, ...], output: tuple[Tensor, Tensor]) -> None:
     q, kv, indices, topk_length, sink, ctx.sm_scale, _, ctx.lse_base, ctx.backend = inputs
     ctx.mark_non_differentiable(output[1])
     ctx.save_for_backward(q, kv, *output, indices, topk_length, sink)
 
 
-def _gradients(ctx: Context, dO: Tensor, _: Tensor) -> tuple[Any, ...]:
+def _gradients(ctx: Context, dO: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
     q, kv, o, lse, indices, topk_length, sink = ctx.saved_tensors
     dq, dkv, d_sink = gradients(
         q, kv, o, dO, lse, indices, topk_length, sink,

@@ -6,11 +6,12 @@ and a definition of a key of its own. torch is imported in the oracles and nowhe
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from tileproof.spec.machine.types import Array
 
 if TYPE_CHECKING:
     from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs
@@ -25,7 +26,7 @@ def gradients(inputs: Inputs) -> Outputs:
     return _gradients(inputs, None)
 
 
-def gradients_with_sink(inputs: Inputs, sink: npt.NDArray[Any]) -> tuple[Outputs, npt.NDArray[np.float64]]:
+def gradients_with_sink(inputs: Inputs, sink: Array) -> tuple[Outputs, npt.NDArray[np.float64]]:
     """The same, and d_sink ``[h_q]``, where sink ``[h_q]`` (finite or -inf, natural units) is one more logit
     of each head's softmax, with a value of 0.
     """

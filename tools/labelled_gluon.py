@@ -19,15 +19,18 @@ import multiprocessing
 import sys
 import types
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tileproof.spec.machine.errors import TileproofError
+
+if TYPE_CHECKING:
+    import pytest
 
 SECONDS = 300.0  # a program that takes longer is reported as "no verdict"
 
@@ -47,7 +50,13 @@ def on_the_cpu() -> AbstractContextManager[object]:
     class Cpu(torch.overrides.TorchFunctionMode):  # type: ignore[misc]
         """`device="cuda"` as `device="cpu"`; tensors are said to be on the GPU."""
 
-        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        def __torch_function__(
+            self,
+            func: Callable[..., object],
+            types: object,
+            args: tuple[object, ...] = (),
+            kwargs: Mapping[str, object] | None = None,
+        ) -> object:  # fmt: skip
             kwargs = dict(kwargs or {})
             if func == torch.Tensor.is_cuda.__get__:  # type: ignore[attr-defined]
                 return True
@@ -103,7 +112,7 @@ class _Monkeypatch:
     delenv = setattr = setenv
 
 
-def _leaves_out(mark: Any) -> bool:
+def _leaves_out(mark: pytest.Mark) -> bool:
     """Whether a mark of pytest keeps the test from running on an SM100."""
     runs = mark.name == "xfail" and mark.kwargs.get("run", True)
     return mark.name in ("skipif", "xfail") and not runs and any(mark.args)

@@ -8,7 +8,8 @@ from __future__ import annotations
 import json
 import random
 import re
-from typing import Any
+
+from tileproof.spec.machine.types import UncheckedObject
 
 _WORD = re.compile(r"(?<![^\W_])(?:0[xX][0-9a-fA-F]+|0[bB][01]+)(?!\w)|[^\W\d_]+")
 _WARP = re.compile(r"\b(?:wid|w|t|tid|thread|warp_?id|warp_?idx|warp|wg) ?(\d+)", re.IGNORECASE)
@@ -41,14 +42,14 @@ def _made(rng: random.Random) -> str:
     return "".join(rng.choice("bdfgjklmnprstvz") + rng.choice("aiou") for _ in range(4)) + "q"
 
 
-def restored(found: dict[str, Any] | None, back: dict[str, str]) -> dict[str, Any] | None:
+def restored(found: UncheckedObject | None, back: dict[str, str]) -> UncheckedObject | None:
     """A diagnosis of a blanked log in the log's own words; numbered roles are called warps."""
     if found is None:
         return None
     text = re.sub(
         r"[a-z]+", lambda word: back.get(word[0].lower(), word[0]), json.dumps(found), flags=re.IGNORECASE
     )
-    restored: dict[str, Any] = json.loads(text)
+    restored: UncheckedObject = json.loads(text)
     actors = [restored["root"]["actor"]] if restored["root"] else []
     actors += [cause["culprit"] for cause in restored["causes"] if cause["culprit"]]
     for actor in actors:

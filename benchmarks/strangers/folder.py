@@ -24,7 +24,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+
+from tileproof.spec.machine.types import UncheckedObject
 
 from benchmarks.strangers.score import Tally
 
@@ -46,7 +47,7 @@ class FolderLog:
 
     name: str
     text: str
-    truth: dict[str, Any]
+    truth: UncheckedObject
 
     @property
     def style(self) -> str:
@@ -68,7 +69,7 @@ def flat(name: str) -> str:
     return re.sub(r"[\W_]", "", short)
 
 
-def is_right(truth: dict[str, Any], found: dict[str, Any] | None, lenient: bool = False) -> bool:
+def is_right(truth: UncheckedObject, found: UncheckedObject | None, lenient: bool = False) -> bool:
     """Whether a diagnosis says what the truth says; `lenient`: in any of its causes."""
     if found is None or found["outcome"] != "hang" or not found["causes"] or found["root"] is None:
         return False
@@ -85,7 +86,7 @@ def is_right(truth: dict[str, Any], found: dict[str, Any] | None, lenient: bool 
     return False
 
 
-def _says(truth: dict[str, Any], cause: dict[str, Any], root: dict[str, Any], told: set[str]) -> bool:
+def _says(truth: UncheckedObject, cause: UncheckedObject, root: UncheckedObject, told: set[str]) -> bool:
     if cause["code"] not in CODES[truth["kind"]]:
         return False
     names = {flat(truth[key]) for key in ("barrier", "printed") if truth.get(key)}
@@ -109,7 +110,7 @@ class FolderScore(Tally):
         self.lenient = 0
         self.refused = 0
 
-    def add(self, log: FolderLog, found: dict[str, Any] | None) -> bool:
+    def add(self, log: FolderLog, found: UncheckedObject | None) -> bool:
         """Count an answer; None: the log was refused."""
         code = f"{found['outcome']} {[c['code'] for c in found['causes'][:1]]}" if found else "refused"
         name = f"{log.name} {log.truth['kind']} {log.truth.get('style', '')}: {code}"

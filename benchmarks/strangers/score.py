@@ -11,7 +11,8 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+
+from tileproof.spec.machine.types import UncheckedObject
 
 from benchmarks.strangers import later_snapshots, later_wordings, snapshots, third_wordings, wordings
 from benchmarks.strangers.kernels import FAMILIES, Case
@@ -110,7 +111,7 @@ def _kinds(run: Run) -> set[str]:
 def _printed(wording: Wording, run: Run, damage: str, rng: random.Random) -> str:
     events = list(run.events)
     if damage == "jitter":  # the order between roles is only roughly that of time
-        turns: dict[Any, float] = {}
+        turns: dict[object, float] = {}
         keyed = []
         for at, event in enumerate(events):
             turn = max(turns.get(event.who, 0), at + rng.uniform(0, 5))
@@ -160,7 +161,7 @@ class Tally:
     lies: list[str] = field(default_factory=list)
     by: Counter[tuple[str, str, bool]] = field(default_factory=Counter)
 
-    def count(self, name: str, found: dict[str, Any] | None, good: bool, labels: dict[str, str]) -> bool:
+    def count(self, name: str, found: UncheckedObject | None, good: bool, labels: dict[str, str]) -> bool:
         """Counts an answer (None: the log was refused), also under each of its labels."""
         sure = found is not None and found["certainty"] == "certain"
         self.logs += 1
@@ -193,7 +194,7 @@ class Tally:
 class Score(Tally):
     """Counts of answers to logs of the sets."""
 
-    def add(self, log: StrangerLog, found: dict[str, Any] | None) -> bool:
+    def add(self, log: StrangerLog, found: UncheckedObject | None) -> bool:
         """Counts an answer (None: the log was refused)."""
         labels = {
             "wording": log.wording,
@@ -207,7 +208,7 @@ class Score(Tally):
         return super().passes() and self.certain > 0.03 * self.logs
 
 
-def is_right(log: StrangerLog, found: dict[str, Any]) -> bool:
+def is_right(log: StrangerLog, found: UncheckedObject) -> bool:
     """Whether a diagnosis says what was planted."""
     truth = log.case.truth
     if truth is None:
@@ -237,7 +238,7 @@ def is_right(log: StrangerLog, found: dict[str, Any]) -> bool:
     return any((name, item["cta"]) in allowed for item in named for name in _roles(item["role"]))
 
 
-def _places_right(log: StrangerLog, found: dict[str, Any]) -> bool:
+def _places_right(log: StrangerLog, found: UncheckedObject) -> bool:
     """Whether each warp that stands in a barrier is reported there, and no cause is called certain."""
     if found["outcome"] != "hang" or found["certainty"] == "certain":
         return False

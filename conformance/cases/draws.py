@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from random import Random
-from typing import Any
 
 import hypothesis
 from hypothesis import HealthCheck, Phase, given, settings
@@ -83,7 +82,7 @@ class Draws(PrimitiveProvider):
         return self._random.randbytes(self._random.randint(min_size, min(max_size, min_size + 8)))
 
 
-def run(test: Callable[..., None], *strategies: st.SearchStrategy[Any], examples: int, seed: int) -> None:
+def run(test: Callable[..., None], *strategies: st.SearchStrategy[object], examples: int, seed: int) -> None:
     """Calls `test` with `examples` draws that `seed` determines, the simplest one first.
 
     What raises is shrunk: the last call is the smallest, and its exception is raised.

@@ -5,11 +5,10 @@ from __future__ import annotations
 import gc
 import multiprocessing
 import signal
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, MutableSequence, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from typing import Any
 
 from tileproof.conformance.check.run import KernelUnderTest, run_case
 from tileproof.conformance.judging.judged_run import JudgedRun
@@ -22,7 +21,7 @@ Again = Callable[[int], bool]  # of a run's number: whether it is launched again
 
 # Of a worker: inherited by fork, since builds and drivers do not pickle.
 _under_tests: Sequence[KernelUnderTest] = ()
-_over: Any = ()  # by kernel under test: 1 when nobody waits for its runs any more
+_over: MutableSequence[int] = []  # by kernel under test: 1 when nobody waits for its runs any more
 
 
 def judged_runs(
@@ -61,7 +60,7 @@ class Ahead:
         self._under_tests, self._plan, self._jobs = under_tests, plan, jobs
         self._pool: ProcessPoolExecutor | None = None
         self._results: list[Iterator[JudgedRun]] = []
-        self._over: Any = ()
+        self._over: MutableSequence[int] = []
 
     def __enter__(self) -> Ahead:
         return self

@@ -10,7 +10,7 @@ import ctypes
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +28,11 @@ from tileproof.kernels.launch.builder import MAP_ALIGNMENT
 from tileproof.kernels.launch.driver_calls import launch_config, map_bytes, tiled_map
 from tileproof.kernels.launch.model import KernelLaunch, LaunchBuffer, LaunchFile, PtxText
 from tileproof.spec.machine.tma import TensorMapFields
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from cuda.bindings.driver import CUfunction, CUmodule
 
 GUARD = 4096  # bytes before and after each buffer that no kernel may touch
 GUARD_BYTE = 0xA5
@@ -83,7 +88,7 @@ class Card:
     def __init__(self) -> None:
         from cuda.bindings import driver  # an extra: only who has a card needs it
 
-        self._api: Any = driver
+        self._api: ModuleType = driver
         self._call("cuInit", 0)
         device = self._call("cuDeviceGet", 0)
         self._call("cuCtxSetCurrent", self._call("cuDevicePrimaryCtxRetain", device))
@@ -96,7 +101,7 @@ class Card:
             "cuDeviceGetAttribute", attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device
         )
         self.facts = CardFacts(name, f"sm_{major}{minor}", self._call("cuDriverGetVersion"))
-        self._modules: dict[str, Any] = {}
+        self._modules: dict[str, CUmodule] = {}
 
     def run(self, launch: LaunchFile, fill: int = FILLS[0]) -> Ran:
         """The launches in order, one after another; buffers without a content start as `fill` bytes.
@@ -142,7 +147,7 @@ class Card:
         first.touched |= second.touched
         return first
 
-    def _call(self, name: str, *args: Any) -> Any:
+    def _call(self, name: str, *args: object) -> Any:
         code, *values = getattr(self._api, name)(*args)
         if int(code):
             _, text = self._api.cuGetErrorString(code)
@@ -151,7 +156,7 @@ class Card:
             raise CardError(name, int(code), text.decode() if text else "", broken)
         return values[0] if len(values) == 1 else tuple(values)
 
-    def _module(self, ptx: str) -> Any:
+    def _module(self, ptx: str) -> CUmodule:
         if ptx not in self._modules:
             option = self._api.CUjit_option
             log = bytearray(8192)
@@ -196,7 +201,7 @@ class Card:
         return ran
 
     def _launch(
-        self, file: LaunchFile, launch: KernelLaunch, function: Any, addresses: Mapping[str, int]
+        self, file: LaunchFile, launch: KernelLaunch, function: CUfunction, addresses: Mapping[str, int]
     ) -> None:
         api = self._api
         if launch.shared_bytes > MAX_DYNAMIC_DEFAULT:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Unpack
+from typing import Literal, Unpack, cast
 
 from tileproof.conformance.drivers.driver import ALL, Capabilities
 from tileproof.conformance.drivers.names import PlanNames, code_place
@@ -160,7 +160,7 @@ def launch_on(
             "the emulator runs PTX", where=launch.name, found="a Python function", do="use --driver host"
         )
     main = launch.main_number
-    others: Any = {name: value for name, value in how.items() if name in OTHERS}
+    others = cast("RunKeywords", {name: value for name, value in how.items() if name in OTHERS})
     done = execute(
         launch, load(launch), lambda number, _: how if number == main else others, how.get("schedule")
     )

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from hypothesis.database import DirectoryBasedExampleDatabase
 from tileproof.conformance.cases.resolve import launch_file
@@ -44,7 +44,7 @@ from tileproof.spec.machine.schedule import SEEDED, Schedule
 from tileproof.spec.machine.types import Json, JsonObject, JsonValue
 
 if TYPE_CHECKING:
-    from distributed import Client
+    from distributed import Client, Future
 
 
 Work = Literal["known failures", "examples", "schedules", "mutant", "drawn mutants"]
@@ -379,7 +379,7 @@ def run(
     from distributed import as_completed
 
     found: dict[str, StoredResult] = {}
-    futures: dict[Any, tuple[Shard, CheckJob]] = {}
+    futures: dict[Future, tuple[Shard, CheckJob]] = {}
     for shard in wanted:
         job = _job(shard, gated_by(shard))
         if job.key in store.done:

@@ -16,7 +16,7 @@ from tileproof.kernels.edit import PlantedDefect
 from tileproof.kernels.kernel import Kernel
 from tileproof.kernels.variant import Variant
 from tileproof.spec.machine.finding import Finding
-from tileproof.spec.machine.types import UncheckedObject
+from tileproof.spec.machine.types import Json, UncheckedObject
 from tileproof.spec.plan import KernelPlan
 
 Profile = Literal["quick", "full", "nightly"]
@@ -112,7 +112,7 @@ class CheckReport:
     controls: list[PlantedControl] = field(default_factory=list)
 
     @classmethod
-    def of(cls, wrong: str, **rest: Any) -> CheckReport:
+    def of(cls, wrong: str, **rest: Json) -> CheckReport:
         """Failed with what is `wrong`, passed where nothing is."""
         return cls("failed" if wrong else "passed", wrong, **rest)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 
 @dataclass(frozen=True)
@@ -14,7 +13,7 @@ class Expected:
     them it is that of `reference.default_bound`.
     """
 
-    value: Any
-    bound: Any = None
+    value: object
+    bound: object = None
     atol: float | None = None
     rtol: float | None = None

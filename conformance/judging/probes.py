@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -76,7 +75,7 @@ def contents(launch: LaunchFile, probe: CodedInput) -> dict[str, Array]:
         dtype = dtype_of(buffer.dtype)
         if buffer.name == probe.buffer.name:
             # Whole numbers that the type holds exactly, and their sums nearly.
-            info: Any = ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
+            info = ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
             modulus = min(2 ** (info.nmant + 1), MAX_CODE)
             made[buffer.name] = Coordinates((probe.axis,), modulus, 1).array(buffer.shape, dtype)
         else:

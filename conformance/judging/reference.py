@@ -242,7 +242,7 @@ def default_bound(value: F64, dtype: DType) -> F64:
         return np.zeros(value.shape)
     finite = np.abs(value[np.isfinite(value)])
     largest = float(finite.max(initial=0.0))
-    info: Any = ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
+    info = ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
     eps, smallest = float(info.eps), float(info.smallest_subnormal)
     with np.errstate(invalid="ignore"):
         size = np.where(np.isfinite(value), np.abs(value), largest)

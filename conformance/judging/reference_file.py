@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import numpy as np
 from tileproof.conformance.judging.expected import Expected
@@ -122,7 +122,7 @@ def _value(form: Json, number: int, answer: Message) -> Expected:
     value: object = answer.arrays.get(f"{number}")
     if value is None:
         value = NotAnArray(str(form.get("text", "")))
-    bounds: dict[str, Any] = {}
+    bounds: UncheckedObject = {}
     for key in _BOUNDS:
         found = answer.arrays.get(f"{number}.{key}")
         if found is not None:

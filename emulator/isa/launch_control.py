@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tileproof.emulator.decode import Decoder
 from tileproof.emulator.program import NONE
 from tileproof.emulator.ptx import Instruction, Sink
 from tileproof.emulator.registry import Modifiers, instruction
 from tileproof.emulator.slots import slots
+from tileproof.spec.machine.types import UncheckedObject
 
 slots("clc.try_cancel", operands="dst barrier", modifiers="multicast", visible=True)
 slots("clc.is_canceled", operands="dst response", writes="dst")
@@ -60,7 +59,7 @@ def query_cancel(d: Decoder, i: Instruction, m: Modifiers) -> None:
     m.need("b32")
     m.need("b128")
     if single:
-        places: Any = {single[-1]: d.dst(dst, "b32")}
+        places: UncheckedObject = {single[-1]: d.dst(dst, "b32")}
     else:
         parts = d.vector(dst)
         if len(parts) != 4:

@@ -8,12 +8,13 @@ import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.types import UncheckedObject
 
 
-def run_python(path: Path, what: str) -> dict[str, Any]:
+def run_python(path: Path, what: str) -> UncheckedObject:
     """The names that a Python file defines; what it imports from beside itself is found."""
     folder = str(path.parent.resolve())
     sys.path.insert(0, folder)

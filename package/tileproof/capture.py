@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 
-def save(path: str | Path, **tensors: Any) -> None:
+def save(path: str | Path, **tensors: object) -> None:
     """Write tensors of any device, and numbers, as safetensors. Entries that are None are not written.
 
     `tensors`: torch tensors, floats or ints, by the names of a convention or of a map (`--map`).

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tileproof.spec.arithmetic.reads import AnyTerm, OwnTerm
 
 T = TypeVar("T")
+Option = Any  # of an operation, which names its type
 Interpretation = Literal["exact", "rounded", "bound", "text"]
 
 
@@ -40,16 +41,16 @@ class Operation:
     error: str = ""
     source: str = ""
 
-    def exact(self, m: Arithmetic, *operands: OwnTerm, **options: Any) -> AnyTerm:
+    def exact(self, m: Arithmetic, *operands: OwnTerm, **options: Option) -> AnyTerm:
         raise NotImplementedError
 
-    def rounded(self, m: Arithmetic, *operands: OwnTerm, **options: Any) -> AnyTerm:
+    def rounded(self, m: Arithmetic, *operands: OwnTerm, **options: Option) -> AnyTerm:
         raise NotImplementedError
 
-    def bound(self, m: Arithmetic, *operands: OwnTerm, **options: Any) -> AnyTerm:
+    def bound(self, m: Arithmetic, *operands: OwnTerm, **options: Option) -> AnyTerm:
         raise NotImplementedError
 
-    def text(self, m: Arithmetic, *operands: OwnTerm, **options: Any) -> AnyTerm:
+    def text(self, m: Arithmetic, *operands: OwnTerm, **options: Option) -> AnyTerm:
         raise NotImplementedError
 
     @property
@@ -178,7 +179,7 @@ class WithOperands:
         own = getattr(self._m, name)
         return partial(self._do, own) if callable(own) else own
 
-    def _do(self, own: Callable[..., T], *operands: OwnTerm, **options: Any) -> T:
+    def _do(self, own: Callable[..., T], *operands: OwnTerm, **options: Option) -> T:
         """The operation, with the form of operands instead of OPERAND."""
         if options:
             options = {name: self._form if x is OPERAND else x for name, x in options.items()}

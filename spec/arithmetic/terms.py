@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import ml_dtypes
 import numpy as np
@@ -118,7 +118,7 @@ class Bounded:
 class TermView(Bounded):
     """A part or another order of a term; known properties of its elements are reused."""
 
-    def __init__(self, base: Bounded, look: Callable[[Any], Any]) -> None:
+    def __init__(self, base: Bounded, look: Callable[[Array], Array]) -> None:
         self._base, self._look = base, look
         error = base.error
         super().__init__(

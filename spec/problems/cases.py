@@ -72,7 +72,7 @@ def in_classes(
     """Each pattern, a case and the rows that it guards, with each class of values; a seed for each class."""
     for pattern, (case, guards) in patterns.items():
         for seed, values in enumerate(classes, first_seed):
-            made: Any = replace(case, values=values, seed=seed)  # type: ignore[type-var]
+            made: OwnCase = replace(case, values=values, seed=seed)  # type: ignore[type-var]
             yield VectorCase(f"{pattern}, {values}", made, guards)
 
 

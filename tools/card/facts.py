@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import platform
 import sys
-from typing import Any
 
 from tileproof.spec.machine.types import JsonObject
 from tileproof.tools.card.row import Answer
@@ -26,7 +25,7 @@ def facts() -> JsonObject:
     """What the driver reports; OSError without libcuda.so.1, RuntimeError where a call fails."""
     cuda = ctypes.CDLL("libcuda.so.1")
 
-    def call(name: str, *arguments: Any) -> None:
+    def call(name: str, *arguments: object) -> None:
         if code := getattr(cuda, name)(*arguments):
             raise RuntimeError(f"{name} returned {code}")
 

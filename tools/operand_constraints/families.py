@@ -8,11 +8,11 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Iterator
-from typing import Any
 
 from tileproof.spec.machine.contracts import MmaForm
 from tileproof.spec.machine.contracts.algebra import IntTuple
 from tileproof.spec.machine.contracts.view import atom
+from tileproof.spec.machine.types import Json, UncheckedObject
 from tileproof.tools.operand_constraints.rows import LoadRow, OperandForm, OperandRow
 
 SEED = 20
@@ -42,12 +42,12 @@ def load_rows() -> list[LoadRow]:
     return [LoadRow(form, *load) for form in forms for load in loads]
 
 
-def _tile(mn: int, k: int, major: str = "K", swizzle: str = "128B", **more: Any) -> OperandForm:
+def _tile(mn: int, k: int, major: str = "K", swizzle: str = "128B", **more: Json) -> OperandForm:
     return OperandForm("tile", (mn, k), major, swizzle, **more)
 
 
 def _raw_of(
-    shape: IntTuple, stride: IntTuple, bits: tuple[int, int, int] = (0, 4, 3), **more: Any
+    shape: IntTuple, stride: IntTuple, bits: tuple[int, int, int] = (0, 4, 3), **more: Json
 ) -> OperandForm:
     return OperandForm("raw", shape=shape, stride=stride, bits=bits, **more)
 
@@ -78,7 +78,8 @@ def _swizzles_for(pick: random.Random, mn: int, k: int, major: str) -> str:
     return pick.choice(fitting)
 
 
-FORMS: tuple[dict[str, Any], ...] = (
+Mode = int | tuple[int, int]  # an extent, or the extents of two parts
+FORMS: tuple[UncheckedObject, ...] = (
     {},
     {"a_space": "tmem"},
     {"cta_group": 2},
@@ -88,7 +89,7 @@ FORMS: tuple[dict[str, Any], ...] = (
 )
 
 
-def _ms(options: dict[str, Any]) -> tuple[int, ...]:
+def _ms(options: UncheckedObject) -> tuple[int, ...]:
     if options.get("ws"):
         return (64, 128) if options.get("a_space") else (32, 64, 128)
     return (128, 256) if options.get("cta_group") == 2 else (64, 128)
@@ -206,7 +207,7 @@ def _raw(pick: random.Random) -> Iterator[OperandRow]:
     k = 64
     sw128, sw64, sw32, plain = (3, 4, 3), (2, 4, 3), (1, 4, 3), (0, 4, 3)
     for n, b_major in itertools.product((64, 128), MAJORS):
-        made: list[tuple[Any, Any, tuple[int, int, int]]] = [
+        made: list[tuple[tuple[Mode, Mode], tuple[Mode, Mode], tuple[int, int, int]]] = [
             ((n, k), (k, 1), plain),
             ((n, k), (k, 1), sw128),
             ((n, k), (k, 1), sw64),

@@ -7,8 +7,8 @@ rows there are is in `contract_families`.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
 
+from tileproof.conformance.beside.logs.builds.cute import IntTuple
 from tileproof.spec.machine.contracts import Misfit, MmaForm, OperandView, algebra, check, check_load
 from tileproof.spec.machine.contracts.view import MODES
 from tileproof.spec.machine.types import Json, UncheckedObject
@@ -30,8 +30,8 @@ class OperandForm:
     dtype: str = "bf16"
     space: str = "smem"
     transposed: bool = False
-    shape: Any = None
-    stride: Any = None
+    shape: IntTuple = None
+    stride: IntTuple = None
     bits: tuple[int, int, int] | None = None
 
     def view(self, rows: int, k: int) -> OperandView:

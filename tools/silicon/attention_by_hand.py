@@ -12,10 +12,10 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from tileproof.spec.machine.types import JsonObject
+from tileproof.spec.machine.types import JsonObject, UncheckedObject
 from tileproof.spec.problems.dense_attention_bwd import philox
 from tileproof.spec.problems.dense_attention_bwd.case import DenseCase
 from tileproof.spec.problems.dense_attention_bwd.inputs import Dropout
@@ -101,7 +101,7 @@ def by_hand() -> JsonObject:
         with sdpa_kernel(SDPBackend.EFFICIENT_ATTENTION):
             o = torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=causal_lower_right(m, n))
         found[f"causal_lower_right({m}, {n}), f32"] = error(o, q, k, v, 0)
-    limits: Any
+    limits: UncheckedObject
     for m, n, w in ((16, 8, 8), (16, 8, 7), (8, 16, 16)):
         q, k, v = (torch.randn(1, x, 1, 32, device="cuda").half() for x in (m, n, n))
         limits = {"window_size_left": -1, "window_size_right": w}

@@ -10,7 +10,6 @@ import os
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from tileproof.conformance.cases.generators import smaller
 from tileproof.conformance.check import property as engine
@@ -118,7 +117,7 @@ def tallied(name: str, cases: Iterable[OwnCase], until: float) -> Tally:
     return tally
 
 
-def condition(case: Any) -> str:
+def condition(case: DenseCase) -> str:
     """What marks a case among those that fail, in words."""
     p = case.problem
     limited = p.mask.left is not None or p.mask.right is not None

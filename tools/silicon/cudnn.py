@@ -11,26 +11,32 @@ from __future__ import annotations
 
 import argparse
 import json
+import random
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
+from tileproof.spec.machine.types import UncheckedObject
 from tileproof.tools import evidence
+
+if TYPE_CHECKING:
+    import torch
+    from tileproof.spec.problems.dense_attention_bwd.case import DenseCase
 
 MODULE = "tileproof.tools.silicon.cudnn"
 AT_ONCE = 14
 MIN_SCALE = 1e-3  # errors are over the largest value, or this
 SCAN_STEPS = 10
-PLAIN: dict[str, Any] = {
+PLAIN: UncheckedObject = {
     "b": 1, "h": 1, "h_kv": 1, "m": 64, "n": 64, "d": 64, "d_v": 64, "form": "bf16", "bias": "",
     "causal": False, "shift": 0.0, "philox": "own", "lse": "own", "layout": "bmhd", "call": "operator",
     "deterministic": False, "only": "", "times": 1,
 }  # fmt: skip
-ONE_QUERY: dict[str, Any] = {"m": 1, "n": 128}
+ONE_QUERY: UncheckedObject = {"m": 1, "n": 128}
 # What is varied of the plain call.
-TRIES: dict[str, dict[str, Any]] = {
+TRIES: dict[str, UncheckedObject] = {
     "plain": {},
     "plain, f16": {"form": "f16"},
     "plain, f32": {"form": "f32"},
@@ -85,7 +91,9 @@ TRIES: dict[str, dict[str, Any]] = {
 }
 
 
-def inputs(a: dict[str, Any]) -> tuple[Any, ...]:
+def inputs(
+    a: UncheckedObject,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor | None]:
     """q, k, v, dO ``[b, h, m, d]`` and bias ``[b, h, m, n]`` or None."""
     import torch
 
@@ -104,10 +112,18 @@ def inputs(a: dict[str, Any]) -> tuple[Any, ...]:
         bias = torch.zeros(a["b"], a["h"], a["m"], a["n"], device="cuda", dtype=form)
         if a["bias"] == "blind":
             bias[:, :, 3] = -torch.inf
-    return (*made, bias)
+    q, k, v, dO = made
+    return q, k, v, dO, bias
 
 
-def wanted(a: dict[str, Any], q: Any, k: Any, v: Any, dO: Any, bias: Any) -> dict[str, Any]:
+def wanted(
+    a: UncheckedObject,
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    dO: torch.Tensor,
+    bias: torch.Tensor | None,
+) -> UncheckedObject:
     """O, LSE and the gradients by float64 autograd; rows without a key give 0."""
     import torch
 
@@ -127,7 +143,14 @@ def wanted(a: dict[str, Any], q: Any, k: Any, v: Any, dO: Any, bias: Any) -> dic
     return {"O": o, "LSE": torch.logsumexp(logits, -1), "dQ": q64.grad, "dK": k64.grad, "dV": v64.grad}
 
 
-def found(a: dict[str, Any], q: Any, k: Any, v: Any, dO: Any, bias: Any) -> dict[str, Any]:
+def found(
+    a: UncheckedObject,
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    dO: torch.Tensor,
+    bias: torch.Tensor | None,
+) -> UncheckedObject:
     """What the call gives."""
     import torch
     from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -158,7 +181,7 @@ def found(a: dict[str, Any], q: Any, k: Any, v: Any, dO: Any, bias: Any) -> dict
     forward = {"O": own[0], "LSE": own[1].reshape(a["b"], a["h"], a["m"])}
     if a["only"] == "forward":
         return forward
-    philox: Any = {
+    philox: UncheckedObject = {
         "own": (own[6], own[7]),
         "none": (None, None),
         "empty": (torch.empty(0, device="cuda"),) * 2,
@@ -211,7 +234,7 @@ def run_kernel(name: str) -> None:
     print(json.dumps({"error": off}), flush=True)
 
 
-def tried(name: str) -> dict[str, Any]:
+def tried(name: str) -> UncheckedObject:
     """What came of one call."""
     try:
         done = subprocess.run(
@@ -224,7 +247,7 @@ def tried(name: str) -> dict[str, Any]:
     except subprocess.TimeoutExpired:
         return {"ended": "no answer in 120 s"}
     lines = done.stdout.splitlines()
-    result: dict[str, Any] = {"varied": TRIES[name], "code": done.returncode}
+    result: UncheckedObject = {"varied": TRIES[name], "code": done.returncode}
     if lines and lines[-1].startswith("{"):
         return result | json.loads(lines[-1])
     said = [line for line in done.stderr.splitlines() if line.strip()]
@@ -232,7 +255,7 @@ def tried(name: str) -> dict[str, Any]:
     return result | {"last": lines[-1:], "said": fault if done.returncode < 0 else said[-2:]}
 
 
-def scan(seconds: float, seed: int) -> dict[str, Any]:
+def scan(seconds: float, seed: int) -> UncheckedObject:
     """Calls on drawn problems that were made smaller: how many, which ended the process and in what operator,
     and whether they do so alone in a new process.
     """
@@ -285,7 +308,7 @@ def scan(seconds: float, seed: int) -> dict[str, Any]:
     return {"calls": sum(counts), "ended": ended, "ended alone": again, "raised": raised}
 
 
-def drawn_case(rng: Any, form: str) -> Any:
+def drawn_case(rng: random.Random, form: str) -> DenseCase:
     """A problem of small sizes, one query more often than not."""
     from tileproof.spec.problems.dense_attention_bwd.case import DenseCase
 

@@ -15,7 +15,6 @@ import argparse
 import hashlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -23,6 +22,7 @@ import numpy.typing as npt
 from tileproof.conformance.api.calls import run
 from tileproof.kernels.launch.model import LaunchFile
 from tileproof.kernels.sm90.mla_around import launches
+from tileproof.spec.machine.types import Array
 
 U64 = npt.NDArray[np.uint64]
 TOKENS_AND_HEADS = ((1, 1), (3, 64), (2, 128), (5, 7))
@@ -31,7 +31,7 @@ COUNTS = (4096, 4097, 4098, (1 << 18) + 3)  # with each remainder of 4
 
 def mixed(seed: int, count: int) -> U64:
     """The first numbers of splitmix64."""
-    z: Any = np.uint64(seed) + np.arange(1, count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    z: Array = np.uint64(seed) + np.arange(1, count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     z = (z ^ (z >> 30)) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> 27)) * np.uint64(0x94D049BB133111EB)
     return np.asarray(z ^ (z >> 31), np.uint64)

@@ -18,14 +18,14 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from tileproof.emulator import Buffer, Memory, Module, TensorMap
 from tileproof.emulator.arguments import Argument
 from tileproof.emulator.coverage import instructions
-from tileproof.spec.machine.types import UncheckedObject
+from tileproof.spec.machine.run_result import RunResult
+from tileproof.spec.machine.types import Json, UncheckedObject
 
 OTHER_TARGET = re.compile(r"\.target (?!sm_100a|sm_90)")
 ONLY_SM100 = re.compile(rf"tcgen05|gather4|scatter4|cta_group|f32x2|{OTHER_TARGET.pattern}")
@@ -85,7 +85,7 @@ def _record(request: pytest.FixtureRequest) -> Iterator[None]:
         _alive.append(module)
         return module
 
-    def launch(self: Module, entry: str, **given: Any) -> Any:
+    def launch(self: Module, entry: str, **given: Json) -> RunResult:
         global _ran
         _ran += 1
         memory, args = given.get("memory"), given.get("args", ())
@@ -132,7 +132,7 @@ def _record(request: pytest.FixtureRequest) -> Iterator[None]:
     Module.launch, Module.from_ptx = original, from_ptx  # type: ignore[method-assign]
     out = Path(request.config.getoption("--silicon-out"))
     out.parent.mkdir(parents=True, exist_ok=True)
-    arrays: dict[str, Any] = {}  # of arrays: savez's own parameters come by name too
+    arrays: UncheckedObject = {}  # of arrays: savez's own parameters come by name too
     cases = []
     for number, (case, data) in enumerate(_kept.values()):
         cases.append({**case, "buffers": len(data) // 2})

@@ -16,7 +16,7 @@ import re
 import sys
 from collections import Counter
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from tileproof.conformance.drivers.cuda import CudaDriver
@@ -26,10 +26,10 @@ from tileproof.kernels.launch.contents import ArrayContent, name_of
 from tileproof.kernels.launch.model import LaunchBuffer, LaunchFile
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.run_result import RunResult
-from tileproof.spec.machine.types import UncheckedObject
+from tileproof.spec.machine.types import Json, UncheckedObject
 from tileproof.tools import evidence
 
-Verdict = tuple[str, Any]
+Verdict = tuple[str, Json]
 SCALARS = {
     ("f", 4): "f32",
     ("f", 8): "f64",

@@ -17,7 +17,6 @@ import random
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from tileproof.spec.machine.types import Json, UncheckedObject
 
@@ -210,10 +209,10 @@ def calls() -> Iterator[tuple[str, Call]]:
         yield "random", any_call(draw)
 
 
-def encoded(library: Any, call: Call) -> tuple[int, str]:
+def encoded(library: ctypes.CDLL, call: Call) -> tuple[int, str]:
     """CUresult of the call and the bytes that it left, which begin as 0xA5."""
 
-    def row(name: str, kind: Any) -> Any:
+    def row(name: str, kind: type[ctypes._SimpleCData[int]]) -> ctypes.Array[ctypes._SimpleCData[int]]:
         return (kind * len(call[name]))(*call[name])
 
     out = ctypes.create_string_buffer(b"\xa5" * 256, 256)
@@ -234,9 +233,9 @@ def encoded(library: Any, call: Call) -> tuple[int, str]:
             corners = (row("lower", ctypes.c_int), row("upper", ctypes.c_int))
             code = library.cuTensorMapEncodeIm2col(*head, *corners, *pixels, *tail)
         else:
-            corners = (ctypes.c_int(call["lower"][0]), ctypes.c_int(call["upper"][0]))
+            ends = (ctypes.c_int(call["lower"][0]), ctypes.c_int(call["upper"][0]))
             mode = ctypes.c_uint(call["mode"])
-            code = library.cuTensorMapEncodeIm2colWide(*head, *corners, *pixels, mode, *tail)
+            code = library.cuTensorMapEncodeIm2colWide(*head, *ends, *pixels, mode, *tail)
     return int(code), out.raw[start : start + 128].hex()
 
 

@@ -12,7 +12,8 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+
+from tileproof.spec.machine.types import UncheckedObject
 
 from benchmarks.strangers.exams import first, second, third
 from benchmarks.strangers.exams.styles import Style
@@ -24,7 +25,7 @@ from benchmarks.strangers.score import key
 
 EXAMS = {"first": first.STYLES, "second": second.STYLES, "third": third.STYLES}
 MISTAKES = [(make, mistake) for make, some in (FAMILIES | LATER).values() for mistake in some]
-Answer = dict[str, Any] | None
+Answer = UncheckedObject | None
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ def logs(exam: str, each: int, seed: int = 0) -> Iterator[ExamLog]:
 
 def _jitter(run: Run, rng: random.Random) -> None:
     """The order between roles is only roughly that of time."""
-    last: dict[Any, float] = {}
+    last: dict[object, float] = {}
     keyed = []
     for at, event in enumerate(run.events):
         turn = last[event.who] = max(last.get(event.who, 0.0), at + rng.uniform(0, 5))
@@ -84,7 +85,7 @@ def verdict(log: ExamLog, found: Answer) -> str:
     return "wrong"
 
 
-def _right(log: ExamLog, found: dict[str, Any], cause: dict[str, Any], barrier: bool = True) -> bool:
+def _right(log: ExamLog, found: UncheckedObject, cause: UncheckedObject, barrier: bool = True) -> bool:
     truth = log.case.truth
     assert truth is not None
     if cause["code"] not in truth.codes:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 from tileproof.conformance.beside.layouts.table import I64, Table
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.types import UncheckedObject
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -50,7 +51,7 @@ def draw(table: Table, path: Path) -> None:
     figure.suptitle(table.title, fontsize=11, y=1 + 0.5 / height, va="bottom")
     for number, note in enumerate(table.notes):
         figure.text(0.5, -(0.45 + 0.2 * number) / height, note, ha="center", va="top", fontsize=8)
-    metadata: dict[str, Any] = {"Date": None} if path.suffix.lower() == ".svg" else {}
+    metadata: UncheckedObject = {"Date": None} if path.suffix.lower() == ".svg" else {}
     try:
         figure.savefig(path, dpi=110, bbox_inches="tight", pad_inches=0.12, metadata=metadata)
     except (OSError, ValueError) as error:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from tileproof.conformance.beside.mutate.assembled import assemble
 from tileproof.conformance.beside.mutate.code import PtxCode
@@ -23,7 +23,7 @@ from tileproof.emulator import LaunchError, PtxError, UnsupportedInstruction
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.finding import Finding
 from tileproof.spec.machine.finding_text import headline
-from tileproof.spec.machine.types import JsonObject
+from tileproof.spec.machine.types import Json, JsonObject
 
 MutantOutcome = Literal["killed", "survived", "refused", "equivalent"]
 SAME_CODE = "ptxas generates the same machine code"
@@ -90,7 +90,7 @@ def judge_one(base: Original, drawn: Drawn, digest: str) -> Judgement:
     """The judgement in this process; `digest` is the original's machine code."""
     began = time.monotonic()
 
-    def done(outcome: MutantOutcome, **more: Any) -> Judgement:
+    def done(outcome: MutantOutcome, **more: Json) -> Judgement:
         return Judgement(drawn, outcome, seconds=round(time.monotonic() - began, 2), **more)
 
     try:

@@ -7,7 +7,6 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from tileproof.conformance.beside.equal.extents import Extents
 from tileproof.conformance.beside.mutate.assembled import assemble
@@ -33,6 +32,7 @@ from tileproof.kernels.launch.model import LaunchFile
 from tileproof.kernels.places import on_first_lines, target_of
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.run_result import RunResult
+from tileproof.spec.machine.types import Json
 
 FIRST = (Schedule("early"), Schedule("late"), Schedule("random", 1), Schedule("starve", 1))
 SCHEDULES: dict[Profile, int] = {"quick": 8, "full": 40}
@@ -148,7 +148,7 @@ def judge_one(base: OriginalLaunch, drawn: Drawn) -> Judgement:
     """The judgement on a mutant, in this process."""
     began = time.monotonic()
 
-    def done(outcome: MutantOutcome, **more: Any) -> Judgement:
+    def done(outcome: MutantOutcome, **more: Json) -> Judgement:
         return Judgement(drawn, outcome, seconds=round(time.monotonic() - began, 2), **more)
 
     ptx = base.code.changed(drawn.lines)

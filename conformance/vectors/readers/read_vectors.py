@@ -10,7 +10,6 @@ import hashlib
 import json
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -24,7 +23,7 @@ def numbers(array: np.ndarray) -> np.ndarray:
     return array.astype(np.float64)
 
 
-def dump_of(path: Path) -> dict[str, Any]:
+def dump_of(path: Path) -> dict[str, np.ndarray]:
     """Arrays by name."""
     if path.is_dir():
         return {file.stem: np.load(file, allow_pickle=False) for file in path.glob("*.npy")}

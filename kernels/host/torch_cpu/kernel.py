@@ -8,10 +8,10 @@ operator's additive mask, with -inf where nothing is seen.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 import torch
+from tileproof.spec.machine.types import UncheckedObject
 from tileproof.spec.problems.dense_attention_bwd.inputs import Inputs
 
 FORMS = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32}
@@ -44,7 +44,7 @@ def run(inputs: Inputs, outputs: Mapping[str, np.ndarray]) -> None:
     p = inputs.problem
     q, k, v, o, dO = (tensor(getattr(inputs, name), p.form) for name in ("q", "k", "v", "o", "dO"))
     causal, mask = as_mask(inputs)
-    more: dict[str, Any] = {"attn_mask": mask, "scale": p.sm_scale}
+    more: UncheckedObject = {"attn_mask": mask, "scale": p.sm_scale}
     own, own_lse = FORWARD(q, k, v, p.dropout.p, causal, **more)
     lse = torch.tensor(inputs.lse).transpose(1, 2).contiguous().transpose(1, 2)  # as the forward lays it out
     gradients = BACKWARD(dO, q, k, v, o, lse, p.dropout.p, causal, **more)

@@ -16,7 +16,7 @@ import sys
 import threading
 from collections.abc import Sequence
 from functools import cache
-from typing import IO, Any
+from typing import IO
 
 import numpy as np
 
@@ -123,7 +123,7 @@ def serve(requests: IO[bytes], answers: IO[bytes]) -> None:
 
     torch.set_num_threads(1)  # many such processes run side by side
 
-    def say(*message: Any) -> None:
+    def say(*message: object) -> None:
         pickle.dump(message, answers)
         answers.flush()
 

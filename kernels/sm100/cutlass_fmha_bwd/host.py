@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from tileproof.kernels.compile import Built
@@ -25,7 +25,7 @@ from tileproof.kernels.sm100.cutlass_fmha_bwd.library import Sizes, TensorStride
 from tileproof.kernels.variant import Variant
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.types import UncheckedObject
-from tileproof.spec.plan import KernelPlan
+from tileproof.spec.plan import KernelPlan, Swizzle
 from tileproof.spec.plans import cutlass_fmha_bwd
 from tileproof.spec.problems.dense_attention_bwd.inputs import DTYPES
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 # CUtensorMapDataType and CUtensorMapSwizzle of the CUDA driver API, by number: those that the example uses.
 MAP_TYPES = {6: "float16", 7: "float32", 9: "bfloat16"}
-MAP_SWIZZLES: dict[int, Any] = {0: "none", 1: "32B", 2: "64B", 3: "128B"}
+MAP_SWIZZLES: dict[int, Swizzle] = {0: "none", 1: "32B", 2: "64B", 3: "128B"}
 ENTRIES = {"sum_odo": "_sum_odo", "main": "", "convert": "_convert"}
 MAIN = "main"
 ROW_PITCH = 8  # rows of a head in the example's workspace are padded to a multiple

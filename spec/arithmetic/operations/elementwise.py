@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -210,7 +209,7 @@ class Max(Operation):
     name = "max"
     error = "how far the largest moves while the operands move within their errors"
     source = "PTX ISA 9.7.3.12; no rounding"
-    largest: Any = np.fmax
+    largest: np.ufunc = np.fmax
 
     def exact(self, m: Arithmetic, *terms: F64) -> F64:
         return np.asarray(over(self.largest, list(terms)))

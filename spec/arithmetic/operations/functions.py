@@ -6,7 +6,7 @@ Each is monotone, so what the operand's error makes of its value is found at the
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from tileproof.spec.arithmetic.forms import F64, Polynomial
@@ -94,7 +94,7 @@ class _Function(Operation):
     def bound(self, m: Arithmetic, a: Bounded) -> Bounded:
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             value = self.exact(m, a.value)
-            spread: Any = 0.0
+            spread: float | F64 = 0.0
             least = a.value
             if not a.exact:
                 reach = np.where(a.errors > 0, a.errors + 2 * U_F64 * a.magnitude_bound, 0.0)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from tileproof.spec.arithmetic.forms import F32, F64, Form, round_in
 from tileproof.spec.arithmetic.formula import PRODUCT, SUM, Formula, latex_axis, side_by_side, wrap
-from tileproof.spec.arithmetic.operation import Arithmetic, Operation
+from tileproof.spec.arithmetic.operation import Arithmetic, Operation, Option
 from tileproof.spec.arithmetic.reads import AnyTerm, OwnTerm
 from tileproof.spec.arithmetic.sums import RowSums
 from tileproof.spec.arithmetic.terms import Bounded, Mask, Partial, Sum, either
@@ -21,10 +20,10 @@ from tileproof.spec.numerics import F32_TINY, U_F32, U_F32_RZ, round_f32
 class Composed(Operation):
     """An operation made of others: `of` is its value over any arithmetic."""
 
-    def of(self, m: Arithmetic, *operands: Any, **options: Any) -> AnyTerm:
+    def of(self, m: Arithmetic, *operands: OwnTerm, **options: Option) -> AnyTerm:
         raise NotImplementedError
 
-    def exact(self, m: Arithmetic, *operands: Any, **options: Any) -> AnyTerm:
+    def exact(self, m: Arithmetic, *operands: OwnTerm, **options: Option) -> AnyTerm:
         return self.of(m, *operands, **options)
 
     rounded = bound = text = exact

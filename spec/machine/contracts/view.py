@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 from tileproof.spec.machine import swizzle as sw
 from tileproof.spec.machine.contracts import algebra
@@ -135,7 +135,7 @@ class OperandView:
     def transposed(self) -> OperandView:
         """The same buffer with the modes swapped: what was MN is K."""
         layout = None if self.layout is None else pycute.make_layout(self.layout[1], self.layout[0])
-        swapped: dict[Any, Any] = {"K": "MN", "MN": "K"}
+        swapped: dict[str | None, Major] = {"K": "MN", "MN": "K"}
         return replace(self, mn=self.k, k=self.mn, layout=layout, major=swapped.get(self.major, self.major))
 
     @property

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
+from tileproof.spec.machine.types import UncheckedObject
 from tileproof.spec.problems.dense_attention_bwd.case import DenseCase
 from tileproof.spec.problems.dense_attention_bwd.inputs import DenseProblem
 
@@ -111,7 +111,7 @@ def sample(feature: str, form: str = "bf16") -> DenseCase:
     return DenseCase(**{"form": form, "m": 8, "n": 8, "d_qk": 16, "d_v": 16, **_SAMPLES[feature]})
 
 
-_SAMPLES: dict[str, dict[str, Any]] = {
+_SAMPLES: dict[str, UncheckedObject] = {
     GROUPED: {"heads": 2},
     VALUE_HEAD: {"d_v": 24},
     BIAS: {"bias": True},

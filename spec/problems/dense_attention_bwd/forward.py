@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from tileproof.spec.machine.types import Array
 from tileproof.spec.problems.dense_attention_bwd.inputs import DTYPES, DenseProblem, Inputs
 
 F64 = npt.NDArray[np.float64]
@@ -44,7 +44,7 @@ def forward(inputs: Inputs) -> tuple[F64, F64]:
     return o, lse
 
 
-def with_forward(problem: DenseProblem, *, exact: bool = False, **arrays: Any) -> Inputs:
+def with_forward(problem: DenseProblem, *, exact: bool = False, **arrays: Array) -> Inputs:
     """Inputs whose o and lse are those of the forward: in the kernel's dtypes, or in float64 when `exact`.
 
     `arrays` are q, k, v, dO and, if wanted, bias.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 from hypothesis import strategies as st
+from tileproof.spec.machine.types import UncheckedObject
 from tileproof.spec.plan import KernelPlan
 from tileproof.spec.problems.cases import EdgeCase
 from tileproof.spec.problems.dense_attention_bwd import far, features
@@ -128,7 +128,7 @@ def cases(draw: st.DrawFn, form: str = "bf16", keys: int = 160) -> DenseCase:
     limits = draw(st.sampled_from(("none", "causal", "window")))
     left = draw(st.integers(0, n)) if limits == "window" else None
     right = 0 if limits == "causal" else draw(st.integers(-1, n)) if limits == "window" else None
-    more: dict[str, Any] = {}
+    more: UncheckedObject = {}
     kind = draw(st.sampled_from(("plain", "plain", "bias", "dropout", "packed")))
     if kind == "packed":
         first = (draw(st.integers(0, m)), draw(st.integers(0, n)))

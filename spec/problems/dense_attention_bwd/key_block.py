@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
-from typing import Any
 
 from hypothesis import strategies as st
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.types import Json, UncheckedObject
 from tileproof.spec.plan import KernelPlan
 from tileproof.spec.problems.cases import EdgeCase
 from tileproof.spec.problems.dense_attention_bwd import far
@@ -85,7 +85,7 @@ class KeyBlockCases:
 
     form: str
 
-    def _of(self, plan: KernelPlan, **how: Any) -> KeyBlockCase:
+    def _of(self, plan: KernelPlan, **how: Json) -> KeyBlockCase:
         mask, d = MASKS[plan.size("causal")], plan.size("d_tile")
         how = {"m": plan.block, "n": _keys(plan), "d_qk": d, **how}
         if plan.size("packed"):
@@ -130,7 +130,7 @@ class KeyBlockCases:
             return
 
         def with_size(name: str, size: int) -> KeyBlockCase:
-            changed: dict[str, Any] = {name: size}
+            changed: UncheckedObject = {name: size}
             return replace(case, **changed)
 
         for name in ("b", "h_kv", "heads"):
@@ -151,13 +151,13 @@ class KeyBlockCases:
         return KeyBlockCase(**asdict_of(DenseCase.from_json(text)))
 
 
-def asdict_of(case: DenseCase) -> dict[str, Any]:
+def asdict_of(case: DenseCase) -> UncheckedObject:
     """The fields of a case; sequences as tuples."""
     found = asdict(case)
     return {**found, "stream": tuple(case.stream), "packed": case.packed, "larger": case.larger}
 
 
-def _packed(how: dict[str, Any]) -> dict[str, Any]:
+def _packed(how: UncheckedObject) -> UncheckedObject:
     """The same sizes as sequences: a short one, one of the sizes asked for, one without keys, one without
     queries; the second again for each further batch.
     """

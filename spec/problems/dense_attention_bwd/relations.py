@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from tileproof.spec.machine.types import Array
@@ -37,8 +36,8 @@ def _permuted(inputs: Inputs, seed: int) -> Inputs:
     moved |= {name: getattr(inputs, name)[:, :, keys] for name in ("k", "v")}
     moved["lse"] = inputs.lse[:, queries]
     moved["bias"] = None if inputs.bias is None else inputs.bias[:, queries]
-    kept: dict[str, Any] = {n: None if x is None else np.ascontiguousarray(x) for n, x in moved.items()}
-    return replace(inputs, **kept)
+    kept = {n: np.ascontiguousarray(x) for n, x in moved.items() if x is not None}
+    return replace(inputs, problem=inputs.problem, **kept)
 
 
 def _heads_moved(inputs: Inputs, seed: int, base: Outputs, changed: Outputs) -> str:
@@ -129,7 +128,7 @@ def _alone(inputs: Inputs, seed: int) -> Inputs:
     if not (first.m and first.n):
         return inputs
     problem = replace(p, b=1, m=first.m, n=first.n, packed=None)
-    kept: dict[str, Any] = {n: None if x is None else np.ascontiguousarray(x) for n, x in arrays.items()}
+    kept = {n: np.ascontiguousarray(x) for n, x in arrays.items() if x is not None}
     return replace(inputs, problem=problem, **kept)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any, Literal, get_args, get_type_hints
+from typing import Literal, get_args, get_type_hints
 
 import numpy as np
 import numpy.typing as npt
@@ -175,13 +175,15 @@ class SparseCase:
         if not self.s_q:
             return None
         wide = replace(inputs, problem=replace(inputs.problem, s_q=self.s_q))
-        arrays: dict[str, Any] = {}
+        arrays: dict[str, Array] = {}
         for name in ("q", "o", "dO", "lse", "indices", "topk_length"):
             own = getattr(inputs, name)
             if own is not None:
                 arrays[name] = lazy_zeros((self.s_q, *own.shape[1:]), own.dtype)
                 arrays[name][list(self.at)] = own
-        return Spread(replace(wide, **arrays), self.s_q, self.at, {"s_q": np.array(self.at)})
+        return Spread(
+            replace(wide, problem=wide.problem, **arrays), self.s_q, self.at, {"s_q": np.array(self.at)}
+        )
 
     def as_json(self) -> str:
         """One line from which `from_json` makes an equal case; fields at their default are left out."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from tileproof.spec.machine.types import Array
 from tileproof.spec.numerics import LOG2_E
 from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs, Problem, key_mask
 
@@ -31,7 +31,7 @@ def forward(inputs: Inputs) -> tuple[F64, F64]:
     return o, lse
 
 
-def with_forward(problem: Problem, *, exact: bool = False, **arrays: Any) -> Inputs:
+def with_forward(problem: Problem, *, exact: bool = False, **arrays: Array) -> Inputs:
     """Inputs whose o and lse are those of the forward: in the kernel's dtypes, or in float64 when `exact`.
 
     `arrays` are q, kv, dO, indices and, if wanted, topk_length.

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from tileproof.spec.machine.types import Array
@@ -25,8 +24,8 @@ def _of_heads(rng: np.random.Generator, inputs: Inputs) -> Array:
 def _permuted_heads(inputs: Inputs, seed: int) -> Inputs:
     order = _of_heads(np.random.default_rng(seed), inputs)
     names = ("q", "o", "dO", "lse")
-    moved: dict[str, Any] = {n: np.ascontiguousarray(getattr(inputs, n)[:, order]) for n in names}
-    return replace(inputs, **moved)
+    moved = {n: np.ascontiguousarray(getattr(inputs, n)[:, order]) for n in names}
+    return replace(inputs, problem=inputs.problem, **moved)
 
 
 def _heads_moved(inputs: Inputs, seed: int, base: Outputs, changed: Outputs) -> str:
@@ -88,7 +87,7 @@ def _first_token(inputs: Inputs, seed: int) -> Inputs:
     del seed
     names = ("q", "o", "dO", "lse", "indices", "topk_length")
     parts = {n: getattr(inputs, n) for n in names}
-    alone: dict[str, Any] = {n: None if v is None else np.ascontiguousarray(v[:1]) for n, v in parts.items()}
+    alone = {n: np.ascontiguousarray(v[:1]) for n, v in parts.items() if v is not None}
     return replace(inputs, problem=replace(inputs.problem, s_q=1), **alone)
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tileproof.spec.arithmetic import BF16, F16, F32, Form, Polynomial
 from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.types import UncheckedObject
 from tileproof.spec.problems.sparse_mla_bwd.stages import PLAIN, MlaRoundingPlan
 
 FORMS = {form.name: form for form in (BF16, F16, F32)}
@@ -19,7 +18,7 @@ EXPECTED = (
 
 def plan_of(text: str) -> MlaRoundingPlan:
     """The plan of `text`; TileproofError says what is no word of a plan."""
-    found: dict[str, Any] = {}
+    found: UncheckedObject = {}
     for word in text.split(","):
         name, equals, value = word.strip().partition("=")
         if name in found or not _known(name, bool(equals)):

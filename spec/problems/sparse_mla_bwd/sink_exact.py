@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +23,7 @@ def forward(inputs: Inputs, sink: Array) -> tuple[F64, F64]:
     return o * scale[:, :, None], lse
 
 
-def with_forward(problem: Problem, sink: Array, *, exact: bool = False, **arrays: Any) -> Inputs:
+def with_forward(problem: Problem, sink: Array, *, exact: bool = False, **arrays: Array) -> Inputs:
     """As `forward.with_forward`, with a sink: o and lse in the kernel's dtypes, or in float64 when `exact`.
 
     An lse past the f32 range becomes +inf, as a forward in f32 has it.

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from tileproof.emulator import Memory, Module
+from tileproof.emulator.arguments import Argument
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.tools.silicon.fuzz.program import SLOTS, THREADS, inputs
 
@@ -28,9 +27,9 @@ def _result(module: Module, name: str, words_read: np.ndarray, struct: bool) -> 
     words = memory.buffer(words_read)
     out = memory.buffer(np.zeros((SLOTS, THREADS), np.uint64))
     scratch = memory.buffer(np.zeros(16 * THREADS, np.uint8))
-    given: list[Any] = [words, out, scratch]
+    given: list[Argument] = [words, out, scratch]
     if struct:
-        given = [np.array([b.address for b in given], np.uint64).tobytes()]
+        given = [np.array([b.address for b in (words, out, scratch)], np.uint64).tobytes()]
     try:
         ran = module.launch(name, grid=(1,), block=(THREADS,), args=given, memory=memory)
     except TileproofError as error:

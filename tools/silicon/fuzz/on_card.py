@@ -24,15 +24,14 @@ import hashlib
 import time
 from collections import Counter
 from collections.abc import Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import click
 import numpy as np
 from tileproof.conformance.beside.record import fatbin
-from tileproof.conformance.drivers.card import Card, CardError
+from tileproof.conformance.drivers.card import Card, CardError, CardFacts
 from tileproof.kernels.wrong_code import WrongCode, wrong_code
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.types import UncheckedObject
@@ -72,7 +71,7 @@ class FuzzCard(Card):
         finally:
             self._api.cuModuleUnload(module)
 
-    def _one(self, module: Any, name: str) -> np.ndarray:
+    def _one(self, module: object, name: str) -> np.ndarray:
         function = self._call("cuModuleGetFunction", module, name.encode())
         self._call("cuMemsetD8", self._out, 0, self._out_bytes)
         self._call("cuMemsetD8", self._scratch, 0, self._scratch_bytes)
@@ -205,16 +204,14 @@ def main(
     with ProcessPoolExecutor(jobs) as pool:
         if against is not None:
             hashes = np.load(against)["hashes"]
-            work: list[Future[Any]] = [
-                pool.submit(rerun, seed, n, hashes[n : n + BATCH].tolist()) for n in starts
-            ]
-            for first, task in zip(starts, work, strict=True):
+            rerun_work = [pool.submit(rerun, seed, n, hashes[n : n + BATCH].tolist()) for n in starts]
+            for first, task in zip(starts, rerun_work, strict=True):
                 kinds.update(enumerate(task.result(), first))
         else:
-            rows: list[Any] = []
+            rows: list[list[str]] = []
             work = [pool.submit(batch, seed, n, min(BATCH, kernels - n)) for n in starts]
-            for task in work:
-                done = task.result()
+            for batch_task in work:
+                done = batch_task.result()
                 kinds.update(enumerate(done["kinds"], done["first"]))
                 rows += done["hashes"]
             if words is not None:
@@ -263,7 +260,7 @@ def _reduced(
     return found, left
 
 
-def _facts() -> Any:
+def _facts() -> CardFacts:
     return _card().facts
 
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal, cast
 
 from tileproof.conformance.beside.logs.builds.cute import MmaOp, dtype_of, major_of, value_of
 from tileproof.conformance.beside.logs.builds.evidence import Evidence
 from tileproof.conformance.beside.logs.builds.operand import ROLES, Role
 from tileproof.spec.machine.contracts import Misfit, MmaForm, OperandView, algebra, check
+from tileproof.spec.machine.types import Json
 
 Edit = tuple[str, str]  # what is replaced (A, B, C, MMA, copy ...), C++ for it
 Views = dict[Role, OperandView]
@@ -30,7 +31,7 @@ class Remedy:
     edits: tuple[Edit, ...]
 
 
-def spelled(op: MmaOp, **changed: Any) -> str:
+def spelled(op: MmaOp, **changed: Json) -> str:
     """The MMA's type as C++ with `changed` of m, n, a_major, b_major, types (of A and B); "" when not known.
 
     CuTe's default arguments (no operand negated, no saturation) are omitted.
@@ -108,7 +109,7 @@ def _accepts(form: MmaForm, views: Views, misfit: Misfit) -> bool:
 
 
 def _operands(evidence: Evidence, form: MmaForm, op: MmaOp, views: Views, misfit: Misfit) -> Iterator[Way]:
-    role: Any = misfit.operand
+    role = cast("Role", misfit.operand)
     view = views.get(role)
     if view is None:
         if role == "A" and form.a_space == "tmem" and form.a_major != "K":

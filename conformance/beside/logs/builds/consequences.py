@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from typing import Any
 
 from tileproof.conformance.beside.logs.builds.messages import Diagnostic
 
@@ -67,7 +66,7 @@ def same_call(first: Diagnostic, diagnostic: Diagnostic) -> bool:
     return bool(first.frames and diagnostic.frames) or first.tool == diagnostic.tool == "ptxas"
 
 
-def follows(diagnostic: Diagnostic, first: Diagnostic, trails: Collection[Any]) -> bool:
+def follows(diagnostic: Diagnostic, first: Diagnostic, trails: Collection[object]) -> bool:
     """Whether an error without a cause of its own follows from `first`, at the same place of the user's.
 
     `trails`: the instantiations in which `first` was reported. A message about whole types follows in the

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -14,6 +15,6 @@ class Expected:
     """
 
     value: object
-    bound: object = None
+    bound: Any = None
     atol: float | None = None
     rtol: float | None = None

@@ -44,14 +44,16 @@ def forward(inputs: Inputs) -> tuple[F64, F64]:
     return o, lse
 
 
-def with_forward(problem: DenseProblem, *, exact: bool = False, **arrays: Array) -> Inputs:
+def with_forward(
+    problem: DenseProblem, *, exact: bool = False, bias: Array | None = None, **arrays: Array
+) -> Inputs:
     """Inputs whose o and lse are those of the forward: in the kernel's dtypes, or in float64 when `exact`.
 
-    `arrays` are q, k, v, dO and, if wanted, bias.
+    `arrays` are q, k, v and dO.
     """
     shapes = problem.shapes()
     blank = {name: np.zeros(shapes[name][0], shapes[name][1]) for name in ("o", "lse")}
-    inputs = Inputs(problem, **blank, **arrays)
+    inputs = Inputs(problem, bias=bias, **blank, **arrays)
     o, lse = forward(inputs)
     if exact:
         return replace(inputs, o=o, lse=lse)

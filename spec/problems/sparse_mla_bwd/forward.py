@@ -31,13 +31,16 @@ def forward(inputs: Inputs) -> tuple[F64, F64]:
     return o, lse
 
 
-def with_forward(problem: Problem, *, exact: bool = False, **arrays: Array) -> Inputs:
+def with_forward(
+    problem: Problem, *, exact: bool = False, topk_length: Array | None = None, **arrays: Array
+) -> Inputs:
     """Inputs whose o and lse are those of the forward: in the kernel's dtypes, or in float64 when `exact`.
 
-    `arrays` are q, kv, dO, indices and, if wanted, topk_length.
+    `arrays` are q, kv, dO and indices.
     """
     o = np.zeros((problem.s_q, problem.h_q, problem.d_v), dtype=arrays["q"].dtype)
-    inputs = Inputs(problem, o=o, lse=np.zeros((problem.s_q, problem.h_q), np.float32), **arrays)
+    lse = np.zeros((problem.s_q, problem.h_q), np.float32)
+    inputs = Inputs(problem, o=o, lse=lse, topk_length=topk_length, **arrays)
     o64, lse64 = forward(inputs)
     if exact:
         return replace(inputs, o=o64, lse=lse64)

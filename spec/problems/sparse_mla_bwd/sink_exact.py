@@ -23,12 +23,19 @@ def forward(inputs: Inputs, sink: Array) -> tuple[F64, F64]:
     return o * scale[:, :, None], lse
 
 
-def with_forward(problem: Problem, sink: Array, *, exact: bool = False, **arrays: Array) -> Inputs:
+def with_forward(
+    problem: Problem,
+    sink: Array,
+    *,
+    exact: bool = False,
+    topk_length: Array | None = None,
+    **arrays: Array,
+) -> Inputs:
     """As `forward.with_forward`, with a sink: o and lse in the kernel's dtypes, or in float64 when `exact`.
 
     An lse past the f32 range becomes +inf, as a forward in f32 has it.
     """
-    inputs = plain.with_forward(problem, exact=True, **arrays)
+    inputs = plain.with_forward(problem, exact=True, topk_length=topk_length, **arrays)
     o, lse = forward(inputs, sink)
     if exact:
         return replace(inputs, o=o, lse=lse)

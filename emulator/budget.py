@@ -36,13 +36,13 @@ def check_room(wanted: int, what: str, where: str = "", held: int = 0) -> None:
     """Raise LaunchError when `wanted` bytes for `what` and `held` bytes are more than the process may
     have.
     """
-    most = host_memory()
-    if wanted + held <= most:
+    limit = host_memory()
+    if wanted + held <= limit:
         return
     raise LaunchError(
         f"{what} would take more memory than this process may have",
         where=where[:80],
-        expected=f"at most {most} bytes" + (f", of which {held} are taken" if held else ""),
+        expected=f"at most {limit} bytes" + (f", of which {held} are taken" if held else ""),
         found=f"{wanted} bytes",
     )
 
@@ -50,11 +50,11 @@ def check_room(wanted: int, what: str, where: str = "", held: int = 0) -> None:
 def check_address_space(wanted: int, what: str, where: str = "") -> None:
     """Raise LaunchError when no process may map `wanted` bytes for `what`, whether it touches them or not."""
     limits = [resource.getrlimit(kind)[0] for kind in (resource.RLIMIT_AS, resource.RLIMIT_DATA)]
-    most = min([MAX_BYTES, *(limit for limit in limits if limit != resource.RLIM_INFINITY)])
-    if wanted > most:
+    limit = min([MAX_BYTES, *(each for each in limits if each != resource.RLIM_INFINITY)])
+    if wanted > limit:
         raise LaunchError(
             f"{what} would take more memory than this process may have",
-            where=where[:80], expected=f"at most {most} bytes of addresses", found=f"{wanted} bytes",
+            where=where[:80], expected=f"at most {limit} bytes of addresses", found=f"{wanted} bytes",
         )  # fmt: skip
 
 

@@ -22,7 +22,7 @@ from tileproof.emulator.options import LaunchKeywords, LaunchOptions
 from tileproof.emulator.prepared import launch_shape, prepare, request
 from tileproof.emulator.program import Decoded
 from tileproof.emulator.ptx import PtxModule, parse_module
-from tileproof.emulator.registers import launch_registers, most_asked
+from tileproof.emulator.registers import largest_request, launch_registers
 from tileproof.emulator.request import check_shared
 from tileproof.emulator.result import RunResult
 from tileproof.emulator.spelling import Target
@@ -166,7 +166,7 @@ class Module:
         at = decoded.entry
         if not any(opcode.startswith("setmaxnreg") for opcode in decoded.opcodes):
             return launch_registers(at.directives, threads, at.name)
-        asked = most_asked(self._parsed.text[at.body_start : at.body_end])
+        asked = largest_request(self._parsed.text[at.body_start : at.body_end])
         return launch_registers(at.directives, threads, at.name, asked)
 
     def _shared_limit(self) -> int:

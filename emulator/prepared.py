@@ -73,8 +73,8 @@ class PreparedLaunch:
     def resident(self) -> int:
         """The maximum number of resident clusters."""
         asked = self.how.resident
-        most = PROCESSORS // math.prod(self.shape.cluster) if asked is None else asked
-        return max(min(most, host_memory() // self.cluster_bytes), 1)
+        resident = PROCESSORS // math.prod(self.shape.cluster) if asked is None else asked
+        return max(min(resident, host_memory() // self.cluster_bytes), 1)
 
 
 def prepare(

@@ -16,7 +16,7 @@ _INC = re.compile(r"\bsetmaxnreg\.inc\.sync\.aligned\.u32\s+(\w+)")
 
 
 @lru_cache(maxsize=64)
-def most_asked(body: str) -> int:
+def largest_request(body: str) -> int:
     """Return the largest count of a `setmaxnreg.inc` in a kernel's PTX, 0 without any."""
     return max((int(found[1], 0) for found in _INC.finditer(body)), default=0)
 
@@ -47,8 +47,8 @@ def launch_registers(
     bound, ctas = directives.get("reqntid") or directives.get("maxntid"), directives.get("minnctapersm")
     if not bound or not ctas:
         return 0
-    most = 1
+    threads = 1
     for extent in bound:
-        most *= extent
-    warps = -(-most // 32)
+        threads *= extent
+    warps = -(-threads // 32)
     return min(REGISTERS // (32 * warps * max(1, ctas[0])) // _UNIT * _UNIT, asked or _MOST)

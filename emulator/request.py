@@ -69,7 +69,7 @@ def check_shape(
         )
     limits = {"grid": (grid, MAX_GRID), "block": (block, MAX_BLOCK)}
     for name, (extents, limit) in limits.items():
-        if any(e > most for e, most in zip(extents, limit, strict=True)):
+        if any(e > bound for e, bound in zip(extents, limit, strict=True)):
             raise LaunchError(
                 f"the {name} is too large", where=entry[:80], expected=f"at most {limit}", found=str(extents)
             )
@@ -80,7 +80,7 @@ def check_shape(
             expected=f"at most {MAX_CTAS} CTAs",
             found=str(grid),
         )
-    required, most = directives.get("reqntid"), directives.get("maxntid")
+    required, max_block = directives.get("reqntid"), directives.get("maxntid")
     if required and (*required, 1, 1)[:3] != block:
         raise LaunchError(
             "the block differs from .reqntid",
@@ -88,9 +88,9 @@ def check_shape(
             expected=str(required),
             found=str(block),
         )
-    if most:
+    if max_block:
         allowed = 1
-        for extent in most:
+        for extent in max_block:
             allowed *= extent
         if threads > allowed:
             raise LaunchError(

@@ -205,13 +205,13 @@ class Pattern:
         self.text = re.sub(r"\s+", "", body)
         self.tree = _parse(self.text)
         self._next: list[dict[str, set[int]]] = [{}]
-        self._free: list[set[int]] = [set()]
+        self._epsilon: list[set[int]] = [set()]
         self._end = self._build(self.tree, 0)
         self._closures: dict[int, frozenset[int]] = {}
 
     def _state(self) -> int:
         self._next.append({})
-        self._free.append(set())
+        self._epsilon.append(set())
         return len(self._next) - 1
 
     def _build(self, node: Node, start: int) -> int:
@@ -227,15 +227,15 @@ class Pattern:
         end = self._state()
         for part in parts:
             entry = self._state()
-            self._free[start].add(entry)
-            self._free[self._build(part, entry)].add(end)
+            self._epsilon[start].add(entry)
+            self._epsilon[self._build(part, entry)].add(end)
         return end
 
     def _closure(self, state: int) -> frozenset[int]:
         if state not in self._closures:
             seen, todo = {state}, [state]
             while todo:
-                for further in self._free[todo.pop()] - seen:
+                for further in self._epsilon[todo.pop()] - seen:
                     seen.add(further)
                     todo.append(further)
             self._closures[state] = frozenset(seen)
@@ -303,7 +303,7 @@ class Pattern:
             best[(at, state)] = cost
             if state == self._end and at == len(text):
                 return cost, out
-            for further in self._free[state]:
+            for further in self._epsilon[state]:
                 heapq.heappush(queue, (cost, at, further, out))
             if at < len(text):
                 heapq.heappush(queue, (cost + 1, at + 1, state, out))

@@ -96,9 +96,9 @@ def _one_operand(sass: str) -> int:
 
 
 def _operands_that_matter(table: int, names: list[str]) -> int:
-    free = [k for k, name in enumerate(names) if name.strip() != "RZ"]
-    rows = [row for row in range(8) if all(k in free or not row >> (2 - k) & 1 for k in range(3))]
-    matters = [k for k in free if any((table >> row ^ table >> (row ^ 1 << (2 - k))) & 1 for row in rows)]
+    variable = [k for k, name in enumerate(names) if name.strip() != "RZ"]
+    rows = [row for row in range(8) if all(k in variable or not row >> (2 - k) & 1 for k in range(3))]
+    matters = [k for k in variable if any((table >> row ^ table >> (row ^ 1 << (2 - k))) & 1 for row in rows)]
     complement = len(matters) == 1 and table & 1
     return 2 if complement else len(matters)
 

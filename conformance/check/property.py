@@ -175,7 +175,7 @@ def check(
     return report
 
 
-def checked_together(
+def shared_ahead(
     under_tests: Sequence[KernelUnderTest],
     jobs: int,
     **budget: Unpack[CheckBudget],

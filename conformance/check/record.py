@@ -32,14 +32,14 @@ def verdict_of(under_test: KernelUnderTest, report: Report, seed: int, replay: s
         reason,
         details={"examples": report.examples, "stages": scores_as_dict(report.scores)},
     )
-    left = [CheckOutcome("not judged", False, "not run", line) for line in report.not_judged]
+    not_judged = [CheckOutcome("not judged", False, "not run", line) for line in report.not_judged]
     seeds: dict[str, list[int]] = {}
     for schedule in report.schedules:
         seeds.setdefault(schedule.policy, []).append(schedule.seed)
     return programs.record(
         programs.program(report.kernel, dict(report.variant.sizes), built.entry, built.ptx),
         seed,
-        [outcome, *left],
+        [outcome, *not_judged],
         findings=findings,
         coverage=UNCOUNTED,
         schedules=[SchedulesRun(policy, len(own), len(set(own))) for policy, own in seeds.items()],

@@ -81,7 +81,7 @@ class StageCase(Case):
             return
         yield shared.machine(log, findings)
         yield shared.races(log, findings, self.races)
-        ended = log.runs and not log.faults
+        ended = log.runs and not log.failed_runs
         for name in ("stages", "values", "agreement"):
             details: UncheckedObject = {"stages": scores_as_dict(log.scores)} if name == "stages" else {}
             passed = CheckOutcome(name, True, "passed", details=details)

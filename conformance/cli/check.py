@@ -198,7 +198,7 @@ def _check_kernel(
         for sizes in variants:
             progress.start(f"{kernel.title(sizes)}: building")
             under_tests.append(on_driver(kernel, sizes, driver, stages=given.stages, planted=planted))
-        with engine.checked_together(under_tests, given.jobs, **budget) as ahead:
+        with engine.shared_ahead(under_tests, given.jobs, **budget) as ahead:
             for sizes, under_test in zip(variants, under_tests, strict=True):
                 progress.start(kernel.title(sizes))
                 if case is not None:

@@ -78,18 +78,18 @@ def plant(
                 }
             )
     survived = [row for row in rows if row["outcome"] != "killed"]
-    left = [f"--only={defect.id}" for defect in wanted[len(rows) :]]
-    resume = this_command(*left, without=["--only"])
+    remaining = [f"--only={defect.id}" for defect in wanted[len(rows) :]]
+    resume = this_command(*remaining, without=["--only"])
     if as_json:
-        word = "defect" if survived else "incomplete" if left else "clean"
-        more = {"interrupted": True, "resume": resume} if left else {}
+        word = "defect" if survived else "incomplete" if remaining else "clean"
+        more = {"interrupted": True, "resume": resume} if remaining else {}
         print(json.dumps({"verdict": word, "defects": rows, **more}, indent=1))
     else:
         text.print_rows(f"Planted defects of {found.title(given)}", rows, False)
         click.echo(f"{len(rows) - len(survived)} of {len(rows)} killed")
-        if left:
+        if remaining:
             click.echo(f"interrupted: {len(rows)} of {len(wanted)} were planted; resume: {resume}")
-    return SURVIVED if survived else INCOMPLETE if left else 0
+    return SURVIVED if survived else INCOMPLETE if remaining else 0
 
 
 def _run(

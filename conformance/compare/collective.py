@@ -60,8 +60,8 @@ def collective(value: Array, term: Bounded | None, at: tuple[slice, ...]) -> str
             f"nearest allow"
         )
     random = variance.sum() + 2 * math.sqrt(X * float((variance**2).sum())) + 2 * X * float(variance.max())
-    most = math.sqrt(random) + math.sqrt(float((known**2).sum()))
+    limit = math.sqrt(random) + math.sqrt(float((known**2).sum()))
     found = math.sqrt(float((off**2).sum()))
-    if found > most and term.partial.varied:
-        return f"its errors are {found / most:.3g} times the root mean square of f32 sums in any order"
+    if found > limit and term.partial.varied:
+        return f"its errors are {found / limit:.3g} times the root mean square of f32 sums in any order"
     return ""

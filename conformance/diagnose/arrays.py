@@ -112,14 +112,14 @@ def coarse(value: Array, wrong: npt.NDArray[np.bool_], right: F64 | None = None)
     """Of how few significant bits all elements of a tile are, where f32 would have more; and `right` has."""
     usable = np.isfinite(value) & (value != 0)
     at = usable & wrong if (usable & wrong).sum() >= COARSE else usable
-    most = _most_bits(value[at])
+    bits = _significant_bits(value[at])
     kept = 24 if value.dtype.itemsize == 4 else 8
-    if at.sum() < COARSE or most >= kept or (right is not None and _most_bits(right[at]) <= most):
+    if at.sum() < COARSE or bits >= kept or (right is not None and _significant_bits(right[at]) <= bits):
         return ""
-    return f"no value has more than {most} significant bits"
+    return f"no value has more than {bits} significant bits"
 
 
-def _most_bits(values: Array) -> int:
+def _significant_bits(values: Array) -> int:
     """The most significant bits of a value; 0 of none."""
     seen = np.abs(values[np.isfinite(values)].astype(np.float64))
     seen = seen[seen > 0]

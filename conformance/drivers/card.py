@@ -205,8 +205,8 @@ class Card:
     ) -> None:
         api = self._api
         if launch.shared_bytes > MAX_DYNAMIC_DEFAULT:
-            most = api.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-            self._call("cuFuncSetAttribute", function, most, launch.shared_bytes)
+            attribute = api.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+            self._call("cuFuncSetAttribute", function, attribute, launch.shared_bytes)
         cluster = _three(launch.cluster) if launch.cluster else None
         # Each launch is waited for below: a programmatic launch finds the launch before it complete.
         config = launch_config(

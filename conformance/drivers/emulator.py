@@ -177,7 +177,7 @@ def launch_on(
         result,
         findings=(*result.findings, *(finding for other in rest for finding in other.findings)),
         allowed=(*result.allowed, *(finding for other in rest for finding in other.allowed)),
-        limited=(*result.limited, *(left for other in rest for left in other.limited)),
+        limited=(*result.limited, *(item for other in rest for item in other.limited)),
         certificate=merged_certificate(kernel_result.certificate for kernel_result in done.results.values()),
     )
     return merged, done.placed.buffers

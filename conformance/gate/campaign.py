@@ -47,10 +47,11 @@ if TYPE_CHECKING:
     from distributed import Client, Future
 
 
-Work = Literal["known failures", "examples", "schedules", "mutant", "drawn mutants"]
+Work = Literal["known failures", "examples", "schedules", "planted defect", "drawn mutants"]
 INSTALL = "pip install 'tileproof[campaign]' (in a checkout: make setup)"
 NAME = "campaign"
 DRAWN: Literal["drawn mutants"] = "drawn mutants"
+PLANTED: Literal["planted defect"] = "planted defect"
 _JUDGED = (0, 1)  # exit codes of `tileproof mutate`: each was found; one survived
 LOST = 3  # workers that a shard may take with it before it counts as the reason
 
@@ -58,8 +59,8 @@ LOST = 3  # workers that a shard may take with it before it counts as the reason
 @dataclass(frozen=True)
 class Shard:
     """A part of a campaign: `number` of this kind of work on a variant, `count` examples or schedules from
-    `seed` on, the mutant `mutant`, or `count` of the mutants that `seed` draws, from number `first` on, in a
-    profile of `tileproof mutate`; `database` is the folder of known failures, "" for none.
+    `seed` on, the planted defect `planted`, or `count` of the mutants that `seed` draws, from number `first`
+    on, in a profile of `tileproof mutate`; `database` is the folder of known failures, "" for none.
 
     Of a launch file `kernel` is its path and `file` true; `expect` is the reference as on the command line.
     """
@@ -70,7 +71,7 @@ class Shard:
     number: int
     seed: int
     count: int
-    mutant: str = ""
+    planted: str = ""
     database: str = ""
     first: int = 0
     profile: str = ""
@@ -80,18 +81,18 @@ class Shard:
     @property
     def name(self) -> str:
         """Its name among the shards of its variant."""
-        return f"{self.work} {self.mutant or self.number}"
+        return f"{self.work} {self.planted or self.number}"
 
 
 @dataclass(frozen=True)
 class CampaignPlan:
     """What a campaign runs on each variant: examples, schedules and drawn mutants, cut into shards, and
-    planted mutants. `profile` is that of the drawn ones.
+    planted defects. `profile` is that of the drawn mutants.
     """
 
     examples: int = 200
     schedules: int = 200
-    mutants: int = 0
+    planted: int = 0
     a_shard: int = 25
     seed: int = 0
     database: str = ""
@@ -115,8 +116,8 @@ def shards(kernels: Sequence[tuple[Kernel, Variant]], plan: CampaignPlan) -> lis
                 made.append(Shard(target.name, sizes, work, number, seed, count, "", plan.database))
         gated = GatedVariant(target, variant)
         own = [defect for defect in target.defects() if controls.of_variant(gated, defect)]
-        for number, planted in enumerate(own[: plan.mutants]):
-            made.append(Shard(target.name, sizes, "mutant", number, plan.seed, 0, planted.id, plan.database))
+        for number, defect in enumerate(own[: plan.planted]):
+            made.append(Shard(target.name, sizes, PLANTED, number, plan.seed, 0, defect.id, plan.database))
         for number, first in enumerate(range(0, plan.drawn, plan.a_shard)):
             count = min(plan.a_shard, plan.drawn - first)
             made.append(
@@ -204,8 +205,8 @@ def _schedules(shard: Shard, gated: GatedVariant | GatedLaunch) -> CheckReport:
     return made
 
 
-def _mutant(shard: Shard, gated: GatedVariant) -> CheckReport:
-    defect = next(mutant for mutant in gated.kernel.defects() if mutant.id == shard.mutant)
+def _planted(shard: Shard, gated: GatedVariant) -> CheckReport:
+    defect = next(defect for defect in gated.kernel.defects() if defect.id == shard.planted)
     tried = controls.planted(gated, defect)
     wrong = (
         ""
@@ -301,7 +302,7 @@ def _known(shard: Shard, gated: GatedVariant) -> CheckReport:
 _WORK: dict[Work, Callable[[Shard, Gated], CheckReport]] = {
     "examples": _examples,
     "schedules": _schedules,
-    "mutant": _mutant,
+    PLANTED: _planted,
     DRAWN: _drawn,
     "known failures": _known,
 }

@@ -129,6 +129,6 @@ class Case(ABC):
 
     def covered(self, log: RunLog) -> tuple[ProgramCoverage | None, tuple[OrderOnly, ...]]:
         """What all runs executed together of all kernels that ran, and forms that run only as order."""
-        return programs.covered_together(
+        return programs.total_coverage(
             (self.decoded(module, entry), executed) for (module, entry), executed in log.executed.items()
         )

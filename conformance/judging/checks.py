@@ -45,13 +45,13 @@ _ENDS = {
 def machine(log: RunLog, findings: Sequence[Finding]) -> CheckOutcome:
     """What the machine finds in what it executes."""
     details: UncheckedObject = {"remarks": dict(log.remarks)} if log.remarks else {}
-    if log.faults:
-        fault = log.faults[0]
-        details["faults"] = [fault.text for fault in log.faults]
-        if fault.error is not None:
-            details["errors"] = [fault.error.as_dict()]
-        reason = f"a run under {fault.schedule} failed"
-        return failed_or("machine", findings, not_run("machine", reason, fault.text, **details))
+    if log.failed_runs:
+        first = log.failed_runs[0]
+        details["faults"] = [failed.text for failed in log.failed_runs]
+        if first.error is not None:
+            details["errors"] = [first.error.as_dict()]
+        reason = f"a run under {first.schedule} failed"
+        return failed_or("machine", findings, not_run("machine", reason, first.text, **details))
     limited = [run for run in log.runs[:3] if run.ended_by]
     if limited or not log.runs:
         reason = f"{limited[0].schedule} {_ENDS[limited[0].ended_by]}" if limited else log.stopped

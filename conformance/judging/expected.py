@@ -14,7 +14,7 @@ class Expected:
     them it is that of `reference.default_bound`.
     """
 
-    value: object
+    value: Any
     bound: Any = None
     atol: float | None = None
     rtol: float | None = None

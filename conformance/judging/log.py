@@ -64,7 +64,7 @@ class SeenCause:
 
 
 @dataclass(frozen=True)
-class Fault:
+class FailedRun:
     """A run that gave nothing: an error of the launch, or how its process ended."""
 
     schedule: Schedule
@@ -77,7 +77,7 @@ class RunLog:
 
     def __init__(self) -> None:
         self.runs: list[JudgedRun] = []
-        self.faults: list[Fault] = []
+        self.failed_runs: list[FailedRun] = []
         self.causes: dict[CauseKey, SeenCause] = {}
         self.scores: dict[str, StageScore] = {}
         self.remarks: Counter[str] = Counter()
@@ -119,11 +119,10 @@ class RunLog:
         if done.value is not None:
             self.add(schedule, done.value)
         elif done.error is not None:
-            self.faults.append(Fault(schedule, str(done.error), done.error))
+            self.failed_runs.append(FailedRun(schedule, str(done.error), done.error))
         else:
-            self.faults.append(
-                Fault(schedule, (f"the run under {schedule} gave no result: {done.fault}"), None)
-            )
+            text = f"the run under {schedule} gave no result: {done.fault}"
+            self.failed_runs.append(FailedRun(schedule, text, None))
 
     def note_anew(self, schedule: Schedule, done: ChildResult[JudgedRun | None]) -> None:
         """Counts in the run with other inputs: what no other run may show too."""
@@ -171,7 +170,7 @@ class RunLog:
     @property
     def is_wrong(self) -> bool:
         """Whether any run showed a finding, or gave nothing."""
-        return bool(self.causes or self.faults)
+        return bool(self.causes or self.failed_runs)
 
     @property
     def finished(self) -> bool:

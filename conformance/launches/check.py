@@ -153,23 +153,23 @@ def _shape(step: KernelLaunch, info: EntryInfo, where: str) -> Iterator[Tileproo
             )
             return
     for name, extents, limit in (("grid", grid, MAX_GRID), ("block", block, MAX_BLOCK)):
-        if any(e > most for e, most in zip(extents, limit, strict=True)):
+        if any(e > bound for e, bound in zip(extents, limit, strict=True)):
             yield TileproofError(
                 f"the {name} is too large", where=where, expected=f"at most {limit}", found=str(extents)
             )
     threads, ctas = math.prod(block), math.prod(cluster)
-    required, most = info.directives.get("reqntid"), info.directives.get("maxntid")
+    required, max_block = info.directives.get("reqntid"), info.directives.get("maxntid")
     if required and _three(required) != block:
         yield TileproofError(
             "the block differs from the PTX's .reqntid",
             where=where, expected=f".reqntid {', '.join(map(str, required))}", found=str(block),
             do=f"launch blocks of {_three(required)}",
         )  # fmt: skip
-    if threads > (math.prod(most) if most else MAX_THREADS):
+    if threads > (math.prod(max_block) if max_block else MAX_THREADS):
         yield TileproofError(
             "the block exceeds the kernel's .maxntid",
             where=where,
-            expected=f".maxntid {', '.join(map(str, most))}" if most else f"at most {MAX_THREADS}",
+            expected=f".maxntid {', '.join(map(str, max_block))}" if max_block else f"at most {MAX_THREADS}",
             found=f"{threads} threads",
             do="launch smaller blocks, or compile the kernel with other launch bounds",
         )
@@ -247,11 +247,11 @@ def _arguments(
                 do="`tileproof inspect` lists the parameters and which bytes are read",
             )
             continue
-        yield from _left_out(argument, parameter, place)
+        yield from _unset_bytes(argument, parameter, place)
         yield from _placed(launch, argument, place)
 
 
-def _left_out(argument: LaunchArgument, parameter: ParameterInfo, where: str) -> Iterator[TileproofError]:
+def _unset_bytes(argument: LaunchArgument, parameter: ParameterInfo, where: str) -> Iterator[TileproofError]:
     """Bytes that the kernel's own loads name and no item sets."""
     for start, stop in unset(argument):
         for first, last in parameter.read:

@@ -73,8 +73,8 @@ class _Skeleton:
     def shape(self) -> JsonObject:
         """Grid, block, cluster and dynamic shared memory."""
         stated = self.info.directives
-        most = stated.get("maxntid")
-        hint = f"; .maxntid allows {_by(most)} at most" if most else ""
+        max_block = stated.get("maxntid")
+        hint = f"; .maxntid allows {_by(max_block)} at most" if max_block else ""
         block = (
             list(stated["reqntid"]) if "reqntid" in stated else [_blank(f"threads of a CTA: x, y, z{hint}")]
         )

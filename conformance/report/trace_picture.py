@@ -168,8 +168,8 @@ def _lay_out(bars: list[Bar]) -> None:
         if bar.what == "commit":
             continue
         lines = ends.setdefault(bar.row, [])
-        free = (level for level, end in enumerate(lines) if end <= bar.begin)
-        bar.level = next(free, len(lines))
+        fitting = (level for level, end in enumerate(lines) if end <= bar.begin)
+        bar.level = next(fitting, len(lines))
         lines[bar.level : bar.level + 1] = [bar.end]
 
 

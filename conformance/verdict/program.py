@@ -158,7 +158,7 @@ def merged(parts: Sequence[ProgramCoverage]) -> ProgramCoverage:
     )
 
 
-def covered_together(
+def total_coverage(
     entries: Iterable[tuple[Decoded, Sequence[bytes]]],
 ) -> tuple[ProgramCoverage | None, tuple[OrderOnly, ...]]:
     """The coverage of entries by what their launches executed, as one, and their forms that are executed only

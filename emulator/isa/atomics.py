@@ -72,8 +72,8 @@ def elements_of(m: Modifiers, operation: str, type_: str, scalars: tuple[str, ..
             raise Unknown(f"does not support .{operation} on .{type_}")
         return 1
     count = int(vector[1:])
-    most = {"f32": 4, "f16": 8, "bf16": 8, "f16x2": 4, "bf16x2": 4}.get(type_, 0)
-    if count > most or operation not in (("add",) if type_ == "f32" else ("add", "min", "max")):
+    limit = {"f32": 4, "f16": 8, "bf16": 8, "f16x2": 4, "bf16x2": 4}.get(type_, 0)
+    if count > limit or operation not in (("add",) if type_ == "f32" else ("add", "min", "max")):
         raise Unknown(f"does not support .{operation} on .{vector}.{type_}")
     return count
 

@@ -166,7 +166,7 @@ _REDUCE = (
 def ld_red(d: Decoder, i: Instruction, m: Modifiers) -> None:
     registers, reduced, address, *second = i.operands
     type_ = next(word for word in _LOADED if word in m.remaining)
-    most = m.need("min", "max") == "max"
+    maximum = m.need("min", "max") == "max"
     absolute, nan = m.take("abs"), m.take("NaN")
     _movement(
         d,
@@ -178,7 +178,7 @@ def ld_red(d: Decoder, i: Instruction, m: Modifiers) -> None:
         "pack::16b",
         reduced=d.dst(reduced, type_),
         type=_LOADED.index(type_),
-        max=int(most),
+        max=int(maximum),
         absolute=int(bool(absolute)),
         nan=int(bool(nan)),
     )

@@ -112,7 +112,7 @@ def _limit(end: socket.socket, deadline: float | None) -> None:
     if deadline is None:
         end.settimeout(None)
         return
-    left = deadline - time.monotonic()
-    if left <= 0:
+    remaining = deadline - time.monotonic()
+    if remaining <= 0:
         raise TimeoutError
-    end.settimeout(left)
+    end.settimeout(remaining)

@@ -91,11 +91,12 @@ def parse(data: Json, folder: Path, where: str = "launch file") -> LaunchFile:
                 "the launch file has a control character in a name", where=f"{where}: {place}",
                 expected="printable characters", found=repr(text)[:200],
             )  # fmt: skip
-    if left := blanks(data):
-        (first, text), more = left[0], len(left) - 1
+    if unfilled := blanks(data):
+        (first, text), more = unfilled[0], len(unfilled) - 1
         raise TileproofError(
             f"blank left: {first}: {text}", where=where, expected="a value in place of each blank",
-            found=f"{len(left)} blank(s)" + (f": also {', '.join(n for n, _ in left[1:])}" if more else ""),
+            found=f"{len(unfilled)} blank(s)"
+            + (f": also {', '.join(n for n, _ in unfilled[1:])}" if more else ""),
         )  # fmt: skip
     rest = {key: value for key, value in data.items() if key not in ("schema", "schema_version")}
     return dataclasses.replace(load(LaunchFile, rest, where), folder=folder)

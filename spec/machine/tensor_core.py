@@ -119,8 +119,8 @@ def scaled_e2m1(
 
 def _align(significand: I64, shift: I64) -> I64:
     """significand * 2^shift truncated toward zero."""
-    left = np.abs(significand) << np.clip(shift, 0, 40)
-    return np.asarray(np.sign(significand) * (left >> np.clip(-shift, 0, 62)))
+    shifted = np.abs(significand) << np.clip(shift, 0, 40)
+    return np.asarray(np.sign(significand) * (shifted >> np.clip(-shift, 0, 62)))
 
 
 def _truncate(total: I64, unit: I64) -> F32:

@@ -149,8 +149,8 @@ def check_tensor_map(fields: TensorMapFields) -> None:
             stride % 16 == 0 and 0 <= stride < 2**40, f"strides[{i}]", "a multiple of 16 below 2^40", stride
         )
     for i, extent in enumerate(fields.box):
-        most = 1024 if fields.im2col and i else 256
-        _require(1 <= extent <= most, f"box[{i}]", f"1..{most}", extent)
+        limit = 1024 if fields.im2col and i else 256
+        _require(1 <= extent <= limit, f"box[{i}]", f"1..{limit}", extent)
     for i, step in enumerate(fields.element_strides):
         _require(1 <= step <= 8, f"element_strides[{i}]", "1..8", step)
     if fields.packing is None:
@@ -163,8 +163,9 @@ def check_tensor_map(fields: TensorMapFields) -> None:
     if fields.swizzle not in SWIZZLES:
         sw.bits(fields.swizzle)
     if fields.swizzle != "none":
-        most = sw.width(fields.swizzle)
-        _require(row <= most, "box[0]", f"at most {most} bytes with {fields.swizzle} swizzle", f"{row} bytes")
+        limit = sw.width(fields.swizzle)
+        expected = f"at most {limit} bytes with {fields.swizzle} swizzle"
+        _require(row <= limit, "box[0]", expected, f"{row} bytes")
     if fields.oob_fill not in ("zero", "nan"):
         raise TileproofError(
             "unknown fill", where="oob_fill", expected="zero or nan", found=repr(fields.oob_fill)

@@ -198,10 +198,10 @@ def registers(shape: str, num: int) -> int:
     """32-bit registers per thread of ``tcgen05.ld|st.<shape>.x<num>`` (PTX ISA 9.7.16.8, table 49)."""
     if shape not in _REGISTERS:
         raise TileproofError("unknown tcgen05.ld/st shape", expected=", ".join(_REGISTERS), found=repr(shape))
-    each, most = _REGISTERS[shape]
-    if num not in (1, 2, 4, 8, 16, 32, 64, 128) or num > most:
+    each, limit = _REGISTERS[shape]
+    if num not in (1, 2, 4, 8, 16, 32, 64, 128) or num > limit:
         raise TileproofError(
-            f"illegal repeat of .{shape}", expected=f"a power of two up to {most}", found=str(num)
+            f"illegal repeat of .{shape}", expected=f"a power of two up to {limit}", found=str(num)
         )
     return each * num
 

@@ -13,7 +13,7 @@ from tileproof.emulator import (
     Schedule,
     UnsupportedInstruction,
 )
-from tileproof.emulator.registers import launch_registers, most_asked
+from tileproof.emulator.registers import largest_request, launch_registers
 
 from tests.kit.ptx import REGISTERS, clean, only
 
@@ -105,6 +105,8 @@ def test_registers_of_a_launch() -> None:
     assert launch_registers({"maxnreg": (100,)}, 384) == 104
     assert launch_registers({"maxntid": (256,), "minnctapersm": (1,)}, 256, asked=240) == 240
     assert launch_registers({"maxntid": (384,), "minnctapersm": (1,)}, 384, asked=240) == 168
-    assert most_asked("setmaxnreg.inc.sync.aligned.u32 \t104; setmaxnreg.dec.sync.aligned.u32 200;") == 104
+    assert (
+        largest_request("setmaxnreg.inc.sync.aligned.u32 \t104; setmaxnreg.dec.sync.aligned.u32 200;") == 104
+    )
     with pytest.raises(LaunchError, match="more registers"):
         launch_registers({"maxnreg": (200,)}, 384)

@@ -66,9 +66,9 @@ def by_spelling(ran: Sequence[tuple[Sequence[str], str]]) -> dict[str, dict[str,
 
 def digest(text: str, before: Iterable[np.ndarray], after: Iterable[np.ndarray]) -> tuple[str, str]:
     """What a launch is, and what it left in its buffers, as 16 hexadecimal digits each."""
-    given, left = (hashlib.sha256(b"".join(array.tobytes() for array in side)) for side in (before, after))
+    given, result = (hashlib.sha256(b"".join(array.tobytes() for array in side)) for side in (before, after))
     given.update(text.encode())
-    return given.hexdigest()[:16], left.hexdigest()[:16]
+    return given.hexdigest()[:16], result.hexdigest()[:16]
 
 
 def answer(
@@ -129,8 +129,8 @@ def run(folder: Path, patterns: Sequence[str], name: str) -> Answer:
                 if on == card.name:
                     executed.append((case.get("executed", ()), verdict[0]))
                     if file == KEPT and verdict[0] == "same":
-                        given, left = digest(case["text"], *recorded.buffers(number))
-                        words[given] = left
+                        given, result = digest(case["text"], *recorded.buffers(number))
+                        words[given] = result
                 verdicts.append((case["test"], on, verdict))
     return answer(verdicts, executed, words)
 

@@ -180,11 +180,11 @@ def any_call(draw: random.Random) -> Call:
     if kind > 12:
         dims[0] = 128 * draw.randint(1, 1 << 20)
         strides = [2 * stride % (1 << 40) for stride in strides]
-        unit, most = (32, 256) if kind == 13 else (128, 128)
+        unit, limit = (32, 256) if kind == 13 else (128, 128)
     else:
         unit = max(16 // ELEMENT_BYTES[kind], 1)
-        most = min(256, SPANS[swizzle] // ELEMENT_BYTES[kind] or 256)
-    inner = unit * draw.randint(1, max(most // unit, 1))
+        limit = min(256, SPANS[swizzle] // ELEMENT_BYTES[kind] or 256)
+    inner = unit * draw.randint(1, max(limit // unit, 1))
     common = {
         "type": kind, "address": 32 * draw.randrange(1, 1 << 42), "dims": dims,
         "strides": strides if interleave < 2 else [2 * stride % (1 << 40) for stride in strides],
@@ -192,9 +192,9 @@ def any_call(draw: random.Random) -> Call:
         "l2": draw.randrange(4), "fill": int(draw.random() < 0.2),
     }  # fmt: skip
     if image:
-        most = {3: 1 << 15, 4: 1 << 7, 5: 1 << 4}[rank]
+        limit = {3: 1 << 15, 4: 1 << 7, 5: 1 << 4}[rank]
         corners = {
-            name: [draw.randint(-most, most - 1) for _ in range(rank - 2)] for name in ("lower", "upper")
+            name: [draw.randint(-limit, limit - 1) for _ in range(rank - 2)] for name in ("lower", "upper")
         }
         return im2col(**common, **corners, channels=inner, pixels=draw.randint(1, 1024))
     box = [inner, *(draw.randint(1, 1 << draw.randint(0, 8)) for _ in range(rank - 1))]

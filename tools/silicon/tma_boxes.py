@@ -56,10 +56,10 @@ DUMPED: ret;
 
 def cases() -> Iterator[UncheckedObject]:
     """Boxes of one and three rows, aligned and unaligned coordinates, on and off the pattern's boundary."""
-    for swizzle, most in (("none", 128), ("32B", 32), ("64B", 64), ("128B", 128)):
+    for swizzle, widest in (("none", 128), ("32B", 32), ("64B", 64), ("128B", 128)):
         for inner in (16, 32, 64, 128):
             for column, dst in ((0, 0), (0, 128), (16, 0), (-16, 0), (-48, 0), (8, 0), (4, 0), (1, 0)):
-                if inner <= most:
+                if inner <= widest:
                     yield {"swizzle": swizzle, "inner": inner, "rows": 3, "column": column, "dst": dst}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import z3
 from tileproof.conformance.beside.equal.meaning import Term
+from tileproof.emulator.ptx import Address, Operand, Pair, Sink, Vector
 
 LEADING = 0x3FFF << 16  # the leading-dimension offset (PTX ISA 9.7.16.4.1)
 _ABSOLUTE = 52  # the bit by which the offset is an address (sm_103a)
@@ -26,3 +27,14 @@ def used(opcode: str, operand: int, descriptor: Term, instruction: Term) -> Term
     absolute = z3.Extract(_ABSOLUTE, _ABSOLUTE, descriptor) == 1
     swizzled = swizzle & 6 != 0
     return z3.If(z3.And(swizzled, z3.Not(absolute), unused), descriptor & ~LEADING, descriptor)
+
+
+def shape(first: Operand) -> tuple[object, ...]:
+    """The kinds of an operand's parts, apart from whether a register or a literal."""
+    if isinstance(first, Vector):
+        return ("vector", *map(shape, first.parts))
+    if isinstance(first, Pair):
+        return ("pair", shape(first.first), shape(first.second))
+    if isinstance(first, Address):
+        return ("address", *map(shape, first.coordinates))
+    return ("sink",) if isinstance(first, Sink) else ()

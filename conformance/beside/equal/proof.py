@@ -25,13 +25,14 @@ from tileproof.conformance.beside.equal.entry import (
     written,
 )
 from tileproof.conformance.beside.equal.extents import Extents
+from tileproof.conformance.beside.equal.flow import dominators, leaving_kind, unlike
 from tileproof.conformance.beside.equal.meaning import Term, number
-from tileproof.conformance.beside.equal.operands import used
+from tileproof.conformance.beside.equal.operands import shape, used
 from tileproof.conformance.beside.equal.side import Look, Side, Thread, variable
+from tileproof.conformance.beside.equal.solver import Differs, Solver
 from tileproof.emulator.errors import PtxError
 from tileproof.emulator.ptx import Address, Immediate, Instruction, Name, Operand, Pair, Sink, Vector
 
-QUERY_MS = 5_000
 Kind = Literal["proved", "differs", "unknown"]
 
 
@@ -46,27 +47,21 @@ class Equality:
     queries: int = 0
 
 
-class _Differs(Exception):
-    """Something differs, as far as is known."""
-
-
-class _Undecided(TimeoutError):
-    """A query that the solver does not decide."""
-
-
 def equal(original: str, mutant: str, entry: str, extents: Extents, seconds: float = 60) -> Equality:
     """Compare the entry of two PTX texts; `seconds`: the most that the solver may take."""
     try:
         first, second = entry_of(original, entry), entry_of(mutant, entry)
         proof = _Proof((first, second), extents, time.monotonic() + seconds)
         proof.run()
-    except _Differs as found:
+    except Differs as found:
         return Equality("differs", str(found))
     except (Unsupported, PtxError) as why:
         return Equality("unknown", f"not covered: {why}")
     except (TimeoutError, RecursionError) as why:
         return Equality("unknown", str(why))
-    return Equality("proved", f"every effect has equal operands; {proof.queries} queries", proof.queries)
+    return Equality(
+        "proved", f"every effect has equal operands; {proof.solver.queries} queries", proof.solver.queries
+    )
 
 
 @dataclass
@@ -92,7 +87,6 @@ class _Proof:
     entries: tuple[EntryCode, EntryCode]
     extents: Extents
     deadline: float
-    queries: int = 0
     arrivals: int = 0
     differ: dict[int, set[str]] = field(default_factory=dict)
 
@@ -106,6 +100,7 @@ class _Proof:
             raise Unsupported("another control flow: other basic blocks")
         aligned = {name: min(align, second.aligned.get(name, 1)) for name, align in first.aligned.items()}
         self.thread = Thread(self._declared(), aligned)
+        self.solver = Solver(self.thread.facts, self.deadline)
         successors = [
             tuple(dict.fromkeys((*a.successors, *b.successors)))
             for a, b in zip(first.blocks, second.blocks, strict=True)
@@ -114,7 +109,7 @@ class _Proof:
         for block, then in enumerate(successors):
             for behind in then:
                 self.before[behind].append(block)
-        self.dominates = _dominators(successors, self.before)
+        self.dominates = dominators(successors, self.before)
         self.sides = tuple(Side(code, self.thread, self.dominates) for code in self.entries)
         self.live = self._live(successors)
         self.late = {
@@ -126,9 +121,7 @@ class _Proof:
             for name in written(step)
         }
         self.differ[0] = set(self.live[0])  # what nobody wrote is not known to be the same
-        changed = {
-            n for n, pair in enumerate(zip(first.blocks, second.blocks, strict=True)) if _unlike(*pair)
-        }
+        changed = {n for n, pair in enumerate(zip(first.blocks, second.blocks, strict=True)) if unlike(*pair)}
         self.pending = list(dict.fromkeys(self._head(block) for block in sorted(changed)))
         if self.differ[0] and 0 not in self.pending:
             self.pending.append(0)
@@ -239,9 +232,9 @@ class _Proof:
                 break
             self._effect(first, second, state, f"{number_}.{count}")
             count += 1
-        left = first or second
-        if left is not None:
-            raise _Differs(f"line {left.line}: {left.opcode} is an effect of one of them alone")
+        unmatched = first or second
+        if unmatched is not None:
+            raise Differs(f"line {unmatched.line}: {unmatched.opcode} is an effect of one of them alone")
 
     def _walk(self, which: int, number_: int, state: _State) -> Iterator[Instruction]:
         """The effects of a block; pure steps between them are computed."""
@@ -270,21 +263,21 @@ class _Proof:
     def _effect(self, first: Instruction, second: Instruction, state: _State, name: str) -> None:
         where = f"line {first.line}: {first.opcode}"
         if first.opcode != second.opcode:
-            raise _Differs(f"{where} is {second.opcode}, line {second.line}")
+            raise Differs(f"{where} is {second.opcode}, line {second.line}")
         guards = [self._guard(which, step, state) for which, step in enumerate((first, second))]
         under = list(state.path)
         if guards != [None, None]:
             terms = [z3.BoolVal(True) if guard is None else guard for guard in guards]
-            self._must(terms[0], terms[1], under, f"{where}, guard")
+            self.solver.must(terms[0], terms[1], under, f"{where}, guard")
             under.append(terms[0])
         items = [list(self._of_step(which, step, state)) for which, step in enumerate((first, second))]
-        shapes = [[_shape(operand) for operand in sources(step)] for step in (first, second)]
+        shapes = [[shape(operand) for operand in sources(step)] for step in (first, second)]
         if shapes[0] != shapes[1] or len(items[0]) != len(items[1]):
-            raise _Differs(f"{where} has other operands")
+            raise Differs(f"{where} has other operands")
         for place, (a, b) in enumerate(zip(*items, strict=True)):
-            self._must_item(a, b, under, f"{where}, operand {place}")
+            self.solver.must_item(a, b, under, f"{where}, operand {place}")
         if [type(first) for first in results(first)] != [type(first) for first in results(second)]:
-            raise _Differs(f"{where} has other results")
+            raise Differs(f"{where} has other results")
         made = []
         for which, step in enumerate((first, second)):
             side = self.sides[which]
@@ -305,7 +298,7 @@ class _Proof:
                 continue
             known = [which for which in (0, 1) if name in self.sides[which].code.widths]
             terms = [self._look(which, state)(name) for which in known]
-            same = len(terms) == 2 and self._same(terms[0], terms[1], state.path)
+            same = len(terms) == 2 and self.solver.same(terms[0], terms[1], state.path)
             self.arrivals += 1
             for which in known:
                 apart = "" if same else f" {which}"
@@ -354,8 +347,11 @@ class _Proof:
             taken.append(known if guard is None else guard)
         leaving = [block for block in blocks if block.leaves is not None]
         where = f"line {leaving[0].leaves.line}: " if leaving and leaving[0].leaves else ""
-        self._must(taken[0], taken[1], state.path, f"{where}whether the branch is taken")
-        if len({block.targets for block in leaving}) > 1 or len({_head(block) for block in leaving}) > 1:
+        self.solver.must(taken[0], taken[1], state.path, f"{where}whether the branch is taken")
+        if (
+            len({block.targets for block in leaving}) > 1
+            or len({leaving_kind(block) for block in leaving}) > 1
+        ):
             raise Unsupported("another control flow: other targets")
         if len({block.behind for block in blocks if block.behind is not None}) > 1:
             raise Unsupported("another control flow")
@@ -368,7 +364,7 @@ class _Proof:
                 for which, block in enumerate(blocks)
                 if block.leaves is not None
             ]
-            self._must(indices[0], indices[1], under, f"{where}the target")
+            self.solver.must(indices[0], indices[1], under, f"{where}the target")
         for target in dict.fromkeys(leaving[0].targets if leaving else ()):
             if target >= 0:
                 alone = len(leaving[0].targets) == 1
@@ -386,106 +382,9 @@ class _Proof:
                 lost.add(name)
                 continue
             first, second = (self._look(which, state)(name) for which in (0, 1))
-            if not self._same(first, second, state.path):
+            if not self.solver.same(first, second, state.path):
                 lost.add(name)
         if lost:
             known |= lost
             if head not in self.pending:
                 self.pending.append(head)
-
-    # ---- the solver
-
-    def _must_item(self, a: Term | Operand, b: Term | Operand, under: list[Term], where: str) -> None:
-        if isinstance(a, Immediate | Sink) and isinstance(b, Immediate | Sink):
-            if a != b:
-                raise _Differs(f"{where} is {b}, not {a}")
-            return
-        terms: list[Term] = [a, b]
-        for place, (first, other) in enumerate(((a, terms[1]), (b, terms[0]))):
-            if isinstance(first, Immediate) and not first.float_bits and z3.is_bv(other):
-                terms[place] = number(first.value, other.size())
-            elif isinstance(first, Immediate | Sink):
-                raise _Differs(f"{where} is of another kind")
-        self._must(terms[0], terms[1], under, where)
-
-    def _must(self, a: Term, b: Term, under: list[Term], where: str) -> None:
-        found = self._difference(a, b, under)
-        if found:
-            raise _Differs(f"{where} differs, {found}")
-
-    def _same(self, a: Term, b: Term, under: list[Term]) -> bool:
-        try:
-            return not self._difference(a, b, under)
-        except _Undecided:
-            return False  # then they may differ
-
-    def _difference(self, a: Term, b: Term, under: list[Term]) -> str:
-        """Values with which two terms differ, or "" if there are none; TimeoutError if undecided."""
-        if a.eq(b):
-            return ""
-        if a.sort() != b.sort():
-            return "in its width"
-        if time.monotonic() > self.deadline:
-            raise TimeoutError("the solver's time is over")
-        solver = z3.SolverFor("QF_UFBV")
-        solver.set("timeout", QUERY_MS)
-        solver.add(*self.thread.facts, *under, a != b)
-        self.queries += 1
-        result = solver.check()
-        if result == z3.unsat:
-            return ""
-        if result != z3.sat:
-            raise _Undecided("the solver does not decide a query in time")
-        model = solver.model()
-        values = [f"{value.name()} = {model[value]}" for value in model.decls() if value.arity() == 0][:4]
-        return f"{model.eval(a, True)} and {model.eval(b, True)}, with {', '.join(values) or 'any values'}"
-
-
-def _head(block: CodeBlock) -> str:
-    assert block.leaves is not None
-    name = block.leaves.opcode.split(".")[0]
-    return "exit" if name == "ret" else name
-
-
-def _unlike(first: CodeBlock, second: CodeBlock) -> bool:
-    """Whether two blocks are not the same text."""
-    if (first.targets, first.behind, len(first.steps)) != (second.targets, second.behind, len(second.steps)):
-        return True
-    pairs = [*zip(first.steps, second.steps, strict=True)]
-    if first.leaves is not None and second.leaves is not None:
-        pairs.append((first.leaves, second.leaves))
-    return (first.leaves is None) != (second.leaves is None) or any(_text(a) != _text(b) for a, b in pairs)
-
-
-def _text(step: Instruction) -> tuple[object, ...]:
-    named = step.opcode.startswith(("bra", "brx"))  # of branches the targets are compared
-    operands = step.operands[:-1] if named else step.operands
-    return step.guard, step.guard_negated, step.opcode, operands
-
-
-def _dominators(successors: Sequence[tuple[int, ...]], before: Sequence[list[int]]) -> list[frozenset[int]]:
-    """The blocks on every path from the first to each block, itself among them."""
-    every = (1 << len(successors)) - 1
-    found = [1 if n == 0 else every for n in range(len(successors))]
-    changed = True
-    while changed:
-        changed = False
-        for block in range(1, len(successors)):
-            mask = every
-            for way in before[block]:
-                mask &= found[way]
-            mask |= 1 << block
-            changed |= mask != found[block]
-            found[block] = mask
-    return [frozenset(n for n in range(mask.bit_length()) if mask >> n & 1) for mask in found]
-
-
-def _shape(first: Operand) -> tuple[object, ...]:
-    """The kinds of an operand's parts, apart from whether a register or a literal."""
-    if isinstance(first, Vector):
-        return ("vector", *map(_shape, first.parts))
-    if isinstance(first, Pair):
-        return ("pair", _shape(first.first), _shape(first.second))
-    if isinstance(first, Address):
-        return ("address", *map(_shape, first.coordinates))
-    return ("sink",) if isinstance(first, Sink) else ()

@@ -65,8 +65,8 @@ class Thread:
         elif name == "%cluster_ctarank":
             self.facts.append(z3.ULT(made, self.special("%cluster_nctarank")))
         elif head in ("%ntid", "%nctaid", "%nclusterid", "%cluster_nctaid", "%cluster_nctarank"):
-            most = MOST_THREADS if head == "%ntid" else MOST_BLOCKS
-            self.facts.append(z3.And(z3.UGE(made, 1), z3.ULE(made, most)))
+            limit = MOST_THREADS if head == "%ntid" else MOST_BLOCKS
+            self.facts.append(z3.And(z3.UGE(made, 1), z3.ULE(made, limit)))
         elif name == "%laneid":
             self.facts.append(z3.ULT(made, 32))
         return made

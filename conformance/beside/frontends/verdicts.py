@@ -86,7 +86,7 @@ def _covered(launches: Sequence[EmulatedLaunch]) -> tuple[ProgramCoverage | None
     executed: dict[tuple[str, str], list[EmulatedLaunch]] = {}
     for launch in launches:
         executed.setdefault((launch.launch.ptx, launch.launch.entry), []).append(launch)
-    return programs.covered_together(
+    return programs.total_coverage(
         (few[0].launch.module.decode(few[0].launch.entry), [run.result.executed for run in few])
         for few in executed.values()
     )

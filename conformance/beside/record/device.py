@@ -137,11 +137,11 @@ class RecordedDevice:
         """
         module = self.modules[number]
         directives = module.directives(name)
-        most = int(np.prod(directives.get("reqntid") or directives.get("maxntid") or (1024,)))
+        threads = int(np.prod(directives.get("reqntid") or directives.get("maxntid") or (1024,)))
         cluster = (*directives.get("reqnctapercluster", ()), 1, 1)[:3]
         if "reqnctapercluster" not in directives:
             cluster = (0, 0, 0)
-        words, at = [most, *cluster], 0
+        words, at = [threads, *cluster], 0
         for _, size, align in module.entries[name]:
             at = -(-at // align) * align
             words += [at, size]

@@ -178,13 +178,13 @@ def stage_causes(problem: ProblemType, symptoms: Symptoms) -> list[RankedCause]:
         unsaid = [name for name in final(problem) if name in reached and name not in symptoms.outputs]
         score = STAGE - UNSAID * len(unsaid) - UNEXPLAINED * strange
         likely = [name for name in group if looks.get(name)]
-        most = max((looks[name] for name in likely), default=0)
-        first = tuple(name for name in likely if looks[name] == most)
+        top = max((looks[name] for name in likely), default=0)
+        first = tuple(name for name in likely if looks[name] == top)
         if first and len(first) < len(group):
-            made.append(_stage_cause(problem, first, reached, score + LOOKS * most))
+            made.append(_stage_cause(problem, first, reached, score + LOOKS * top))
             group = tuple(name for name in group if name not in first)
-            most = max((looks.get(name, 0) for name in group), default=0)
-        made.append(_stage_cause(problem, group, reached, score + LOOKS * most))
+            top = max((looks.get(name, 0) for name in group), default=0)
+        made.append(_stage_cause(problem, group, reached, score + LOOKS * top))
     return made
 
 

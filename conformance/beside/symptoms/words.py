@@ -230,19 +230,19 @@ class _Reader:
     def _tokens(self, clause: str) -> tuple[list[tuple[int, str, tuple[str, ...]]], str]:
         """Names and states of a clause with their places, and what is left of it beside the names."""
         tokens: list[tuple[int, str, tuple[str, ...]]] = []
-        left = clause
+        remainder = clause
 
         def take(kind: str, pattern: re.Pattern[str]) -> None:
-            nonlocal left
-            for match in pattern.finditer(left):
+            nonlocal remainder
+            for match in pattern.finditer(remainder):
                 of: tuple[str, ...] = ()
                 if kind == "name":
                     of = (self.known[match[0]],)
                 elif kind not in ("all", "others"):
-                    denied = _NOT.search(left[: match.start()]) is not None
+                    denied = _NOT.search(remainder[: match.start()]) is not None
                     of = (({"right": "wrong"}.get(kind, "right") if denied else kind),)
                 tokens.append((match.start(), kind, of))
-            left = pattern.sub(lambda match: " " * len(match[0]), left)
+            remainder = pattern.sub(lambda match: " " * len(match[0]), remainder)
 
         take("name", re.compile("|".join(map(re.escape, self.known))))
         take("zero", _whole(WORDS["states"]["zero"]))
@@ -250,8 +250,8 @@ class _Reader:
         take("all", _whole(WORDS["ignored"]["all"]))
         if not any(kind == "name" for _, kind, _ in tokens):
             take("all", _whole(r"(?:the |backward )?(?:gradients?|grads)"))
-        beside = left
-        left = re.sub(r"\bnot (?:right|ok|okay|fine|correct|good|exact|equal)\b", "wrong", left)
+        beside = remainder
+        remainder = re.sub(r"\bnot (?:right|ok|okay|fine|correct|good|exact|equal)\b", "wrong", remainder)
         for state in ("right", "nan", "wrong"):
             take(state, _whole(WORDS["states"][state]))
         if self.last and tokens and (match := _ELLIPSIS.search(clause)):  # "dk is wrong, dv isn't"

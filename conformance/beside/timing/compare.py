@@ -42,8 +42,9 @@ def compare(a: TimeReport, b: TimeReport) -> list[str]:
 
 
 def _apart(a: TimeReport, b: TimeReport) -> bool:
-    (low, high), (least, most) = (sorted((share.clocks.best, share.clocks.worst)) for share in (a, b))
-    return high < least or most < low
+    ends = (sorted((share.clocks.best, share.clocks.worst)) for share in (a, b))
+    (low, high), (other_low, other_high) = ends
+    return high < other_low or other_high < low
 
 
 def _by_role(report: TimeReport) -> dict[str, dict[str, float]]:

@@ -132,10 +132,10 @@ class TimeReport:
         out += ["", "role                    warps   issues   stalls    waits  for"]
         for role in self.roles:
             total = sum(share.clocks for share in role.waits)
-            most = ", ".join(f"{share.name} {share.clocks:,.0f}" for share in role.waits[:3])
+            longest = ", ".join(f"{share.name} {share.clocks:,.0f}" for share in role.waits[:3])
             out.append(
                 f"{role.role:22s} {role.warps:6d} {role.issues:8,.0f} {role.stalls:8,.0f} {total:8,.0f}"
-                f"  {most}"
+                f"  {longest}"
             )
         out += ["", "unit                              clocks  share"]
         for unit in self.units:

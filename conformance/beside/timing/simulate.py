@@ -79,7 +79,7 @@ class _Figures(dict[str, float]):
 @final
 class _Walk:
     __slots__ = (
-        "at", "boards", "cluster", "entry", "first", "holder", "lanes_left", "log", "reached", "ready",
+        "at", "boards", "cluster", "entry", "first", "holder", "lanes_remaining", "log", "reached", "ready",
         "slot", "stored", "stream", "warp",
     )  # fmt: skip
 
@@ -104,7 +104,7 @@ class _Walk:
         self.cluster: Phase | None = None  # of the cluster barrier at which it arrived last
         self.stored = 0.0  # when its stores to shared memory so far are there
         self.reached = 0.0  # when its accesses of global memory so far are done, 0 for none since a fence
-        self.lanes_left: list[int] = []  # operations of lanes whose turn in a loop over lanes comes
+        self.lanes_remaining: list[int] = []  # operations of lanes whose turn in a loop over lanes comes
 
 
 _Item = _Walk | Callable[[float], None]
@@ -234,7 +234,7 @@ class Model:
             ):  # the warp itself waits, at no scoreboard
                 after = max(after, self._fenced(walk, ".CTA" in instruction.opcode, time))
         walk.at += 1
-        if code.loops and walk.lanes_left:
+        if code.loops and walk.lanes_remaining:
             walk.at = 0
             after = max(after, time + self.f["branch"])
         elif code.ends:
@@ -260,8 +260,8 @@ class Model:
 
     def _do(self, walk: _Walk, instruction: Sass, entry: Passage, time: float, after: float) -> float | None:
         """Execute the step of an instruction, if any; return when the warp continues, None if it waits."""
-        if walk.lanes_left and instruction.root in ONE_LANE:
-            self.units.start(self.work.operations[walk.lanes_left.pop(0)], walk.warp, time)
+        if walk.lanes_remaining and instruction.root in ONE_LANE:
+            self.units.start(self.work.operations[walk.lanes_remaining.pop(0)], walk.warp, time)
             return after
         step = self._step(walk.warp, instruction, entry)
         if instruction.root == "UCGABAR_WAIT" and walk.cluster is not None:
@@ -286,7 +286,7 @@ class Model:
             and instruction.root in ONE_LANE
             and loops_over_lanes(self.code.sass[end - 1], first)
         ):
-            issues, walk.lanes_left = issues[:1], list(issues[1:])
+            issues, walk.lanes_remaining = issues[:1], list(issues[1:])
         for number in issues:
             self.units.start(self.work.operations[number], walk.warp, time)
         if step.waits is None:

@@ -45,10 +45,10 @@ class Mul(Operation):
         value, count = factors[0].value, len(factors)
         with np.errstate(invalid="ignore", over="ignore", under="ignore"):
             carried: F64 | float = factors[0].error
-            most: F64 = factors[0].magnitude_bound
+            magnitude: F64 = factors[0].magnitude_bound
             for factor in factors[1:]:
                 carried = carried * factor.magnitude_bound + np.abs(value) * factor.error
-                value, most = value * factor.value, most * factor.magnitude_bound
+                value, magnitude = value * factor.value, magnitude * factor.magnitude_bound
             # A power of two multiplies without rounding.
             rounding = count - 1 - min(sum(map(_power_of_two, factors)), count - 1)
             rounded = gamma(rounding, U_F32) + gamma(2 * rounding, U_F64)
@@ -60,14 +60,14 @@ class Mul(Operation):
                     for factor in factors
                 ]
                 follow = 1.0 + (count - 2) * over(np.multiply if count > 3 else np.maximum, largest)
-            error = carried + rounded * most + F32_TINY * follow
-            partial = most
+            error = carried + rounded * magnitude + F32_TINY * follow
+            partial = magnitude
             for number in range(1, count):
                 for some in combinations(factors, number):
                     partial = np.maximum(
                         partial, over(np.multiply, [factor.magnitude_bound for factor in some])
                     )
-            error = np.where(most == 0, 0.0, error)
+            error = np.where(magnitude == 0, 0.0, error)
             error = finish(error, partial * (1 + gamma(count, U_F32)))
         may_be_nan = either(*(None if factor.may_be_nan is None else factor.may_be_nan for factor in factors))
         if np.isinf(error).any():
@@ -181,11 +181,11 @@ class Div(Operation):
             value = np.asarray(a.value / b.value)
             least = np.abs(b.value) - b.error
             carried = (a.error + np.abs(value) * b.error) / least * (1 + 8 * U_F64)
-            most = np.abs(value) + carried
-            error = carried + (DIV_RELATIVE + 4 * U_F64) * most + F32_TINY
+            magnitude = np.abs(value) + carried
+            error = carried + (DIV_RELATIVE + 4 * U_F64) * magnitude + F32_TINY
             reaches_zero = least <= 0
             error = np.where((a.magnitude_bound == 0) & ~reaches_zero, 0.0, error)  # 0 / b is 0
-            error = finish(np.where(reaches_zero, np.inf, error), most * (1 + DIV_RELATIVE))
+            error = finish(np.where(reaches_zero, np.inf, error), magnitude * (1 + DIV_RELATIVE))
             # 0 / 0 and inf / inf
             zero = reaches_zero & (np.abs(a.value) <= a.error)
             wide = [np.isinf(operand.value) | np.isinf(operand.errors) for operand in (a, b)]

@@ -105,8 +105,8 @@ class DenseCase:
         if self.values == "zeros":
             values = np.zeros(shape)
         elif self.values in ("integers", "wide"):
-            most = WIDEST if self.values == "wide" else 3
-            values = rng.integers(-most, most + 1, shape).astype(np.float64)
+            largest = WIDEST if self.values == "wide" else 3
+            values = rng.integers(-largest, largest + 1, shape).astype(np.float64)
         else:
             values = rng.standard_normal(shape) * SCALES[self.values]
         return values.astype(np.float32).astype(DTYPES[self.form])

@@ -173,9 +173,9 @@ def _keys(plan: KernelPlan) -> int:
 
 def _columns(plan: KernelPlan) -> tuple[int, ...]:
     """The head dimensions of the plan's build."""
-    most = plan.size("d_tile")
-    least = max((tile for tile in D_TILES if tile < most), default=0)
-    return tuple(range(least + COLUMNS, most + 1, COLUMNS))
+    widest = plan.size("d_tile")
+    least = max((tile for tile in D_TILES if tile < widest), default=0)
+    return tuple(range(least + COLUMNS, widest + 1, COLUMNS))
 
 
 @st.composite
@@ -188,15 +188,15 @@ def _cases(draw: st.DrawFn, cases: KeyBlockCases, plan: KernelPlan) -> KeyBlockC
         return draw(st.one_of(st.integers(1, block), near))
 
     several = draw(st.booleans())
-    most = 1 if several else 2
+    blocks = 1 if several else 2
     values = {}
     if plan.size("another_d_v"):
         values["d_v"] = draw(st.sampled_from(range(OWN_VALUES, 0, -COLUMNS)))
     return cases._of(
         plan,
         b=draw(st.integers(1, 2)) if several else 1,
-        m=size(plan.block, most),
-        n=size(_keys(plan), most),
+        m=size(plan.block, blocks),
+        n=size(_keys(plan), blocks),
         h_kv=draw(st.integers(1, 2)) if several else 1,
         heads=draw(st.integers(1, 2)) if several else 1,
         d_qk=draw(st.sampled_from(_columns(plan)[::-1])),

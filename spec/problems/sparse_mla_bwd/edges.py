@@ -81,14 +81,14 @@ def _of_offsets(d_qk: int, h_q: int) -> dict[str, SparseCase]:
     """Rows, tokens and indices whose offsets need more bits than a narrow type has, and many keys."""
     case = partial(SparseCase, d_qk, values="normal", h_q=h_q)
     places = far_tokens(d_qk, h_q, D_V, FAR_TOKENS)
-    most = MOST_BLOCKS[-1]
-    end = FAR_SLOTS // (most * B_TOPK)  # the first token beyond
+    largest = MOST_BLOCKS[-1]
+    end = FAR_SLOTS // (largest * B_TOPK)  # the first token beyond
     slots = (0, end // 4 - 1, end // 4, end // 2 - 1, end // 2, end - 1, end)
     tokens, lengths = (PERMUTED,) * len(slots), (B_TOPK,) * len(slots)
     return {
         "far rows": case(FAR_ELEMENTS // d_qk + B_TOPK, 1, (Indices("far"), PERMUTED), seed=8),
         "far tokens": case(300, 1, (PERMUTED,) * len(places), seed=9, s_q=FAR_TOKENS, at=places),
-        "far indices": case(300, most, tokens, lengths, seed=11, s_q=end + 1, at=slots),
+        "far indices": case(300, largest, tokens, lengths, seed=11, s_q=end + 1, at=slots),
         **{f"topk {blocks * B_TOPK}": case(9000, blocks, (PERMUTED,), seed=blocks) for blocks in MOST_BLOCKS},
     }
 

@@ -84,8 +84,8 @@ def _class(values: Values, p: Problem, rows: Array, rng: np.random.Generator) ->
             coordinates.to_bf16(coordinates.rows(places, p.d_v).reshape(p.s_q, p.h_q, p.d_v)),
         ]
     if values in _INTEGERS:
-        most = _INTEGERS[values]
-        return [rng.integers(-most, most + 1, shape).astype(p.dtype) for shape in shapes]
+        largest = _INTEGERS[values]
+        return [rng.integers(-largest, largest + 1, shape).astype(p.dtype) for shape in shapes]
     if values == "exact":
         return _exact(p, rows.size, rng, 3, 2)
     if values == "wide exact":

@@ -115,7 +115,7 @@ def test_checks_that_share_processes_give_what_each_gives_alone() -> None:
     ]
     budget: dict[str, Any] = {"examples": 3, "seed": 7, "policy": "all", "with_edges": True}
     alone = [engine.check(kernel, shrink_seconds=0.0, **budget) for kernel in pair]
-    with engine.checked_together(pair, jobs=2, **budget) as ahead:
+    with engine.shared_ahead(pair, jobs=2, **budget) as ahead:
         shared = [engine.check(kernel, shrink_seconds=0.0, ahead=ahead, **budget) for kernel in pair]
     assert shared[0].failure is not None and shared[1].failure is None
     for single, joint in zip(alone, shared, strict=True):

@@ -46,13 +46,13 @@ def wrong_kernel() -> Kernel:
 
 
 def test_a_campaign_is_cut_into_shards_by_the_plan_alone() -> None:
-    plan = CampaignPlan(examples=60, schedules=50, mutants=2, a_shard=25, seed=7, database="/nowhere")
+    plan = CampaignPlan(examples=60, schedules=50, planted=2, a_shard=25, seed=7, database="/nowhere")
     made = shards(SUBJECTS, plan)
     assert [(shard.work, shard.seed, shard.count) for shard in made[:6]] == [
         ("known failures", 7, 0), ("examples", 7, 25), ("examples", 8, 25), ("examples", 9, 10),
         ("schedules", 7, 25), ("schedules", 32, 25),
     ]  # fmt: skip
-    assert [shard.mutant for shard in made[6:]] == [defect.id for defect in KERNEL.defects()[:2]]
+    assert [shard.planted for shard in made[6:]] == [defect.id for defect in KERNEL.defects()[:2]]
     assert len({shard.name for shard in made}) == len(made) and made == shards(SUBJECTS, plan)
     for shard in made:
         assert jsonform.parse(Shard, jsonform.dump(shard), "shard") == shard

@@ -247,17 +247,17 @@ def _reduced(
     """Every difference that is reduced in time, and the numbers of the others."""
     end = time.monotonic() + seconds
     work = {n: pool.submit(explained, seed, n) for n in unlike}
-    found, left = [], []
+    found, unreduced = [], []
     for n, task in work.items():
         try:
             found.append(task.result(max(0.0, end - time.monotonic())))
         except TimeoutError:
             task.cancel()
-            left.append(n)
+            unreduced.append(n)
         except TileproofError as error:
             click.echo(f"k{n}: {error}")
-            left.append(n)
-    return found, left
+            unreduced.append(n)
+    return found, unreduced
 
 
 def _facts() -> CardFacts:

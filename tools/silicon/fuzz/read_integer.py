@@ -159,12 +159,12 @@ def shift(r: Reader, line: SassLine, ops: list[str]) -> None:
     r.emit(f"mov.b32 {low}, {r.at(ops[1])}")
     r.emit(f"mov.b32 {high}, {r.at(ops[3])}")
     r.emit(f"mov.b64 {both}, {{{low}, {high}}}")
-    most = 32 if kind.endswith("32") else 64
+    width = 32 if kind.endswith("32") else 64
     r.emit(f"mov.b32 {amount}, {r.at(ops[2])}")
     if line.flag("W"):
-        r.emit(f"and.b32 {amount}, {amount}, {most - 1}")
+        r.emit(f"and.b32 {amount}, {amount}, {width - 1}")
     else:
-        r.emit(f"min.u32 {amount}, {amount}, {most}")
+        r.emit(f"min.u32 {amount}, {amount}, {width}")
     way = "shl.b64" if left else "shr.s64" if kind[0] == "S" else "shr.u64"
     r.emit(f"{way} {result}, {both}, {amount}")
     r.emit(f"mov.b64 {{{low}, {high}}}, {result}")

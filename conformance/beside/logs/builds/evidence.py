@@ -226,8 +226,8 @@ def _part_of(role: str, found: Evidence) -> bool:
     try:
         cut, _, _ = algebra.partition(view.layout, rows, found.form.instruction_k, found.form.cta_group)
         made = pycute.Layout(part.layout.shape, part.layout.stride)
-        left, other = pycute.coalesce(cut), pycute.coalesce(made)
-        return bool(left.shape == other.shape and left.stride == other.stride)
+        own, other = pycute.coalesce(cut), pycute.coalesce(made)
+        return bool(own.shape == other.shape and own.stride == other.stride)
     except (algebra.Refused, ArithmeticError, AssertionError, LookupError, TypeError, ValueError):
         return False
 

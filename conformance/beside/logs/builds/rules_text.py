@@ -153,7 +153,7 @@ def _unsupported_gpu(match: re.Match[str], case: ErrorCase) -> BuildCause:
 
 
 def _shared(match: re.Match[str], case: ErrorCase) -> BuildCause:
-    used, most = int(match["used"], 16), int(match["most"], 16)
+    used, limit = int(match["used"], 16), int(match["most"], 16)
     fits = f"fewer stages or smaller tiles: no CTA of sm_90 or sm_100 has more than {MAX_SHARED_BYTES} bytes"
     if used <= MAX_SHARED_BYTES:
         fits = (
@@ -161,7 +161,7 @@ def _shared(match: re.Match[str], case: ErrorCase) -> BuildCause:
             "cudaFuncAttributeMaxDynamicSharedMemorySize), "
             f"at most {MAX_SHARED_BYTES} bytes on sm_90 and sm_100"
         )
-    what = f"{match['entry']} declares {used} bytes of static shared memory; the target allows {most}"
+    what = f"{match['entry']} declares {used} bytes of static shared memory; the target allows {limit}"
     return BuildCause("shared-memory", what, fits)
 
 

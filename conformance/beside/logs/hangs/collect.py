@@ -7,7 +7,8 @@ from collections import Counter
 from dataclasses import dataclass, replace
 
 from tileproof.conformance.beside.logs.hangs.addresses import resolve_windows
-from tileproof.conformance.beside.logs.hangs.line import Clause, Line, LineKind, LineReader
+from tileproof.conformance.beside.logs.hangs.line import LineKind, LineReader
+from tileproof.conformance.beside.logs.hangs.line_fields import Clause, Line
 from tileproof.conformance.beside.logs.hangs.log import OWN, PEER, Actor, Kind, Log, LogEvent, Scope
 from tileproof.conformance.beside.logs.hangs.records import (
     actor_of,

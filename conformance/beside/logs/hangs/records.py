@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from tileproof.conformance.beside.logs.hangs.forms import CLUSTER, NAMED, SYNCTHREADS, TMEM
-from tileproof.conformance.beside.logs.hangs.line import Clause, Line
+from tileproof.conformance.beside.logs.hangs.line_fields import Clause, Line
 from tileproof.conformance.beside.logs.hangs.log import PEER, Actor, Scope
 
 

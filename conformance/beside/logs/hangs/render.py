@@ -9,7 +9,8 @@ from tileproof.conformance.beside.logs.hangs import as_data
 from tileproof.conformance.beside.logs.hangs.cause import state
 from tileproof.conformance.beside.logs.hangs.causes import HangCause, LoggedHang, copy, hangs
 from tileproof.conformance.beside.logs.hangs.certainty import judged
-from tileproof.conformance.beside.logs.hangs.graph import WaitGraph, build, plan_role
+from tileproof.conformance.beside.logs.hangs.graph import WaitGraph
+from tileproof.conformance.beside.logs.hangs.graph_build import build, plan_role
 from tileproof.conformance.beside.logs.hangs.histories import Wait
 from tileproof.conformance.beside.logs.hangs.log import EXAMPLES, OWN, UNKNOWN_CTA, Actor, Log
 from tileproof.conformance.beside.logs.hangs.reader import read

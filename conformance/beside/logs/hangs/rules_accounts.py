@@ -22,12 +22,12 @@ def parity(graph: WaitGraph, root: Wait) -> HangCause | None:
     found.sort(key=lambda reason: reason.waiter != root.actor)
     for reason in found[:1]:
         waits = graph.accounts.ledger.waits[reason.waiter, reason.copy]
-        most = _FIRST if reason.lines[0] == waits[0].line else 100
+        ceiling = _FIRST if reason.lines[0] == waits[0].line else 100
         if not graph.accounts.ledger.stages_shown(reason.copy):
-            most = min(most, _UNSTAGED)
+            ceiling = min(ceiling, _UNSTAGED)
         if reason.waiter != root.actor:
-            most = _ELSEWHERE
-        return _cause(reason, min(most, reason.weight), root)
+            ceiling = _ELSEWHERE
+        return _cause(reason, min(ceiling, reason.weight), root)
     if root.event.phase is None and satisfied(graph, root):
         what = f"wrong parity, perhaps: the log does not say for which phase {root.actor} waits"
         fix = f"print the phase with each wait on {barrier_text(graph, root)}"

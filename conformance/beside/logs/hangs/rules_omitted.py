@@ -20,7 +20,7 @@ _Token = tuple[str, str]  # "wait" or "arrive", barrier
 def skipped(graph: WaitGraph, root: Wait) -> HangCause | None:
     """A producer that continued past the point where it makes this arrival in its other k-blocks."""
     for edge in graph.edges[root.actor]:
-        found = _left_out(graph, root, edge.producer)
+        found = _omitted(graph, root, edge.producer)
         if found is not None:
             return found
     return _in_another_place(graph, root) or _skipped_before(graph, root)
@@ -60,7 +60,7 @@ def _in_another_place(graph: WaitGraph, root: Wait) -> HangCause | None:
     return None
 
 
-def _left_out(graph: WaitGraph, root: Wait, producer: Actor) -> HangCause | None:
+def _omitted(graph: WaitGraph, root: Wait, producer: Actor) -> HangCause | None:
     history = graph.histories[producer]
     around = _surroundings(graph, root, producer)
     if not around:

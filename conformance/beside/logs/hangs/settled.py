@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from dataclasses import replace
 
-from tileproof.conformance.beside.logs.hangs.line import Line
+from tileproof.conformance.beside.logs.hangs.line_fields import Line
 from tileproof.conformance.beside.logs.hangs.log import OWN, PEER, Actor, Kind, Log, LogEvent
 from tileproof.conformance.beside.logs.hangs.records import block_of
 

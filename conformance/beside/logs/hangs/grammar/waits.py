@@ -70,10 +70,10 @@ def find_waits(lines: Sequence[Said], prior: Prior) -> list[LogWaits]:
     signatures = _signatures(lines)
     if any(_worded(signature) for signature in signatures):
         signatures = [signature for signature in signatures if _worded(signature)]
-    most = max((len(signature.pairs) for signature in signatures), default=1)
+    most_pairs = max((len(signature.pairs) for signature in signatures), default=1)
     for signature in signatures:
         _complete(signature, lines)
-        signature.score = _score(signature, prior) + 2.0 * len(signature.pairs) / most
+        signature.score = _score(signature, prior) + 2.0 * len(signature.pairs) / most_pairs
     signatures = sorted(
         (signature for signature in signatures if signature.score > 0), key=lambda signature: -signature.score
     )

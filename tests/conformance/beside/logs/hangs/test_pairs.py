@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 from tileproof.conformance.beside.logs.hangs.causes import causes
-from tileproof.conformance.beside.logs.hangs.graph import WaitGraph, build
+from tileproof.conformance.beside.logs.hangs.graph import WaitGraph
+from tileproof.conformance.beside.logs.hangs.graph_build import build
 from tileproof.conformance.beside.logs.hangs.reader import read_text
 
 from tests.kit.hang_logs.wordings import log

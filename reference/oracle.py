@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 import torch
-from tileproof.spec.machine.types import Array
 
 if TYPE_CHECKING:
+    from tileproof.spec.machine.types import Array
     from tileproof.spec.problems.sparse_mla_bwd.inputs import Inputs
 
 Outputs = dict[str, npt.NDArray[np.float64]]

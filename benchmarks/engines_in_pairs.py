@@ -20,7 +20,13 @@ import sys
 import time
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tileproof.conformance.drivers.emulator import Mma
+    from tileproof.kernels.launch.model import LaunchFile
+    from tileproof.spec.machine.schedule import Policy
+    from tileproof.spec.plan import KernelPlan
 
 HOST = "a Python function"  # of kernels that the emulator does not run
 TIMED = ("head64", "head128-columns")
@@ -31,9 +37,9 @@ class _Server:
     """Launches of this process's checkout, each asked for by a line on standard input."""
 
     def __init__(self) -> None:
-        self._built: dict[tuple[str, int], Any] = {}
+        self._built: dict[tuple[str, int], tuple[LaunchFile, KernelPlan]] = {}
 
-    def launch(self, name: str, topk: int) -> Any:
+    def launch(self, name: str, topk: int) -> tuple[LaunchFile, KernelPlan]:
         """The launch and plan of a kernel: a query token of `topk` keys, or with 0 a small problem."""
         if (name, topk) in self._built:
             return self._built[name, topk]
@@ -45,20 +51,22 @@ class _Server:
         plan = found.plan(variant)
         if topk:
             sys.path.insert(0, str(Path("benchmarks").resolve()))
-            drawn: Any = __import__("engine").inputs(576, topk, variant["h_q"])
+            drawn = __import__("engine").inputs(576, topk, variant["h_q"])
         else:
             drawn = small(plan, 2).inputs()
         self._built[name, topk] = found.launch(drawn, found.build(variant)), plan
         return self._built[name, topk]
 
-    def run(self, name: str, topk: int, policy: Any, seed: int, mma: Any, races: bool) -> list[Any]:
+    def run(
+        self, name: str, topk: int, policy: Policy, seed: int, mma: Mma, races: bool
+    ) -> tuple[float, str]:
         """Processor seconds of a launch, and a digest of its result."""
         from tileproof.conformance.drivers import emulator
         from tileproof.spec.machine.schedule import Schedule
 
         launch, plan = self.launch(name, topk)
         if launch.call is not None:
-            return [0.0, HOST]
+            return 0.0, HOST
         gc.collect()
         begin = time.process_time()
         done = emulator.run(
@@ -72,10 +80,10 @@ class _Server:
             digest.update(f"{capture.name} {capture.cta} {capture.phase}".encode() + _bytes(capture))
         digest.update(repr([str(finding) for finding in done.findings]).encode())
         digest.update(repr(sorted(dict(done.counters).items())).encode())
-        return [seconds, digest.hexdigest()]
+        return seconds, digest.hexdigest()
 
 
-def _bytes(value: Any) -> bytes:
+def _bytes(value: object) -> bytes:
     """The bytes of the arrays of a value."""
     return b"".join(part.tobytes() for part in vars(value).values() if hasattr(part, "tobytes"))
 

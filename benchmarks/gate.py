@@ -12,6 +12,8 @@ import os
 from collections import defaultdict
 from typing import get_args
 
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as the command line does
+
 from tileproof.conformance.gate.model import GateCheck, GatedVariant, Profile, checks
 from tileproof.emulator import module
 from tileproof.kernels.registry import kernel

@@ -126,8 +126,8 @@ def _command(report: Callable[..., None], mask: set[int] | None) -> NoReturn:
         shared.listen(lambda place: report(shared=place))
         interrupts.running = True
         command(prog_name="tileproof")
-    except SystemExit as left:
-        code = left.code
+    except SystemExit as ended:
+        code = ended.code
     except KeyboardInterrupt:
         interrupts.end()
     with contextlib.suppress(OSError, ValueError):

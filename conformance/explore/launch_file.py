@@ -65,8 +65,8 @@ class ExploredLaunch:
     @property
     def not_judged(self) -> tuple[str, ...]:
         """What the launch file leaves open."""
-        left = [] if self.reference else [NO_REFERENCE]
-        return (*left, *(() if self.file.captures else (NO_STAGES,)), NO_PLAN)
+        missing = [] if self.reference else [NO_REFERENCE]
+        return (*missing, *(() if self.file.captures else (NO_STAGES,)), NO_PLAN)
 
     @property
     def names(self) -> Names | None:

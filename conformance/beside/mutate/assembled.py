@@ -55,6 +55,6 @@ def assemble(ptx: str, arch: str) -> Assembled:
 
 
 def _limited() -> None:
-    most = resource.getrlimit(resource.RLIMIT_CPU)[1]
-    seconds = PROCESSOR_S if most == resource.RLIM_INFINITY else min(PROCESSOR_S, most)
-    resource.setrlimit(resource.RLIMIT_CPU, (seconds, most))
+    hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
+    seconds = PROCESSOR_S if hard == resource.RLIM_INFINITY else min(PROCESSOR_S, hard)
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, hard))

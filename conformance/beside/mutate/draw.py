@@ -133,8 +133,8 @@ def _walk(code: PtxCode, operator: str, seed: int) -> Iterator[tuple[CodeLine, V
         for n in order:
             sites, taken = pending[n]
             choices = [(s, v) for s, (_, them) in enumerate(sites) for v in range(len(them))]
-            free = [choice for choice in choices if choice not in taken]
-            site, which = random.choice(free)
+            unused = [choice for choice in choices if choice not in taken]
+            site, which = random.choice(unused)
             taken.add((site, which))
             yield sites[site][0], sites[site][1][which]
         pending = [

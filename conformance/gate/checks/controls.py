@@ -57,13 +57,13 @@ def choose(
     """Up to `limit` (0: all) for each stage or code that they are found as, of those that go `into` the
     variant; without compiling only those whose edits are of the PTX or of the reference, where there are any.
     """
-    free = [
+    in_ptx = [
         planted_defect
         for planted_defect in every
         if all(edit.place.kind != "source" for edit in planted_defect.edits)
     ]
     taken: dict[str, list[PlantedDefect]] = {}
-    for planted_defect in free if compile_free and free else every:
+    for planted_defect in in_ptx if compile_free and in_ptx else every:
         group = taken.setdefault(expected(planted_defect), [])
         if (not limit or len(group) < limit) and into(planted_defect):
             group.append(planted_defect)
@@ -71,7 +71,7 @@ def choose(
 
 
 def of_variant(gated: GatedVariant, defect: PlantedDefect) -> bool:
-    """Whether a mutant goes into this variant: a synchronisation mutant is planted in that of its sizes,
+    """Whether a defect goes into this variant: a defect of synchronisation is planted in that of its sizes,
     another in every variant of its form.
     """
     if isinstance(defect.expected, InStage):

@@ -29,6 +29,7 @@ from tileproof.emulator.schedule_run import (
 )
 from tileproof.emulator.shrink import Shrunk, shrink
 from tileproof.spec.machine.certificate import Certificate
+from tileproof.spec.machine.errors import did_you_mean
 from tileproof.spec.machine.finding import Finding
 from tileproof.spec.machine.schedule import SEEDED, Policy, Schedule
 
@@ -124,7 +125,10 @@ def planned(
     """
     for policy in policies:
         if policy not in EXPLORED:
-            raise LaunchError("unknown schedule policy", expected=", ".join(EXPLORED), found=repr(policy))
+            raise LaunchError(
+                "unknown schedule policy", expected=", ".join(EXPLORED), found=repr(policy),
+                do=did_you_mean(str(policy), EXPLORED),
+            )  # fmt: skip
     schedules = [Schedule(policy) for policy in EXPLORED if policy in policies and policy not in SEEDED]
     turns = [policy for policy in _ROUND if policy in policies]
     number: Counter[str] = Counter()

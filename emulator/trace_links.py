@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from tileproof.emulator.trace import Event, Trace, TraceNames
-from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.errors import TileproofError, did_you_mean
 
 
 @dataclass(frozen=True)
@@ -113,6 +113,7 @@ def chosen(trace: Trace, names: TraceNames, roles: Iterable[str], barriers: Iter
                     where=wanted,
                     expected=", ".join(sorted(known)),
                     found=wanted,
+                    do=did_you_mean(wanted, sorted(known)),
                 )
     return trace.only(rows)
 

@@ -29,6 +29,7 @@ _OTHER_SCHEMAS = {
     "tileproof-launch": "a launch file, which `tileproof judge` reads",
     "tileproof-evidence": "the evidence of `tileproof gate`, which `tileproof diff` reads",
     "tileproof-verdict": "a verdict, which `tileproof judge --json` writes",
+    "tileproof-case": "the case of a saved example: give its folder to `tileproof judge`",
     "tileproof-gate-run": "the results of an unfinished `tileproof gate`, which `--resume` continues",
 }
 TENSORS = (".safetensors", ".npz", ".pt", ".pth")
@@ -72,7 +73,7 @@ def compiled(argument: str, instead: str = registry.CHECK) -> Kernel | LaunchFil
 def launch_file(path: Path) -> LaunchFile:
     """The launch file at `path`; TileproofError states what was found instead."""
     if path.is_dir() and not (path / "launch.json").is_file():
-        if any(path.glob("*.npy")):
+        if any(path.glob("*.npy")) and not (path / "case.json").is_file():  # which `check --save` writes
             raise _wrong("tensors have no launch", path, "a dump of tensors", f"tileproof tensors {path}")
         raise without(path, "launch.json and no kernel.py", EXPECTED)
     if not path.exists():

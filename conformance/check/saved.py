@@ -16,6 +16,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
+from types import NoneType
 
 import numpy as np
 from tileproof import __version__
@@ -32,12 +33,14 @@ from tileproof.kernels.compile import Built
 from tileproof.kernels.image import Ptx
 from tileproof.kernels.kernel import Kernel
 from tileproof.kernels.launch import jsonform
-from tileproof.kernels.launch.model import LaunchFile, LaunchModule, PtxFile, PtxText
+from tileproof.kernels.launch.contents import regular_file
+from tileproof.kernels.launch.model import LaunchFile, LaunchModule, PtxFile
+from tileproof.kernels.paths import require_file
 from tileproof.kernels.variant import Variant
 from tileproof.spec import plan as plans
-from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.errors import TileproofError, did_you_mean
 from tileproof.spec.machine.finding import Finding
-from tileproof.spec.machine.schedule import SEEDED, Schedule
+from tileproof.spec.machine.schedule import POLICIES, SEEDED, Schedule
 from tileproof.spec.machine.types import Json, UncheckedObject
 from tileproof.spec.plan import KernelPlan
 from tileproof.spec.problems import problem_type
@@ -46,6 +49,11 @@ from tileproof.spec.problems.cases import AnyCase, ProblemInputs
 
 SCHEMA, SCHEMA_VERSION = "tileproof-case", 1
 FILE, LAUNCH, PROBE, EXPECTED = "case.json", "launch.json", "probe.json", "expected.npz"
+# The fields of case.json that `load` reads, with the types of their values.
+_FIELDS: dict[str, tuple[type, ...]] = {
+    "plan": (dict,), "case": (str,), "inputs_sha256": (str,), "entry": (str,), "probe": (str, NoneType),
+    "variant": (dict,), "kernel": (str,), "schedule": (dict,), "tool": (str,), "stages": (list,),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -171,7 +179,7 @@ def load(folder: Path, driver: Driver) -> SavedCase:
         driver,
         tuple(data["stages"]),
     )
-    return SavedCase(under_test, case, Schedule(data["schedule"]["policy"], data["schedule"]["seed"]))
+    return SavedCase(under_test, case, _schedule(data["schedule"], folder / FILE))
 
 
 def _read(path: Path) -> UncheckedObject:
@@ -179,28 +187,34 @@ def _read(path: Path) -> UncheckedObject:
         data = json.loads(path.read_bytes())
     except (OSError, ValueError) as error:
         raise TileproofError("the saved case cannot be read", where=str(path), found=str(error)) from None
-    found = (data.get("schema"), data.get("schema_version")) if isinstance(data, dict) else type(data)
+    found = (
+        (data.get("schema"), data.get("schema_version")) if isinstance(data, dict) else type(data).__name__
+    )
     if found != (SCHEMA, SCHEMA_VERSION):
         raise TileproofError(
             "this is not a saved case", where=str(path), expected=f"{SCHEMA} {SCHEMA_VERSION}",
             found=str(found),
         )  # fmt: skip
-    wanted = (
-        "plan",
-        "case",
-        "inputs_sha256",
-        "entry",
-        "probe",
-        "variant",
-        "kernel",
-        "schedule",
-        "tool",
-        "stages",
-    )
-    for name in wanted:
+    for name, kinds in _FIELDS.items():
         if name not in data:
             raise TileproofError("the saved case lacks a field", where=str(path), expected=name)
+        if not isinstance(data[name], kinds):
+            raise TileproofError(
+                "a field of the saved case has another type", where=f"{path}: {name}",
+                expected=" or ".join(kind.__name__ for kind in kinds), found=type(data[name]).__name__,
+            )  # fmt: skip
     return dict(data)
+
+
+def _schedule(data: UncheckedObject, path: Path) -> Schedule:
+    policy, seed = data.get("policy"), data.get("seed")
+    if policy not in POLICIES or not isinstance(seed, int):
+        raise TileproofError(
+            "the schedule of the saved case is wrong", where=f"{path}: schedule",
+            expected=f"seed: an integer; policy: {', '.join(POLICIES)}", found=str(data),
+            do=did_you_mean(str(policy), POLICIES),
+        )  # fmt: skip
+    return Schedule(policy, seed)
 
 
 def _digest(inputs: ProblemInputs) -> str:
@@ -223,10 +237,19 @@ def _write_launch(launch: LaunchFile, path: Path, ptx: str) -> None:
 def _read_launch(path: Path) -> LaunchFile:
     """A launch file with its PTX as text."""
     launch = jsonform.read(path)
-    (module,) = launch.modules
-    assert isinstance(module.code, PtxFile)  # as `_write_launch` writes it
-    text = (path.parent / module.code.path).read_text(encoding="utf-8")
-    return replace(launch, modules=(LaunchModule(module.name, PtxText(text)),))
+    codes = [module.code for module in launch.modules]
+    if len(codes) != 1 or not isinstance(codes[0], PtxFile):
+        raise TileproofError(
+            "this is not the launch of a saved example", where=str(path), expected="a module, a PTX file",
+            found=", ".join(code.kind for code in codes) or "no module",
+        )  # fmt: skip
+    ptx = path.parent / codes[0].path
+    require_file(ptx, "the PTX of the saved example")
+    try:
+        text = regular_file(ptx).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise TileproofError("the PTX cannot be read", where=str(ptx), found=str(error)) from None
+    return launch.with_ptx(text)
 
 
 # ---- plans as data

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 from tileproof.conformance.check.stopped import Stopped
 from tileproof.conformance.cli.gate import print_verdict
-from tileproof.conformance.cli.given import expect_option, reference_of, refuse
+from tileproof.conformance.cli.given import KERNEL_ONLY, expect_option, reference_of, refuse
 from tileproof.conformance.cli.options import jobs_option, json_option, option, options
 from tileproof.conformance.cli.seeds import seed_option
 from tileproof.conformance.cli.stopping import closed_pipe_is_fine, stoppable
@@ -120,6 +120,8 @@ def campaign(kernels: tuple[str, ...], variant: str | None, given: CampaignOptio
     files = [(name, item) for name, item in found if isinstance(item, LaunchFile)]
     compiled = [item for _, item in found if not isinstance(item, LaunchFile)]
     reference_of(given.expect)
+    if files and not compiled:
+        refuse("a launch file", {"--variant": variant, "--planted": given.planted}, KERNEL_ONLY)
     if not files:
         refuse("a campaign without launch files", {"--expect": given.expect})
     subjects = [

@@ -142,10 +142,11 @@ def _check_launch_file(file: LaunchFile, path: str, variant: str | None, given: 
 
     asked = {
         "--variant": variant, "--stage": given.stages, "--case": given.case_json, "--plant": given.plant,
-        "--save": given.save_to, "--no-edges": not given.edges,
+        "--no-edges": not given.edges,
         f"--driver={given.driver_name}": given.driver_name != DRIVERS[0],
     }  # fmt: skip
     refuse("a launch file", asked, KERNEL_ONLY)
+    refuse("a launch file", {"--save": given.save_to}, "the launch file is the saved case: omit the option")
     number = seed_of(given.seed)
     machine = given.races, given.strict, given.mma, given.allow
     words = ["tileproof", "judge", path, *judge_words(given.expect, number, *machine)]

@@ -19,7 +19,7 @@ from tileproof.conformance.cli.seeds import seed_option
 from tileproof.conformance.cli.stopping import closed_pipe_is_fine, stoppable
 from tileproof.conformance.cli.variants import chosen, variant_options
 from tileproof.conformance.report import terminal as text
-from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.errors import TileproofError, did_you_mean
 
 if TYPE_CHECKING:
     from tileproof.conformance.gate.evidence import Reason, ReleaseEvidence
@@ -214,7 +214,10 @@ def _require_known(only: Sequence[str], known: Mapping[str, object]) -> None:
     """TileproofError for a name of `--only` that no check has."""
     for name in only:
         if name not in known:
-            raise TileproofError("unknown check", where="--only", expected=", ".join(known), found=name)
+            raise TileproofError(
+                "unknown check", where="--only", expected=", ".join(known), found=name,
+                do=did_you_mean(name, known),
+            )  # fmt: skip
 
 
 def _on_launch(gated: GatedLaunch, options: GateOptions, expect: str | None) -> VerdictRecord:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 from tileproof.conformance.cli.options import json_option
 from tileproof.kernels import paths
-from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.errors import TileproofError, did_you_mean
 
 if TYPE_CHECKING:
     from tileproof.emulator import Module
@@ -35,8 +35,9 @@ def inspect(kernel: str, entry: str | None, as_json: bool) -> int:
         every = [info.name for _, module in _modules(kernel) for info in module.inspect().entries]
         known = ", ".join(dict.fromkeys(every)) or "none"
         raise TileproofError(
-            "the PTX has no such kernel", where=kernel, expected=known, found=entry or "none"
-        )
+            "the PTX has no such kernel", where=kernel, expected=known, found=entry or "none",
+            do=did_you_mean(entry or "", every),
+        )  # fmt: skip
     several = len(found) > 1
     if as_json:
         whole = [{"module": title, **info.as_dict()} for title, info in found]

@@ -6,7 +6,7 @@ import click
 from tileproof.conformance.cli.exit_codes import CLEAN
 from tileproof.conformance.cli.options import json_option
 from tileproof.conformance.report import terminal as text
-from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.errors import TileproofError, did_you_mean
 from tileproof.spec.plan import KernelPlan
 from tileproof.spec.problems import problem_type, problem_types
 from tileproof.spec.problems.base import ProblemType
@@ -57,7 +57,10 @@ def stages(stage: str | None, problem: str | None, why: bool, as_json: bool) -> 
 
 def _unknown(stage: str | None) -> TileproofError:
     names = sorted({name for each in problem_types().values() for name in each.stages})
-    return TileproofError("unknown stage", where="stage", expected=", ".join(names), found=str(stage))
+    return TileproofError(
+        "unknown stage", where="stage", expected=", ".join(names), found=str(stage),
+        do=did_you_mean(str(stage), names),
+    )  # fmt: skip
 
 
 def _problem_with(stage: str, name: str | None) -> ProblemType:

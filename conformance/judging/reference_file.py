@@ -13,7 +13,7 @@ from tileproof.kernels.foreign.frames import Message
 from tileproof.kernels.foreign.process import ForeignProcess
 from tileproof.kernels.foreign.running import guarded, run_python
 from tileproof.kernels.paths import described, require_file
-from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.errors import TileproofError, did_you_mean
 from tileproof.spec.machine.types import Array, Json, UncheckedObject
 
 FUNCTION = "reference"
@@ -170,7 +170,7 @@ def _load(path: Path, name: str) -> Message:
             where=str(path),
             expected=name,
             found=", ".join(functions) or "no function",
-            do="name a function: --expect FILE.py:FUNCTION",
+            do=did_you_mean(name, functions) or "name a function: --expect FILE.py:FUNCTION",
         )
     _loaded[:] = [(call, path)]
     parameters = [

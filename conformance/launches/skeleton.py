@@ -15,7 +15,7 @@ from tileproof.emulator.ptx import parse_module
 from tileproof.kernels.launch.arguments import MAP_BYTES, PTX_TYPES
 from tileproof.kernels.launch.jsonform import BLANK
 from tileproof.kernels.launch.model import SCHEMA, SCHEMA_VERSION
-from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.errors import TileproofError, did_you_mean
 from tileproof.spec.machine.types import JsonObject, JsonValue
 
 _FLOATS = {"f32": "float32", "f64": "float64", "f16": "float16", "bf16": "bfloat16"}
@@ -59,6 +59,7 @@ def _entry(ptx: Path, module: Module, name: str | None) -> EntryInfo:
     raise TileproofError(
         "the PTX has several kernels" if name is None and entries else "the PTX has no such kernel",
         where=str(ptx), expected=f"--entry, one of: {known}", found=name or f"{len(entries)} kernels",
+        do=did_you_mean(name or "", [info.name for info in entries]),
     )  # fmt: skip
 
 

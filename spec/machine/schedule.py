@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, get_args
 
-from tileproof.spec.machine.errors import LaunchError
+from tileproof.spec.machine.errors import LaunchError, did_you_mean
 
 Policy = Literal["early", "late", "random", "late-newest", "late-random", "starve", "pct", "replay"]
 BaseOrder = Literal["late", "early", "late-newest"]
@@ -176,8 +176,9 @@ class Schedule:
         """LaunchError when a field is out of range."""
         if not isinstance(self.policy, str) or self.policy not in POLICIES:
             raise LaunchError(
-                "unknown schedule policy", expected=", ".join(POLICIES), found=repr(self.policy)
-            )
+                "unknown schedule policy", expected=", ".join(POLICIES), found=repr(self.policy),
+                do=did_you_mean(str(self.policy), POLICIES),
+            )  # fmt: skip
         if not isinstance(self.base, str) or self.base not in BASES:
             raise LaunchError("unknown base of a replay", expected=", ".join(BASES), found=repr(self.base))
         for name, least in (("depth", 1), ("points", 1), ("environment", 0), ("initial_clusters", 0)):

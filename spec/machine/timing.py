@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Literal
 
-from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.errors import TileproofError, did_you_mean
 from tileproof.spec.machine.limits import PROCESSORS
 
 Case = Literal["best", "likely", "worst"]
@@ -135,6 +135,7 @@ class Timing:
                 "unknown figure",
                 found=", ".join(unknown),
                 expected="one of " + ", ".join(sorted(known)),
+                do=did_you_mean(unknown[0], known),
             )
         if bad := sorted(name for name, value in values.items() if not value >= 0):
             raise TileproofError("a figure is not below 0", found=", ".join(bad))

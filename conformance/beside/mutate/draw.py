@@ -18,7 +18,7 @@ from tileproof.conformance.beside.mutate import values  # noqa: F401  (registers
 from tileproof.conformance.beside.mutate.code import CodeLine, Frame, PtxCode
 from tileproof.conformance.beside.mutate.operators import OPERATORS, Variation
 from tileproof.conformance.beside.mutate.sources import SOURCE_OPERATORS, walk
-from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.errors import TileproofError, did_you_mean
 
 
 @dataclass(frozen=True)
@@ -154,5 +154,6 @@ def wanted(names: str | None) -> list[str]:
                 where="--operators",
                 expected=", ".join((*OPERATORS, *SOURCE_OPERATORS)),
                 found=name,
+                do=did_you_mean(name, (*OPERATORS, *SOURCE_OPERATORS)),
             )
     return found

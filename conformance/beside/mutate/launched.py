@@ -30,7 +30,7 @@ from tileproof.emulator import Finding, LaunchError, Module, PtxError, Schedule,
 from tileproof.emulator.explore import planned
 from tileproof.kernels.launch.model import LaunchFile
 from tileproof.kernels.places import on_first_lines, target_of
-from tileproof.spec.machine.errors import TileproofError
+from tileproof.spec.machine.errors import TileproofError, did_you_mean
 from tileproof.spec.machine.run_result import RunResult
 from tileproof.spec.machine.types import Json
 
@@ -101,6 +101,7 @@ def original(
         raise TileproofError(
             "the launch file launches several kernels" if entry is None else "this kernel is not launched",
             where="--entry", expected=", ".join(entries), found=entry or f"{len(entries)} kernels",
+            do=did_you_mean(entry or "", entries),
         )  # fmt: skip
     entry = entry or next(iter(entries))
     loaded = modules[entries[entry]]

@@ -130,6 +130,34 @@ def test_without_the_problem_type_the_launch_alone_is_judged(
     assert elsewhere(copy)["checks"][0]["details"]["errors"][0]["found"] == "('tileproof-case', 9)"
 
 
+@pytest.mark.parametrize(
+    ("file", "changes", "what"),
+    [
+        ("kernel.ptx", None, "there is no such file"),
+        ("probe.ptx", None, "there is no such file"),
+        ("launch.json", None, "the folder has no launch.json"),
+        ("case.json", {"variant": [1]}, "a field of the saved case has another type"),
+        ("case.json", {"case": 5}, "a field of the saved case has another type"),
+        ("case.json", {"schedule": {"policy": "erly", "seed": 0}}, "the schedule of the saved case is wrong"),
+        ("launch.json", {"modules": [{"name": "m", "code": {"kind": "ptx", "text": ""}}]}, "not the launch"),
+    ],
+)
+def test_a_damaged_folder_is_refused(
+    failing: tuple[Path, dict[str, Any]], tmp_path: Path, file: str, changes: dict[str, Any] | None, what: str
+) -> None:
+    copy = shutil.copytree(failing[0], tmp_path / "copy")
+    if changes is None:
+        (copy / file).unlink()
+    else:
+        data = json.loads((copy / file).read_text()) | changes
+        (copy / file).write_text(json.dumps(data))
+    done = run("judge", str(copy), "--json", "-")
+    error = json.loads(done.stdout)["checks"][0]["details"]["errors"][0]
+    assert done.exit_code == 2 and what in error["what"] and error["expected"]
+    if "schedule" in (changes or {}):
+        assert error["do"].startswith("did you mean early")
+
+
 def test_a_failing_example_is_saved_by_itself(folder: Path) -> None:
     done = run("check", KERNEL, "--plant", PLANTED, "--examples", "2", "--no-edges")
     (saved,) = (folder / "build" / "failing").iterdir()

@@ -43,6 +43,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("version.json", {**right, "schema_version": 99}),
         ("evidence.json", {"schema": "tileproof-evidence", "schema_version": 99}),
         ("other.json", {"schema": "somebody-else"}),
+        ("case.json", {"schema": "tileproof-case", "schema_version": 1}),
         ("list.json", [1, 2]),
     ):
         (tmp_path / name).write_text(json.dumps(data))
@@ -99,6 +100,7 @@ def test_a_folder_with_nothing_in_it(folder: Path, command: str) -> None:
 # What each file is told to be: (file, words of the error's what, words of what was found).
 FILES = [
     ("evidence.json", "JSON of another schema", "evidence of `tileproof gate`, which `tileproof diff` reads"),
+    ("case.json", "JSON of another schema", "give its folder to `tileproof judge`"),
     ("version.json", "schema version", "99"),
     ("other.json", "launch file", "somebody-else"),
     ("list.json", "launch file", "list"),
@@ -176,6 +178,41 @@ def test_a_reference_that_is_something_else(
 def test_a_typo_in_an_option(folder: Path, words: list[str], meant: str) -> None:
     error = refused("check", "head64", *words)
     assert meant in error["do"] if meant else "Did you mean" in error["what"]
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (["inspect", "scale.json", "--entry", "scal"], "scale"),
+        (["mutate", "scale.json", "--entry", "scal"], "scale"),
+        (["mutate", "scale.json", "--operators", "pariti"], "parity"),
+        (["judge", "scale.json", "--expect", "ref.py:refrence"], "reference"),
+        (["judge", "scale.json", "--policy", "erly"], "early"),
+        (["explore", "scale.json", "--policies", "erly"], "early"),
+        (["trace", "scale.json", "--barrier", "mbarier full"], "mbarrier full"),
+        (["time", "scale.json", "--set", "copy_latncy=3"], "copy_latency"),
+        (["gate", "scale.json", "--only", "determinsm"], "determinism"),
+        (["stages", "dq"], "dQ"),
+    ],
+)
+def test_a_typo_in_a_name_of_an_option(folder: Path, words: list[str], meant: str) -> None:
+    assert f"did you mean {meant}" in refused(*words)["do"]
+
+
+@pytest.mark.parametrize(
+    ("words", "do"),
+    [
+        (["campaign", "scale.json", "--planted", "2"], "omit the options"),
+        (["check", "scale.json", "--save", "saved"], "the launch file is the saved case"),
+    ],
+)
+def test_an_option_that_a_launch_file_does_not_take(folder: Path, words: list[str], do: str) -> None:
+    assert do in refused(*words)["do"]
+
+
+def test_init_of_an_entry_with_a_typo(folder: Path) -> None:
+    done = CliRunner().invoke(main, ["judge", "scale.ptx", "--init", "--entry", "scal"])
+    assert done.exit_code == 2 and "did you mean scale" in done.stderr
 
 
 def test_what_is_no_log(folder: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NotRequired, TypedDict, cast
 
@@ -25,6 +25,7 @@ from tileproof.conformance.cli.options import (
 )
 from tileproof.conformance.cli.stopping import INCOMPLETE, INTERRUPTS, stoppable, this_command
 from tileproof.conformance.cli.variants import one_chosen, variant_options
+from tileproof.conformance.verdict.jsonform import dump
 from tileproof.spec.machine.certificate import in_words, summary
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.finding_text import brief, lines, place, printable
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from tileproof.emulator.hang import Names
     from tileproof.spec.machine.finding import Finding
     from tileproof.spec.machine.schedule import Policy
+    from tileproof.spec.machine.types import JsonObject
 
 DEFECT = 1
 ONE_ORDER = (
@@ -254,7 +256,7 @@ def _read(text: str) -> str:
 
 
 class ExploredRow(TypedDict):
-    """A finding of an exploration as data."""
+    """A finding of an exploration as data; `finding` is its published form (`Finding` in docs/formats.md)."""
 
     code: str
     place: str
@@ -266,6 +268,7 @@ class ExploredRow(TypedDict):
     schedule: str
     preemptions: int
     replay: str
+    finding: JsonObject
     reversed_by: NotRequired[str]
     in_words: NotRequired[list[str]]
     recorded: NotRequired[int]
@@ -287,6 +290,7 @@ def _row(number: int, found: Defect, names: Names | None, command: Sequence[str]
                 "the schedule cannot be written", where=str(path), found=str(error)
             ) from None
         text = f"@{path}"
+    replay = shlex.join([*command, "--schedule", text])
     row: ExploredRow = {
         "code": found.signature.code,
         "place": found.signature.place,
@@ -297,7 +301,8 @@ def _row(number: int, found: Defect, names: Names | None, command: Sequence[str]
         "text": brief(found.smallest),
         "schedule": text,
         "preemptions": len(schedule.decisions),
-        "replay": shlex.join([*command, "--schedule", text]),
+        "replay": replay,
+        "finding": dump(replace(found.smallest, replay=replay)),
     }
     if (race := found.finding.machine.race) and race.reversed_by:
         row["reversed_by"] = race.reversed_by
@@ -311,6 +316,7 @@ def _row(number: int, found: Defect, names: Names | None, command: Sequence[str]
 
 def _value_row(found: Finding, schedule: str, command: Sequence[str]) -> ExploredRow:
     """Return a wrong value of the first schedule as data."""
+    replay = shlex.join([*command, "--schedule", schedule])
     return {
         "code": f"wrong-{found.code}" if found.code in ("value", "chain") else found.code,
         "place": place(found),
@@ -321,7 +327,8 @@ def _value_row(found: Finding, schedule: str, command: Sequence[str]) -> Explore
         "text": "\n".join(lines(found)),
         "schedule": schedule,
         "preemptions": 0,
-        "replay": shlex.join([*command, "--schedule", schedule]),
+        "replay": replay,
+        "finding": dump(replace(found, replay=replay)),
     }
 
 

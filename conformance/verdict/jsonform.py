@@ -62,6 +62,7 @@ def load(
         raise TileproofError(
             f"{what} is not valid JSON: the file is corrupt or truncated",
             where=f"{path}, line {error.lineno}",
+            expected=name,
             found=error.msg,
         ) from None
     except RecursionError:
@@ -71,9 +72,9 @@ def load(
     if not isinstance(data, dict) or data.get("schema") != name:
         found = data.get("schema", "no schema") if isinstance(data, dict) else type(data).__name__
         raise TileproofError(f"{what} has another schema", where=str(path), expected=name, found=str(found))
-    known: dict[Json, Callable[[UncheckedObject], UncheckedObject]] = dict(upgrades or {})
+    known = dict(upgrades or {})
     found_version = data.get("schema_version")
-    while (step := known.pop(data.get("schema_version"), None)) is not None:
+    while isinstance(at := data.get("schema_version"), int) and (step := known.pop(at, None)) is not None:
         try:
             data = step(data)
         except (KeyError, TypeError, AttributeError) as error:

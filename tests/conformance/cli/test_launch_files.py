@@ -11,8 +11,10 @@ import pytest
 from click.testing import CliRunner, Result
 from tileproof.conformance.cli.app import main
 from tileproof.conformance.cli.trace import joined
+from tileproof.conformance.verdict.jsonform import parse
 from tileproof.kernels.launch import jsonform
 from tileproof.kernels.launch.model import LaunchFile
+from tileproof.spec.machine.finding import Finding
 
 from tests.kit.newcomer import write_scale
 
@@ -44,6 +46,13 @@ def explored(*words: str) -> tuple[int, dict[str, Any]]:
     return done.exit_code, json.loads(done.stdout)
 
 
+def read_back(row: dict[str, Any]) -> Finding:
+    """The published form of a finding of `explore`."""
+    found = parse(Finding, row["finding"], "finding")
+    assert found.replay == row["replay"]
+    return found
+
+
 def test_explore_passes_a_right_launch_file_and_lists_what_is_not_judged(folder: Path) -> None:
     code, made = explored("scale.json", "--expect", "ref.py")
     assert (code, made["verdict"], made["findings"]) == (0, "clean", [])
@@ -56,6 +65,8 @@ def test_explore_finds_the_race_and_its_replay_shows_it(folder: Path) -> None:
     code, made = explored("broken.json", "--expect", "ref.py")
     assert code == 1
     races = {finding["code"]: finding for finding in made["findings"]}
+    published = read_back(races["race-copy-unwaited"])
+    assert published.code == "race-copy-unwaited" and published.machine.race and published.cause
     replay = shlex.split(races["race-copy-unwaited"]["replay"])
     assert replay[:5] == ["tileproof", "explore", "broken.json", "--expect", "ref.py"]
     code, again = explored(*replay[2:])
@@ -67,6 +78,8 @@ def test_explore_finds_a_wrong_value_by_the_reference(folder: Path) -> None:
     code, made = explored("scale.json", "--expect", "ref.py")
     assert code == 1 and [finding["code"] for finding in made["findings"]] == ["wrong-value"]
     assert made["findings"][0]["place"] == "out[0]"
+    published = read_back(made["findings"][0])
+    assert (published.code, published.problem.array, published.problem.index) == ("value", "out", (0,))
 
 
 def test_explore_finds_an_error_in_either_launch(folder: Path) -> None:

@@ -229,6 +229,7 @@ def test_a_version_of_the_future_is_refused_with_both_versions(tmp_path: Path) -
         ("[1]", "has another schema"),
         ('{"schema": "another"}', "has another schema"),
         ('{"schema": "tileproof-verdict", "schema_version": 99}', "another schema version"),
+        ('{"schema": "tileproof-verdict", "schema_version": [1]}', "another schema version"),
         ('{"schema": "tileproof-verdict", "schema_version": 3}', "violates the schema"),
         ('{"schema": "tileproof-verdict", "schema_version": 1}', "violates its schema"),
     ],

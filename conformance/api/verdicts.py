@@ -98,7 +98,8 @@ def judge_file(
     try:
         case = saved.load(path, _emulator(options))
     except saved.NotInstalled as error:
-        return saved.without_stages(judging.of(LaunchCase(file, None, options.run), options), error)
+        made = judging.of(LaunchCase(file, None, options.run), options)
+        return saved.without_stages(made, error, path)
     except TileproofError as error:
         return refused(str(path), options.seed, error)
     return judging.of(StageCase(case.under_test, case.case, case.schedule), options)

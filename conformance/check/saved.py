@@ -69,10 +69,17 @@ class NotInstalled(TileproofError):
     """The problem type of a saved example, or its version, is not here: its stages cannot be judged."""
 
 
-def without_stages(made: VerdictRecord, error: TileproofError) -> VerdictRecord:
-    """The verdict on the launch alone, with the stages listed as not judged."""
+def without_stages(made: VerdictRecord, error: TileproofError, folder: Path) -> VerdictRecord:
+    """The verdict on the launch alone, with the stages listed as not judged, and the findings that the
+    example in `folder` was saved with.
+    """
+    before = _read(folder / FILE).get("findings")
+    messages = [finding.get("message") for finding in before or () if isinstance(finding, dict)]
+    known = f"; saved with the finding: {messages[0]}" if messages else ""
     others = [check for check in made.checks if check.name != "stages"]
-    missing = CheckOutcome("stages", True, "not run", f"{error.what}: the launch alone was judged")
+    missing = CheckOutcome(
+        "stages", True, "not run", f"{error.what} ({error.found}): the launch alone was judged{known}"
+    )
     return redecided(made, [*others, missing])
 
 

@@ -126,6 +126,9 @@ def test_without_the_problem_type_the_launch_alone_is_judged(
     outcomes = {check["name"]: check["outcome"] for check in made["checks"]}
     assert made["verdict"] == "incomplete"
     assert outcomes["machine"] == outcomes["races"] == "passed" and outcomes["stages"] == "not run"
+    reason = next(check["reason"] for check in made["checks"] if check["name"] == "stages")
+    assert "(somebody-elses)" in reason
+    assert reason.endswith(f"saved with the finding: {failing[1]['message']}")
     (copy / "case.json").write_text(json.dumps({**data, "schema_version": 9}))
     assert elsewhere(copy)["checks"][0]["details"]["errors"][0]["found"] == "('tileproof-case', 9)"
 

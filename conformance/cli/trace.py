@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 from tileproof.conformance.cli.given import KERNEL_ONLY, refuse
-from tileproof.conformance.cli.options import PLANT, SECONDS_LIMIT, option, options
+from tileproof.conformance.cli.options import PLANT, RACES, SECONDS_LIMIT, option, options
 from tileproof.conformance.cli.variants import one_chosen, variant_options
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.finding_text import headline, root
@@ -53,6 +53,7 @@ class TraceOptions:
         help="A schedule from `tileproof explore`, instead of --policy and --schedule-seed.",
     )
     plant: str | None = option(PLANT)
+    races: bool = option(RACES)
     seconds_limit: float = option(SECONDS_LIMIT)
     limit: int = option(
         "--limit",
@@ -87,8 +88,9 @@ def trace(kernel: str, variant: str | None, given: TraceOptions) -> int:
     """Run KERNEL on one small problem, or the launch file FILE, and record its waits, arrivals, phases and
     asynchronous operations.
 
-    Exit code 1 if a launch has an error, such as a hang; the trace then shows the waits that never end. For a
-    kernel that is a Python function, the trace lists its writes in order.
+    Exit code 1 if a launch has an error, such as a race or a hang; the trace then shows it at its
+    instruction, and the waits that never end. For a kernel that is a Python function, the trace lists its
+    writes in order.
     """
     from tileproof.conformance.cases import resolve
     from tileproof.conformance.explore.launch_file import ExploredLaunch
@@ -152,7 +154,7 @@ def _traced(case: ExploredCase, given: TraceOptions) -> list[TracedLaunch]:
 
     by_policy = Schedule(given.policy, given.schedule_seed)
     schedule = Schedule.parse(given.schedule) if given.schedule is not None else by_policy
-    launches = list(case.traced(schedule, given.limit, given.seconds_limit))
+    launches = list(case.traced(schedule, given.limit, given.seconds_limit, given.races))
     if given.number is not None:
         launches = [_one_of(launches, given.number)]
     if not given.roles and not given.barriers:

@@ -55,5 +55,7 @@ class ExploredCase(Protocol):
     def wrong(self, schedule: Schedule) -> list[Finding]:
         """The wrong values of one run under a schedule."""
 
-    def traced(self, schedule: Schedule, limit: int, seconds_limit: float) -> Sequence[TracedLaunch]:
+    def traced(
+        self, schedule: Schedule, limit: int, seconds_limit: float, races: bool
+    ) -> Sequence[TracedLaunch]:
         """Each launch with its first `limit` events."""

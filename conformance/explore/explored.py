@@ -83,10 +83,17 @@ class Explored:
         stopped = any(finding.kind == "machine" for finding in found)
         return [] if stopped else found
 
-    def traced(self, schedule: Schedule, limit: int, seconds_limit: float = 0.0) -> tuple[TracedLaunch, ...]:
+    def traced(
+        self, schedule: Schedule, limit: int, seconds_limit: float, races: bool
+    ) -> tuple[TracedLaunch, ...]:
         """The launch of the plan, its findings and trace in the plan's names."""
         seen, trace = emulator.run_traced(
-            self.fresh(), self.plan, schedule=schedule, limit=limit, seconds_limit=seconds_limit
+            self.fresh(),
+            self.plan,
+            schedule=schedule,
+            limit=limit,
+            seconds_limit=seconds_limit,
+            races=races,
         )
         return (
             TracedLaunch(

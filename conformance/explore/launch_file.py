@@ -143,7 +143,9 @@ class ExploredLaunch:
             return []
         return [finding_of(wrong_array, "values") for wrong_array in judged_values(run, self.expected)[1]]
 
-    def traced(self, schedule: Schedule, limit: int, seconds_limit: float = 0.0) -> Sequence[TracedLaunch]:
+    def traced(
+        self, schedule: Schedule, limit: int, seconds_limit: float, races: bool
+    ) -> Sequence[TracedLaunch]:
         """Each launch that ran, with its trace."""
         several = len(self.file.launches) > 1
         return [
@@ -154,7 +156,7 @@ class ExploredLaunch:
                 errors=result.errors,
             )
             for number, step, result, trace in self.recorded(
-                schedule=schedule, trace_limit=limit, seconds_limit=seconds_limit
+                schedule=schedule, trace_limit=limit, seconds_limit=seconds_limit, races=races
             )
         ]
 

@@ -102,6 +102,15 @@ def test_trace_names_the_barriers_of_the_file(folder: Path) -> None:
     assert done.exit_code == 0 and "named barrier" not in done.stdout and "full" in done.stdout
 
 
+def test_trace_of_a_race_has_the_finding_at_its_instruction(folder: Path) -> None:
+    done = run("trace", "broken.json", "--out", "t.json")
+    assert done.exit_code == 1 and "ld.shared.f32 reads shared byte" in done.stderr
+    events = json.loads((folder / "t.json").read_text())["traceEvents"]
+    (instant,) = (event for event in events if event.get("cat") == "finding")
+    assert instant["name"] == "finding race-copy-unwaited" and instant["args"]["cause"]
+    assert run("trace", "broken.json", "--no-races", "--text").exit_code == 0
+
+
 def test_trace_of_a_hang_ends_with_1(folder: Path) -> None:
     text = (folder / "scale.ptx").read_text()
     (folder / "scale.ptx").write_text(text.replace("[full], 256", "[full], 260"))

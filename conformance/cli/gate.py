@@ -223,19 +223,22 @@ def _require_known(only: Sequence[str], known: Mapping[str, object]) -> None:
 def _on_launch(gated: GatedLaunch, options: GateOptions, expect: str | None) -> VerdictRecord:
     """Return the verdict on a launch file, with the other arguments of the gate."""
     from tileproof.conformance.api.replay import judge_words
+    from tileproof.conformance.api.verdicts import Judging, judge_file
     from tileproof.conformance.check.stopped import Stopped
     from tileproof.conformance.gate.launch_files import verdict_on_launch
 
     words = judge_words(expect, options.seed, True, options.strict, "fast", ())
+    interrupts = (KeyboardInterrupt, Stopped)
+    judging = Judging(["tileproof", "judge", gated.argument, *words], interrupts=interrupts)
     return verdict_on_launch(
         gated,
+        lambda given: judge_file(gated.file, Path(gated.argument), gated.reference, given, judging),
         profile=options.profile,
         seed=options.seed,
         strict=options.strict,
         workers=options.workers,
-        command=["tileproof", "judge", gated.argument, *words],
         progress=text.tell,
-        interrupts=(KeyboardInterrupt, Stopped),
+        interrupts=interrupts,
     )
 
 

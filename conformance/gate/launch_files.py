@@ -12,7 +12,7 @@ from tileproof.conformance.explore.launch_file import ExploredLaunch
 from tileproof.conformance.gate.difference import CLOCKS
 from tileproof.conformance.gate.evidence import ReleaseEvidence, RunFacts, again, evidence
 from tileproof.conformance.gate.model import EFFORTS
-from tileproof.conformance.judging.judging import JudgeOptions, judge
+from tileproof.conformance.judging.judging import JudgeOptions
 from tileproof.conformance.judging.reference import ReferenceFunction
 from tileproof.conformance.judging.runs import RunOptions, run_once
 from tileproof.conformance.launches.modules import load
@@ -47,26 +47,22 @@ class GatedLaunch:
 
 def verdict_on_launch(
     gated: GatedLaunch,
+    judged: Callable[[JudgeOptions], VerdictRecord],
     *,
     profile: str = "quick",
     seed: int = 0,
     strict: bool = False,
     workers: int = 1,
-    command: Sequence[str] = (),
     progress: Callable[[str], None] = lambda line: None,
     interrupts: tuple[type[BaseException], ...] = (KeyboardInterrupt,),
 ) -> VerdictRecord:
-    """The verdict of `judge` with the profile's schedules, and with the gate's other checks of a launch."""
+    """What `judged` finds under the profile's schedules, and the gate's other checks of a launch."""
     progress(f"{gated.argument}: judging")
-    made = judge(
-        gated.file,
-        gated.reference,
+    made = judged(
         JudgeOptions(
             SECONDS[profile], seed, EFFORTS[profile].schedules, processes=workers,  # type: ignore[index]
             run=RunOptions(strict=strict),
-        ),
-        command=command,
-        interrupts=interrupts,
+        )
     )  # fmt: skip
     if made.verdict == "error" or made.coverage is None:
         return made

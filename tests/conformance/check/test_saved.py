@@ -82,6 +82,17 @@ def test_the_same_finding_elsewhere(failing: tuple[Path, dict[str, Any]]) -> Non
     assert not (moved.parent / "empty").exists()
 
 
+def test_the_gate_judges_the_stages_of_a_saved_example(
+    failing: tuple[Path, dict[str, Any]], tmp_path: Path
+) -> None:
+    moved, before = failing
+    done = run("gate", str(moved), "--out", str(tmp_path / "gate"), "--json")
+    (judged,) = json.loads(done.stdout)["kernels"]
+    assert done.exit_code == 1 and judged["verdict"] == "defect"
+    assert judged["findings"][0]["message"] == before["message"]
+    assert f"tileproof judge {moved}" in judged["findings"][0]["replay"]
+
+
 def test_expected_tiles_hold_what_the_finding_expects(failing: tuple[Path, dict[str, Any]]) -> None:
     moved, before = failing
     tiles, at = np.load(moved / "expected.npz"), before["problem"]

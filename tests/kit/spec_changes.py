@@ -206,22 +206,22 @@ CHANGES: tuple[Change, ...] = (
     Change(
         "mul: the factors' errors",
         _ELEMENTWISE,
-        "error = carried + rounded * most + F32_TINY * follow",
-        "error = rounded * most + F32_TINY * follow",
+        "error = carried + rounded * magnitude + F32_TINY * follow",
+        "error = rounded * magnitude + F32_TINY * follow",
         TERMS,
     ),
     Change(
         "mul: its roundings",
         _ELEMENTWISE,
-        "error = carried + rounded * most + F32_TINY * follow",
+        "error = carried + rounded * magnitude + F32_TINY * follow",
         "error = carried + F32_TINY * follow",
         TERMS,
     ),
     Change(
         "mul: underflow",
         _ELEMENTWISE,
-        "error = carried + rounded * most + F32_TINY * follow",
-        "error = carried + rounded * most",
+        "error = carried + rounded * magnitude + F32_TINY * follow",
+        "error = carried + rounded * magnitude",
         TERMS,
     ),
     Change(

@@ -78,7 +78,7 @@ def test_a_launch_that_takes_too_long_is_stopped() -> None:
 
 
 def test_a_schedule_can_be_traced() -> None:
-    args = ["head128-part0", "--plant", "q-not-waited-for", "--blocks", "2", "--text"]
+    args = ["head128-part0", "--plant", "q-not-waited-for", "--blocks", "2", "--text", "--no-races"]
     texts = []
     for schedule in ("replay:base=late:c0.0.0.5@0", "replay:base=late"):
         done = CliRunner().invoke(trace, [*args, "--schedule", schedule], standalone_mode=False)

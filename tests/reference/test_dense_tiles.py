@@ -217,11 +217,11 @@ def test_a_query_that_sees_no_key_gives_zeros() -> None:
 
 BOTH = "stages autograd"
 EDITS: dict[str, tuple[str, str, str]] = {
-    "no delta": ("(dP - delta[at_rows][:, None])", "dP", BOTH),
+    "no delta": ("(dP - pair.delta)", "dP", BOTH),
     "no sm_scale in S": ("P * p.sm_scale", "P * 1.0", BOTH),
-    "no sm_scale in dS": ("dB[at_tile] * p.sm_scale", "dB[at_tile]", BOTH),
-    "no bias": ("logits + bias[at_tile].astype(np.float64)", "logits", BOTH),
-    "no mask": ("np.where(mask, np.exp", "np.where(mask | True, np.exp", BOTH),
+    "no sm_scale in dS": ("dB * p.sm_scale", "dB", BOTH),
+    "no bias": ("bias[at_tile].astype(np.float64)", "0.0", BOTH),
+    "no mask": ("np.where(pair.visible, np.exp", "np.where(pair.visible | True, np.exp", BOTH),
     "mask one key further": ("distance <= mask.right", "distance <= mask.right + 1", BOTH),
     "mask from the top left": ("(n - m if mask", "(0 if mask", BOTH),
     "no left limit": ("distance >= -mask.left", "distance >= -n", BOTH),
@@ -230,9 +230,9 @@ EDITS: dict[str, tuple[str, str, str]] = {
     "KV heads in turn": (
         "range(kv_head * heads, (kv_head + 1) * heads)", "range(kv_head, p.h, p.h_kv)", BOTH,
     ),
-    "S for D in dV": ("dV_sum + D.T", "dV_sum + S.T", BOTH),
-    "dropout of dP forgotten": ("np.where(keep, dD * rescale, 0.0)", "dD", BOTH),
-    "kept elements as they are": ("np.where(keep, S * rescale, 0.0)", "np.where(keep, S, 0.0)", BOTH),
+    "S for D in dV": ("return D, dB, dS", "return S, dB, dS", BOTH),
+    "dropout of dP forgotten": ("np.where(pair.kept, dD * rescale, 0.0)", "dD", BOTH),
+    "kept elements as they are": ("np.where(pair.kept, S * rescale, 0.0)", "np.where(pair.kept, S, 0.0)", BOTH),
     "dV set, not added": ("dV_sum = dV_sum + ", "dV_sum = ", BOTH),
     "dK of the last head": ("dK_sum = dK_sum + ", "dK_sum = (dK_sum if i else 0) + ", BOTH),
     "dQ set, not added": ("dQ[at_rows] += dQ_part", "dQ[at_rows] = dQ_part", BOTH),

@@ -14,8 +14,7 @@ from tileproof.conformance.launches.modules import load
 from tileproof.conformance.launches.order import StepOrder
 from tileproof.conformance.launches.placing import PlacedLaunch
 from tileproof.conformance.verdict.contract import CheckOutcome, VerdictRecord
-from tileproof.emulator import Schedule
-from tileproof.emulator import module as emulator_module
+from tileproof.emulator import Schedule, prepared
 from tileproof.kernels.launch.arguments import PointerArgument, ScalarArgument
 from tileproof.kernels.launch.contents import Counting, Filled
 from tileproof.kernels.launch.events import BufferRead, EventRecord, EventWait, HostWait
@@ -217,7 +216,7 @@ DONE:
 
 def test_a_cooperative_grid_runs_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Four CTAs that wait for each other, on a device that runs two of a plain grid at a time."""
-    monkeypatch.setattr(emulator_module, "PROCESSORS", 2)
+    monkeypatch.setattr(prepared, "PROCESSORS", 2)
     meet = KernelLaunch("meet", (4,), (32,), (PointerArgument("counts"), ScalarArgument("u32", 4)))
     for cooperative, codes in ((True, set()), (False, {"livelock"})):
         made = launch(replace(meet, cooperative=cooperative))

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tileproof.emulator import LaunchError, Memory
-from tileproof.emulator import module as launching
+from tileproof.emulator import LaunchError, Memory, prepared
 from tileproof.spec.machine.run_result import PAGE_BYTES
 
 from tests.kit.ptx import clean, kernel_text, parsed
@@ -71,6 +70,6 @@ def test_a_launch_that_fills_more_than_the_machine_has_ends(monkeypatch: pytest.
         @%p0 bra LOOP;
     """
     module = parsed(kernel_text(body, [False]))
-    monkeypatch.setattr(launching, "host_memory", lambda: 64 << 20)
+    monkeypatch.setattr(prepared, "host_memory", lambda: 64 << 20)
     result = module.launch("k", grid=(1,), block=(1,), args=[out], memory=memory)
     assert result.ended_by == "memory-limit" and len(out.stored()) < 10_000

@@ -232,7 +232,7 @@ EDITS: dict[str, tuple[str, str, str]] = {
     ),
     "S for D in dV": ("return D, dB, dS", "return S, dB, dS", BOTH),
     "dropout of dP forgotten": ("np.where(pair.kept, dD * rescale, 0.0)", "dD", BOTH),
-    "kept elements as they are": ("np.where(pair.kept, S * rescale, 0.0)", "np.where(pair.kept, S, 0.0)", BOTH),
+    "kept elements as they are": ("pair.kept, S * rescale, 0.0", "pair.kept, S, 0.0", BOTH),
     "dV set, not added": ("dV_sum = dV_sum + ", "dV_sum = ", BOTH),
     "dK of the last head": ("dK_sum = dK_sum + ", "dK_sum = (dK_sum if i else 0) + ", BOTH),
     "dQ set, not added": ("dQ[at_rows] += dQ_part", "dQ[at_rows] = dQ_part", BOTH),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tileproof.emulator.causes import accepted, divide
+from tileproof.emulator.causes import divide
 from tileproof.emulator.certificate import certificate
 from tileproof.emulator.engine_types import RawRun
 from tileproof.emulator.errors import UnsupportedInstruction
@@ -12,7 +12,7 @@ from tileproof.emulator.reach import ProgramView
 from tileproof.emulator.register_record import recorded
 from tileproof.emulator.result import Counters, MbarrierBytes, MbarrierInit, RunResult, finding
 from tileproof.emulator.schedule import decisions_of, held_back
-from tileproof.emulator.symbols import SharedNames, given_names
+from tileproof.emulator.symbols import SharedNames
 from tileproof.emulator.taps import records
 from tileproof.emulator.trace import Trace
 from tileproof.spec.machine.finding import Finding
@@ -25,15 +25,14 @@ def run_result(raw: RawRun, launch: PreparedLaunch, body: str, concurrent: bool)
     """
     decoded, how, shape, dynamic = launch.decoded, launch.how, launch.shape, launch.dynamic
     view = ProgramView(decoded)
-    names = SharedNames(decoded.shared_symbols, given_names(how.symbols, dynamic))
     hang = Hang(raw["hang"], view) if "hang" in raw else None
-    everything = _findings(raw, decoded.entry.name, hang, names)
-    findings, allowed = divide(everything, accepted(how.allow))
+    everything = _findings(raw, decoded.entry.name, hang, launch.names)
+    findings, allowed = divide(everything, launch.allowances)
     certified = trace = None
     if how.races:
         certified = certificate(raw, decoded, body, everything, launch.clusters, concurrent)
     if how.trace:
-        trace = Trace(raw["events"], raw["events_dropped"], view, dynamic, names, shape.cluster)
+        trace = Trace(raw["events"], raw["events_dropped"], view, dynamic, launch.names, shape.cluster)
     return RunResult(
         allowed=allowed,
         certificate=certified,

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from tileproof.emulator import schedule as schedules
 from tileproof.emulator.budget import check_room, cluster_bytes, host_memory
+from tileproof.emulator.causes import Allow, accepted
 from tileproof.emulator.codes import strict_weights
 from tileproof.emulator.engine_types import LaunchRequest
 from tileproof.emulator.errors import LaunchError
@@ -16,6 +17,7 @@ from tileproof.emulator.options import LaunchOptions
 from tileproof.emulator.program import Decoded
 from tileproof.emulator.register_record import chosen as chosen_instructions
 from tileproof.emulator.request import check_clusters, check_shape, dimensions
+from tileproof.emulator.symbols import SharedNames, given_names
 from tileproof.emulator.taps import for_engine
 from tileproof.spec.machine.limits import PROCESSORS, RESERVED_SHARED_BYTES
 from tileproof.spec.machine.schedule import POLICIES, Schedule
@@ -52,7 +54,8 @@ def launch_shape(
 @dataclass(frozen=True)
 class PreparedLaunch:
     """`cluster_bytes`: of the host, for a resident cluster. `clusters`: those that run, None for all.
-    `instructions`: those whose results are recorded.
+    `instructions`: those whose results are recorded. `names`: of shared memory. `allowances`: findings that
+    are accepted.
     """
 
     decoded: Decoded
@@ -63,11 +66,9 @@ class PreparedLaunch:
     cluster_bytes: int
     clusters: list[int] | None
     instructions: list[int]
-
-    @property
-    def dynamic(self) -> int:
-        """Where the dynamic shared memory begins."""
-        return RESERVED_SHARED_BYTES + self.decoded.static_shared
+    dynamic: int  # where the dynamic shared memory begins
+    names: SharedNames
+    allowances: list[Allow]
 
     @property
     def resident(self) -> int:
@@ -80,8 +81,8 @@ class PreparedLaunch:
 def prepare(
     decoded: Decoded, shape: LaunchDimensions, shared_bytes: int, how: LaunchOptions, schedule: Schedule
 ) -> PreparedLaunch:
-    """Return the launch; LaunchError if it does not fit into the host's memory, or for an unknown cluster
-    or instruction.
+    """Return the launch; LaunchError if it does not fit into the host's memory, or for an unknown cluster,
+    instruction, symbol or finding.
     """
     entry = decoded.entry.name
     each = cluster_bytes(
@@ -97,7 +98,21 @@ def prepare(
     if how.clusters is not None:
         chosen = check_clusters(entry, how.clusters, shape.grid, shape.cluster, how.cooperative)
     watched = chosen_instructions(decoded, how.registers)
-    return PreparedLaunch(decoded, shape, shared_bytes, how, schedule, each, chosen, watched)
+    dynamic = RESERVED_SHARED_BYTES + decoded.static_shared
+    names = SharedNames(decoded.shared_symbols, given_names(how.symbols, dynamic))
+    return PreparedLaunch(
+        decoded,
+        shape,
+        shared_bytes,
+        how,
+        schedule,
+        each,
+        chosen,
+        watched,
+        dynamic,
+        names,
+        accepted(how.allow),
+    )
 
 
 def request(launch: PreparedLaunch) -> LaunchRequest:

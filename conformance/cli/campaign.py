@@ -12,7 +12,7 @@ import click
 from tileproof.conformance.check.stopped import Stopped
 from tileproof.conformance.cli.gate import print_verdict
 from tileproof.conformance.cli.given import KERNEL_ONLY, expect_option, reference_of, refuse
-from tileproof.conformance.cli.options import jobs_option, json_option, option, options
+from tileproof.conformance.cli.options import RESUME, jobs_option, json_option, option, options
 from tileproof.conformance.cli.seeds import seed_option
 from tileproof.conformance.cli.stopping import closed_pipe_is_fine, stoppable
 from tileproof.conformance.cli.variants import chosen, variant_options
@@ -83,7 +83,7 @@ class CampaignOptions:
         help="Hypothesis database of failures, shared by all workers (default: in --out).",
     )  # fmt: skip
     expect: str | None = option(expect_option)
-    resume: bool = option("--resume", is_flag=True, help="Continue from the results in --out.")
+    resume: bool = option(RESUME)
     into: Path | None = option(
         "--into", type=click.Path(path_type=Path), metavar="EVIDENCE",
         help="Add the summary and the findings to the gate's evidence in this folder.",

@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING
 
 import click
 from tileproof.conformance.cli.given import KERNEL_ONLY, expect_option, reference_of, refuse
-from tileproof.conformance.cli.options import PLANT, STRICT, jobs_option, json_option, option, options
+from tileproof.conformance.cli.options import (
+    PLANT,
+    RESUME,
+    STRICT,
+    jobs_option,
+    json_option,
+    option,
+    options,
+)
 from tileproof.conformance.cli.seeds import seed_option
 from tileproof.conformance.cli.stopping import closed_pipe_is_fine, stoppable
 from tileproof.conformance.cli.variants import chosen, variant_options
@@ -54,7 +62,7 @@ class GateArguments:
         help="Folder of the results and the evidence.",
     )  # fmt: skip
     seed: int = option(seed_option("Seed of cases, schedules and mutants"))
-    resume: bool = option("--resume", is_flag=True, help="Continue from the results in --out.")
+    resume: bool = option(RESUME)
     strict: bool = option(STRICT)
     keep_going: bool = option(
         "--keep-going", is_flag=True, help="Continue after a required check has failed."

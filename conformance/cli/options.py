@@ -44,6 +44,7 @@ MMA = click.option(
 JSON_FILE = click.option(
     "--json", "json_path", metavar="FILE|-", help="Write the verdict as JSON (-: standard output)."
 )
+RESUME = click.option("--resume", is_flag=True, help="Continue from the results in --out.")
 SECONDS_LIMIT = click.option(
     "--seconds-limit", default=0.0, metavar="SECONDS", type=click.FloatRange(0),
     help="Stop a launch that runs longer, with a finding; 0 for no limit.",

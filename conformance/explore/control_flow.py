@@ -103,15 +103,15 @@ def control_flow_of(kernel: Kernel, built: Built, plan: KernelPlan, blocks: int 
     stated = control_flow(plan, blocks or blocks_needed(plan))
     case = small(plan)
     inputs = case.inputs()
-    first = _traced(kernel, built, plan, inputs)
+    first = _order(kernel, built, plan, inputs)
     others = tuple(name for name in _arrays(inputs) if name not in stated.inputs)
     found: dict[str, str] = {}
     for how, change in CHANGES.items():
         changed = {name: change(getattr(inputs, name)) for name in others}
-        if not _difference(first, _traced(kernel, built, plan, replace(inputs, **changed))):
+        if not _difference(first, _order(kernel, built, plan, replace(inputs, **changed))):
             continue
         for name, values in changed.items():
-            if where := _difference(first, _traced(kernel, built, plan, replace(inputs, **{name: values}))):
+            if where := _difference(first, _order(kernel, built, plan, replace(inputs, **{name: values}))):
                 found.setdefault(name, f"{how}, {where}")
     classes = {}
     for name, case in stated.classes.items():
@@ -151,24 +151,32 @@ CHANGES: Mapping[str, Callable[[npt.NDArray[np.generic]], npt.NDArray[np.generic
 }
 
 
-def _difference(first: tuple[RunResult, Trace], second: tuple[RunResult, Trace]) -> str:
+@dataclass(frozen=True)
+class _Order:
+    """What a launch does: events thread by thread (`rows`, of `trace`), and the number of instructions."""
+
+    trace: Trace
+    rows: npt.NDArray[np.void]
+    instructions: int
+
+
+def _order(kernel: Kernel, built: Built, plan: KernelPlan, inputs: ProblemInputs) -> _Order:
+    result, trace = _traced(kernel, built, plan, inputs)
+    rows = ordered(trace)
+    keys = [rows["lane"], rows["warp"], *rows["cta"].T[::-1]]
+    return _Order(trace, rows[np.lexsort(keys)], result.counters.warp_instructions)
+
+
+def _difference(first: _Order, second: _Order) -> str:
     """The place at which a thread does something else in the second launch, or how many instructions it
     executes; "" if there is no difference.
     """
-    trace, other = first[1], second[1]
-    before, after = _by_thread(trace), _by_thread(other)
+    before, after = first.rows, second.rows
     length = min(len(before), len(after))
     odd = np.flatnonzero(before[_EVENT][:length] != after[_EVENT][:length])
     if not len(odd) and len(before) == len(after):
-        executed = [result.counters.warp_instructions for result, _ in (first, second)]
-        return "" if executed[0] == executed[1] else f"{executed[1]:,} warp instructions for {executed[0]:,}"
+        same = first.instructions == second.instructions
+        return "" if same else f"{second.instructions:,} warp instructions for {first.instructions:,}"
     at = int(odd[0]) if len(odd) else length
-    event = trace.event(before[at]) if at < len(before) else other.event(after[at])
+    event = first.trace.event(before[at]) if at < len(before) else second.trace.event(after[at])
     return event.source or f"PTX line {event.ptx_line}"
-
-
-def _by_thread(trace: Trace) -> npt.NDArray[np.void]:
-    """The events that have an order in their thread, thread by thread."""
-    rows = ordered(trace)
-    keys = [rows["lane"], rows["warp"], *rows["cta"].T[::-1]]
-    return rows[np.lexsort(keys)]

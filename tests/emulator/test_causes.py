@@ -12,6 +12,8 @@ from tileproof.emulator.codes import CODES
 from tileproof.emulator.symbols import SharedNames, short
 from tileproof.spec.machine.finding_causes import SIDE, base, call_site
 
+from tests.kit.ptx import kernel_text, parsed
+
 # Each of 8 unrolled stores by warp 1, its lanes of one value, is read by warp 0 without a barrier; then a
 # barrier, and all is well.
 UNROLLED = "\n".join(
@@ -141,3 +143,15 @@ def test_places_in_words() -> None:
         and base("tcgen05.ld.sync.aligned.x4.b32") == "tcgen05.ld.sync"
     )
     assert set(SIDE) <= set(CODES)
+
+
+@pytest.mark.parametrize("wrong", [{"allow": [3]}, {"symbols": {-4: "full"}}])
+def test_an_option_is_refused_before_anything_runs(wrong: dict[str, Any]) -> None:
+    memory = Memory()
+    out = memory.empty(1, np.uint32)
+    module = parsed(kernel_text("st.global.u32 [%a0], 1;", [False]))
+    with pytest.raises(LaunchError):
+        module.launch("k", grid=(1,), block=(1,), args=[out], memory=memory, **wrong)
+    assert not len(out.stored())
+    module.launch("k", grid=(1,), block=(1,), args=[out], memory=memory)
+    assert len(out.stored())

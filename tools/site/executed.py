@@ -158,8 +158,8 @@ class PageRun:
         # A command that never began ends with 1 too, and says so on standard error alone.
         failed = ended == 1 and (not done.stdout.strip() or "Traceback (most recent" in done.stderr)
         if failed or str(ended) != code:
-            printed = done.stdout + done.stderr
-            self.problems.append(f"exit code {ended} instead of {code}: {content}{printed}")
+            what = "the command did not run" if failed else f"exit code {ended} instead of {code}"
+            self.problems.append(f"{what}: {content}{done.stdout}{done.stderr}")
         return done.stdout
 
     def _python(self, content: str, _: str) -> str:

@@ -20,7 +20,6 @@ _ONE = re.compile(
     r"^(\s*\{?\s*)(?:@(!?)\s*([\w$%]+)\s+)?([a-z][\w:]*(?:\.[\w:]+)*)\s*([^;]*);\s*(\}?)\s*(?://.*)?$"
 )
 REGISTER = re.compile(r"%[a-z]+\d+|(?<![\w.$%])[A-Za-z_]\w*(?![\w.])")
-_NAME = re.compile(r"%?[A-Za-z_$][\w$]*")
 # Instructions whose first operand is no register that they define, nor an address in brackets.
 _NO_RESULT = re.compile(
     r"(st|red|bra|brx|ret|exit|trap|bar(rier)?(?!.*\.red\b)|fence|membar|cp|tcgen05(?!\.ld)|prefetchu?|"
@@ -150,19 +149,6 @@ class PtxCode:
         while end < len(self.lines) and "end inline asm" not in self.lines[end]:
             end += 1
         return begin + 1, end
-
-    @cached_property
-    def _mentions(self) -> Mapping[str, tuple[int, ...]]:
-        found: dict[str, list[int]] = {}
-        for n in self.body():
-            if not self.lines[n].lstrip().startswith((".loc", ".reg", "//")):
-                for name in set(_NAME.findall(self.lines[n])):
-                    found.setdefault(name, []).append(n + 1)
-        return {name: tuple(numbers) for name, numbers in found.items()}
-
-    def mentions(self, register: str) -> tuple[int, ...]:
-        """Every line of the entry that names a register, also lines that are not read as an instruction."""
-        return self._mentions.get(register, ())
 
     def changed(self, edits: Mapping[int, str]) -> str:
         """The text with line numbers replaced; "" removes the line's text."""

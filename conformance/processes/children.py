@@ -164,10 +164,11 @@ def until(deadline: float | None) -> float:
 
 @contextlib.contextmanager
 def _signals_kept() -> Iterator[Callable[[], None]]:
-    """What a signal's handler raises is lost where Python was in a finaliser or a callback just then: the
-    function given calls the handlers of the signals seen meanwhile again.
+    """What a signal's handler raises is lost where Python was in a finaliser or a callback just then: it is
+    not printed as ignored, and the function given calls the handlers of the signals seen meanwhile again.
     """
     seen: list[tuple[int, SignalHandler]] = []
+    raised: list[BaseException] = []
     ours: dict[int, tuple[SignalHandler, SignalHandler]] = {}
 
     def keep(number: int) -> None:
@@ -177,7 +178,11 @@ def _signals_kept() -> Iterator[Callable[[], None]]:
 
         def note(which: int, frame: FrameType | None) -> None:
             seen.append((which, before))
-            before(which, frame)
+            try:
+                before(which, frame)
+            except BaseException as error:
+                raised.append(error)
+                raise
 
         with contextlib.suppress(ValueError):  # not the main thread: signals are its caller's
             signal.signal(number, note)
@@ -187,11 +192,21 @@ def _signals_kept() -> Iterator[Callable[[], None]]:
         for number, handler in seen:
             handler(number, None)
 
+    hook = sys.unraisablehook
+
+    def ignored(unraisable: sys.UnraisableHookArgs) -> None:
+        if not any(unraisable.exc_value is error for error in raised):
+            hook(unraisable)
+
     for number in _SIGNALS:
         keep(number)
+    sys.unraisablehook = ignored
     try:
         yield raise_again
     finally:
+        if sys.unraisablehook is ignored:
+            sys.unraisablehook = hook
+        raised.clear()  # their frames
         for which, (note, before) in ours.items():
             if signal.getsignal(which) is note:
                 signal.signal(which, before)

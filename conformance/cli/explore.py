@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from tileproof.emulator.explore import Defect, Exploration
     from tileproof.emulator.hang import Names
     from tileproof.spec.machine.finding import Finding
-    from tileproof.spec.machine.schedule import Policy
+    from tileproof.spec.machine.schedule import Policy, Schedule
     from tileproof.spec.machine.types import JsonObject
 
 DEFECT = 1
@@ -114,7 +114,8 @@ def explore(kernel: str, variant: str | None, given: ExploreOptions) -> int:
 
     KERNEL is listed by `tileproof kernels`, or is tutorial-01 to tutorial-05, NVIDIA's tutorials, with
     `--blocks` tiles along K. The values of the first schedule are compared stage by stage, tile by tile, as
-    `check` does; those of a launch file with `--expect`.
+    `check` does, also those of an example that `check --save` wrote; those of another launch file with
+    `--expect`.
     Each distinct finding is printed once, with the smallest schedule that shows it, in words, and the command
     that replays it. Exit code 1 if there is an error.
     """
@@ -126,7 +127,8 @@ def explore(kernel: str, variant: str | None, given: ExploreOptions) -> int:
         _row(number, found, explored.names, command, given.out)
         for number, found in enumerate(result.defects, 1)
     ]
-    rows += [_value_row(found, _first(given), command) for found in wrong]
+    first = _first(explored, given)
+    rows += [_value_row(found, str(first), command) for found in wrong]
     failed = result.failed or bool(wrong)
     skip = given.skip + result.schedules - len(result.reversals)
     resume = this_command(f"--skip={skip}", without=["--skip"])
@@ -177,13 +179,15 @@ def _run(
             sample=given.sample,
             interrupts=INTERRUPTS,
         )
-        wrong = () if result.interrupted else explored.wrong(Schedule.parse(_first(given)))
+        wrong = () if result.interrupted else explored.wrong(_first(explored, given))
     return explored, result, wrong
 
 
-def _first(given: ExploreOptions) -> str:
-    """Return the text of the first schedule, whose values are judged."""
-    return _read(given.only[0]) if given.only else "early"
+def _first(explored: ExploredCase, given: ExploreOptions) -> Schedule:
+    """Return the schedule whose values are judged."""
+    from tileproof.spec.machine import schedule
+
+    return schedule.Schedule.parse(_read(given.only[0])) if given.only else explored.schedule
 
 
 def _replay_options(variant: str | None, given: ExploreOptions) -> list[str]:
@@ -203,7 +207,7 @@ def _explored(name: str, variant: str | None, given: ExploreOptions) -> Explored
     from tileproof.conformance.cases import resolve
     from tileproof.conformance.cases.generators import from_json, small
     from tileproof.conformance.explore.explored import Explored
-    from tileproof.conformance.explore.launch_file import ExploredLaunch
+    from tileproof.conformance.explore.of_path import of_path
     from tileproof.conformance.planted.defects import build_planted, planted_on
     from tileproof.kernels.launch.model import LaunchFile
 
@@ -213,7 +217,7 @@ def _explored(name: str, variant: str | None, given: ExploreOptions) -> Explored
             "--variant": variant, "--blocks": given.blocks, "--case": given.case_json, "--plant": given.plant,
         }  # fmt: skip
         refuse("a launch file", asked, KERNEL_ONLY)
-        return ExploredLaunch(found, reference_of(given.expect))
+        return of_path(Path(name), found, reference_of(given.expect))
     refuse("a kernel with a plan", {"--expect": given.expect}, FILE_ONLY)
     planted = planted_on(found, given.plant)
     case = None if given.case_json is None else from_json(found.variants[0].problem, given.case_json)

@@ -93,7 +93,7 @@ def trace(kernel: str, variant: str | None, given: TraceOptions) -> int:
     writes in order.
     """
     from tileproof.conformance.cases import resolve
-    from tileproof.conformance.explore.launch_file import ExploredLaunch
+    from tileproof.conformance.explore.of_path import of_path
     from tileproof.kernels.called import HOST
     from tileproof.kernels.launch.model import LaunchFile
 
@@ -104,7 +104,7 @@ def trace(kernel: str, variant: str | None, given: TraceOptions) -> int:
             {"--variant": variant, "--blocks": given.blocks, "--plant": given.plant},
             KERNEL_ONLY,
         )
-        launches = _traced(ExploredLaunch(found), given)
+        launches = _traced(of_path(Path(kernel), found), given)
     else:
         refuse("a kernel with a plan", {"--launch": given.number is not None})
         if found.arch == HOST:

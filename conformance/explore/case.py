@@ -16,6 +16,8 @@ from tileproof.emulator.trace import Trace, TraceNames
 from tileproof.spec.machine.finding import Finding
 from tileproof.spec.machine.types import Array
 
+EARLY = Schedule("early")
+
 
 @dataclass(frozen=True)
 class TracedLaunch:
@@ -41,6 +43,10 @@ class ExploredCase(Protocol):
     @property
     def not_judged(self) -> tuple[str, ...]:
         """What is not judged, each with the reason."""
+
+    @property
+    def schedule(self) -> Schedule:
+        """The schedule whose values are judged where none is asked for."""
 
     @property
     def names(self) -> Names | None:

@@ -9,12 +9,13 @@ from typing import Unpack
 import numpy as np
 import numpy.typing as npt
 from tileproof.conformance.check.run import judge_run
+from tileproof.conformance.check.saved import SavedCase
 from tileproof.conformance.compare.compare import index
 from tileproof.conformance.compare.repeat import differing
 from tileproof.conformance.compare.rows import accumulated, judge_rows, plant_canaries
 from tileproof.conformance.drivers import emulator
 from tileproof.conformance.drivers.names import PlanNames, PlanTraceNames
-from tileproof.conformance.explore.case import TracedLaunch
+from tileproof.conformance.explore.case import EARLY, TracedLaunch
 from tileproof.conformance.observe.observation import observe
 from tileproof.conformance.observe.tiles import Chain
 from tileproof.emulator import RunResult
@@ -40,15 +41,22 @@ class Explored:
     plan: KernelPlan
     inputs: ProblemInputs
     text: str = ""
+    schedule: Schedule = EARLY
 
     @classmethod
-    def of(cls, kernel: Kernel, built: Built, case: AnyCase) -> Explored:
+    def of(cls, kernel: Kernel, built: Built, case: AnyCase, schedule: Schedule = EARLY) -> Explored:
         """The problem of `case`."""
         plan = kernel.plan(kernel.variant_of_case(case))
-        explored = cls(kernel, built, plan, case.inputs(), case.as_json())
+        explored = cls(kernel, built, plan, case.inputs(), case.as_json(), schedule)
         explored.dynamic = emulator.shared_offset(explored.fresh())
         explored.names = PlanNames(explored.plan, explored.dynamic)
         return explored
+
+    @classmethod
+    def saved(cls, example: SavedCase) -> Explored:
+        """The example that `check --save` wrote, first under the schedule that it was saved for."""
+        tested = example.under_test
+        return cls.of(tested.kernel, tested.production, example.case, example.schedule)
 
     dynamic: int = 0
     names: PlanNames | None = None

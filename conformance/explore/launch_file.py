@@ -9,7 +9,7 @@ from typing import Unpack
 
 import numpy as np
 import numpy.typing as npt
-from tileproof.conformance.explore.case import TracedLaunch
+from tileproof.conformance.explore.case import EARLY, TracedLaunch
 from tileproof.conformance.judging import reference as references
 from tileproof.conformance.judging.reference import ExpectedOutput, ReferenceFunction
 from tileproof.conformance.judging.runs import RunOptions, run_once
@@ -36,13 +36,16 @@ NO_PLAN = "plan: a launch file has no plan, so barriers and warps have the PTX's
 
 @dataclass
 class ExploredLaunch:
-    """A launch file as `tileproof.emulator.explore` takes it: `ExploredCase`.
+    """A launch file as `tileproof.emulator.explore` takes it: `ExploredCase`. `no_stages`: why no stage is
+    judged, where it names no captures.
 
     TileproofError when it contradicts its PTX, names what does first.
     """
 
     file: LaunchFile
     reference: ReferenceFunction | None = None
+    no_stages: str = NO_STAGES
+    schedule: Schedule = EARLY
     modules: dict[str, LoadedModule] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -66,7 +69,7 @@ class ExploredLaunch:
     def not_judged(self) -> tuple[str, ...]:
         """What the launch file leaves open."""
         missing = [] if self.reference else [NO_REFERENCE]
-        return (*missing, *(() if self.file.captures else (NO_STAGES,)), NO_PLAN)
+        return (*missing, *(() if self.file.captures else (self.no_stages,)), NO_PLAN)
 
     @property
     def names(self) -> Names | None:

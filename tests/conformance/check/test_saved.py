@@ -93,6 +93,29 @@ def test_the_gate_judges_the_stages_of_a_saved_example(
     assert f"tileproof judge {moved}" in judged["findings"][0]["replay"]
 
 
+def test_explore_judges_the_stages_of_a_saved_example(failing: tuple[Path, dict[str, Any]]) -> None:
+    moved, before = failing
+    done = run("explore", str(moved), "--json", "--schedules", "2", "--processes", "1")
+    made = json.loads(done.stdout)
+    assert done.exit_code == 1 and not made["not_judged"]
+    row = next(row for row in made["findings"] if row["finding"].get("problem", {}).get("stage"))
+    assert row["finding"]["message"] == before["message"]
+    assert f"tileproof explore {moved}" in row["replay"]
+
+
+def test_explore_asks_a_reference_of_a_saved_example(failing: tuple[Path, dict[str, Any]]) -> None:
+    moved, _ = failing
+    done = run("explore", str(moved), "--json", "--expect", str(moved / "missing.py"))
+    assert done.exit_code == 2 and "missing.py" in done.output
+
+
+def test_the_trace_of_a_saved_example_has_the_names_of_its_plan(failing: tuple[Path, dict[str, Any]]) -> None:
+    moved, _ = failing
+    done = run("trace", str(moved), "--text")
+    barriers = [at.name for at in kernels()[KERNEL].plan(kernels()[KERNEL].variants[0]).barriers]
+    assert any(f"{name}[" in done.stdout for name in barriers), done.stdout[:2000]
+
+
 def test_expected_tiles_hold_what_the_finding_expects(failing: tuple[Path, dict[str, Any]]) -> None:
     moved, before = failing
     tiles, at = np.load(moved / "expected.npz"), before["problem"]

@@ -1,5 +1,5 @@
 # make verify   set up, build the kernels, check them, print the verdict
-# make test     set up, run the tests
+# make test     set up, run the tests: of the long tests a third by the day, LONG=all for all
 # make test-all run all tests, also those marked slow
 # make outside  set up, and install the compilers that tests/outside needs
 # make docs     the documentation site in build/site; fails on broken links, stale output and stale figures
@@ -128,8 +128,10 @@ soak: SOAK = $(if $(filter command line,$(origin SECONDS)),$(SECONDS),3600)
 soak: setup
 	@$(PY) -m tests.kit.soak --seconds $(SOAK) --seed $(SEED)
 
+# Of the long tests a third, by the day; LONG=all runs each (tests/kit/long_tests.py).
+LONG ?= $(shell date -u +%j)
 test: setup
-	$(PY) -m pytest -n 2 --dist worksteal -m "not slow" $(PYTEST_ARGS)
+	$(PY) -m pytest -n 2 --dist worksteal -m "not slow" --long $(LONG) $(PYTEST_ARGS)
 
 test-all: setup
 	$(PY) -m pytest -n 2 --dist worksteal $(PYTEST_ARGS)

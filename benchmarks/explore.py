@@ -33,7 +33,7 @@ def measure(name: str, d_qk: int, blocks: int, schedules: int, runs: int, races:
         result = explore(
             explored, schedules=schedules, seed=1000 * run, compare=explored.compare, races=races
         )
-        assert not result.failed, result.defects[0].text
+        assert not result.failed, result.causes[0].finding
         seconds.append(result.seconds)
     median = statistics.median(seconds)
     return {

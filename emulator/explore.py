@@ -43,7 +43,7 @@ _DEPTHS = (2, 3, 4, 3, 5)
 
 
 @dataclass(frozen=True)
-class Defect:
+class ExploredCause:
     """One cause: the schedules that showed `signature`, the finding in the first, and a small schedule.
 
     Where several signatures have this cause, `places` are theirs, `seen_by` the schedules that showed any.
@@ -91,9 +91,9 @@ class Reversal:
 
 @dataclass
 class Exploration:
-    """What `explore` found: `defects` with the errors first, and the schedules that ran; `executed`: what
+    """What `explore` found: `causes` with the errors first, and the schedules that ran; `executed`: what
     their launches executed together (`coverage`); `interrupted`: not all that were
-    `planned` ran, or not every defect was made small. `certificate`: of the run under `early`, where race
+    `planned` ran, or not every cause was made small. `certificate`: of the run under `early`, where race
     checking is on; `covered`: it made all other planned schedules unnecessary. `reversals`: the schedules
     constructed for the reasons why it is not certified, which ran as well.
     """
@@ -101,7 +101,7 @@ class Exploration:
     schedules: int = 0
     seconds: float = 0.0
     policies: dict[str, int] = field(default_factory=dict)
-    defects: list[Defect] = field(default_factory=list)
+    causes: list[ExploredCause] = field(default_factory=list)
     points: int = 0
     executed: bytes = field(default=b"", repr=False)
     planned: int = 0
@@ -113,7 +113,7 @@ class Exploration:
     @property
     def failed(self) -> bool:
         """Whether a schedule showed an error."""
-        return any(defect.severity == "error" for defect in self.defects)
+        return any(explored.severity == "error" for explored in self.causes)
 
 
 def planned(
@@ -142,7 +142,7 @@ def planned(
     return schedules[:count]
 
 
-def collect(outcomes: Iterable[Outcome]) -> list[Defect]:
+def collect(outcomes: Iterable[Outcome]) -> list[ExploredCause]:
     """The distinct findings, errors first, then by how many schedules showed them."""
     schedules: dict[Signature, list[Schedule]] = {}
     first: dict[Signature, Seen] = {}
@@ -154,22 +154,22 @@ def collect(outcomes: Iterable[Outcome]) -> list[Defect]:
     found = []
     for signature, where in schedules.items():
         seen = first[signature]
-        found.append(Defect(signature, seen.severity, seen.finding, tuple(where), cause=seen.cause))
-    causes: dict[object, list[Defect]] = {}
-    for defect in sorted(found, key=lambda d: (order[d.severity], -d.runs, d.signature)):
-        causes.setdefault((defect.severity, defect.cause) if defect.cause else defect.signature, []).append(
-            defect
-        )
+        found.append(ExploredCause(signature, seen.severity, seen.finding, tuple(where), cause=seen.cause))
+    causes: dict[object, list[ExploredCause]] = {}
+    for explored in sorted(found, key=lambda d: (order[d.severity], -d.runs, d.signature)):
+        causes.setdefault(
+            (explored.severity, explored.cause) if explored.cause else explored.signature, []
+        ).append(explored)
     return [_merged(alike) for alike in causes.values()]
 
 
-def _merged(alike: Sequence[Defect]) -> Defect:
+def _merged(alike: Sequence[ExploredCause]) -> ExploredCause:
     """Merge findings with the same cause: the first finding, with the schedules and places of all."""
     if len(alike) == 1:
         return alike[0]
-    schedules = dict.fromkeys(schedule for defect in alike for schedule in defect.schedules)
+    schedules = dict.fromkeys(schedule for explored in alike for schedule in explored.schedules)
     return replace(
-        alike[0], places=tuple(defect.signature.place for defect in alike), seen_by=tuple(schedules)
+        alike[0], places=tuple(explored.signature.place for explored in alike), seen_by=tuple(schedules)
     )
 
 
@@ -250,15 +250,15 @@ def explore(
         made.interrupted = True
     made.schedules = len(outcomes)
     made.policies = dict(Counter(schedule.policy for schedule in plan[: len(outcomes)]))
-    made.defects = collect(outcomes)
+    made.causes = collect(outcomes)
     made.reversals = tuple(
         Reversal(reversing[outcome.schedule], outcome.schedule, _new(outcome, before))
         for outcome in outcomes
         if outcome.schedule in reversing
     )
 
-    def small(defect: Defect) -> Shrunk:
-        return shrink(runner, defect.signature, defect.schedules, seconds=shrink_seconds, **how)
+    def small(explored: ExploredCause) -> Shrunk:
+        return shrink(runner, explored.signature, explored.schedules, seconds=shrink_seconds, **how)
 
     if shrink_seconds > 0 and not made.interrupted:
         _shrink(made, small, processes, progress, interrupts)
@@ -272,7 +272,7 @@ def _covered(outcome: Outcome, certificate: Certificate, seconds: float) -> Expl
         schedules=1,
         seconds=seconds,
         policies={"early": 1},
-        defects=collect([outcome]),
+        causes=collect([outcome]),
         points=outcome.points,
         executed=outcome.executed,
         planned=1,
@@ -283,17 +283,17 @@ def _covered(outcome: Outcome, certificate: Certificate, seconds: float) -> Expl
 
 def _shrink(
     made: Exploration,
-    small: Callable[[Defect], Shrunk],
+    small: Callable[[ExploredCause], Shrunk],
     processes: int,
     progress: Progress,
     interrupts: tuple[type[BaseException], ...],
 ) -> None:
     """Add a small schedule to each error and warning, until an interrupt."""
-    wanted = [defect for defect in made.defects if defect.severity in ("error", "warning")]
+    wanted = [explored for explored in made.causes if explored.severity in ("error", "warning")]
     try:
         for number, shrunk in enumerate(forked(small, wanted, processes), 1):
-            at = next(i for i, defect in enumerate(made.defects) if defect.signature == shrunk.signature)
-            made.defects[at] = replace(made.defects[at], shrunk=shrunk)
+            at = next(i for i, explored in enumerate(made.causes) if explored.signature == shrunk.signature)
+            made.causes[at] = replace(made.causes[at], shrunk=shrunk)
             progress("shrinking", number, len(wanted))
     except interrupts:
         made.interrupted = True

@@ -32,7 +32,7 @@ class Launch(Protocol):
 
 @dataclass(frozen=True, order=True)
 class Signature:
-    """Identifies a defect across schedules: findings with equal code and place are the same defect.
+    """Identifies a finding across schedules: findings with equal code and place are the same.
 
     `place`: the source line of the instruction, or its PTX line without source information. For a race, the
     lines of both accesses; for a hang, its root; for an output, its name.

@@ -32,7 +32,7 @@ from tileproof.spec.machine.finding_text import brief, lines, place, printable
 
 if TYPE_CHECKING:
     from tileproof.conformance.explore.case import ExploredCase
-    from tileproof.emulator.explore import Defect, Exploration
+    from tileproof.emulator.explore import Exploration, ExploredCause
     from tileproof.emulator.hang import Names
     from tileproof.spec.machine.finding import Finding
     from tileproof.spec.machine.schedule import Policy, Schedule
@@ -125,7 +125,7 @@ def explore(kernel: str, variant: str | None, given: ExploreOptions) -> int:
     command = ["tileproof", "explore", kernel, *_replay_options(variant, given)]
     rows = [
         _row(number, found, explored.names, command, given.out)
-        for number, found in enumerate(result.defects, 1)
+        for number, found in enumerate(result.causes, 1)
     ]
     first = _first(explored, given)
     rows += [_value_row(found, str(first), command) for found in wrong]
@@ -280,7 +280,9 @@ class ExploredRow(TypedDict):
     minimal: NotRequired[bool]
 
 
-def _row(number: int, found: Defect, names: Names | None, command: Sequence[str], out: str) -> ExploredRow:
+def _row(
+    number: int, found: ExploredCause, names: Names | None, command: Sequence[str], out: str
+) -> ExploredRow:
     """Return a finding as data; write a long schedule into the folder `out`."""
     schedule = found.shrunk.schedule if found.shrunk else found.schedules[0]
     text = str(schedule)

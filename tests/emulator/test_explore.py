@@ -21,17 +21,17 @@ CLEAN = [programs.NOT_LAPPED, programs.EACH_WAITED, programs.ADDED, programs.POL
 @pytest.mark.parametrize("program", CLEAN)
 def test_clean_programs_have_no_finding(program: Program) -> None:
     result = explore(program, schedules=120)
-    assert result.defects == [] and not result.failed
+    assert result.causes == [] and not result.failed
     assert result.schedules == 120 and set(result.policies) == set(EXPLORED)
 
 
 def test_a_lapped_waiter_is_found_and_shrunk_to_one_preemption() -> None:
     result = explore(programs.LAPPED, schedules=60)
-    assert result.failed and {defect.signature.code for defect in result.defects} == {"hang"}
-    for defect in result.defects:
-        assert defect.shrunk is not None and defect.shrunk.minimal
-        assert {"early", "late", "late-newest"}.isdisjoint(defect.by_policy)
-    best = min(result.defects, key=lambda d: len(d.shrunk.schedule.decisions))  # type: ignore[union-attr]
+    assert result.failed and {cause.signature.code for cause in result.causes} == {"hang"}
+    for cause in result.causes:
+        assert cause.shrunk is not None and cause.shrunk.minimal
+        assert {"early", "late", "late-newest"}.isdisjoint(cause.by_policy)
+    best = min(result.causes, key=lambda d: len(d.shrunk.schedule.decisions))  # type: ignore[union-attr]
     assert best.shrunk is not None
     (hold,) = best.shrunk.schedule.decisions
     assert (hold.kind, hold.warp) == ("w", 2)
@@ -60,40 +60,40 @@ def test_a_window_is_shrunk_to_its_two_preemptions() -> None:
 
 def test_what_a_plain_policy_shows_needs_no_preemption() -> None:
     result = explore(programs.IN_ORDER, schedules=30)
-    (defect,) = result.defects
-    assert defect.shrunk is not None and defect.shrunk.schedule == Schedule("late-newest")
-    (defect,) = explore(programs.NO_WAIT, schedules=30).defects
-    assert defect.shrunk is not None and defect.shrunk.schedule == Schedule("late")
+    (cause,) = result.causes
+    assert cause.shrunk is not None and cause.shrunk.schedule == Schedule("late-newest")
+    (cause,) = explore(programs.NO_WAIT, schedules=30).causes
+    assert cause.shrunk is not None and cause.shrunk.schedule == Schedule("late")
 
 
 def test_the_smallest_schedule_keeps_the_finding_and_its_instruction() -> None:
     result = explore(programs.IN_ORDER, schedules=[Schedule("late-random", seed) for seed in range(12)])
-    (defect,) = result.defects
-    assert defect.shrunk is not None and defect.shrunk.signature == defect.signature
-    assert defect.smallest is defect.shrunk.finding and defect.smallest.message == defect.finding.message
-    run, _ = programs.IN_ORDER(schedule=defect.shrunk.schedule)
-    assert [Signature.of(finding) for finding in run.errors] == [defect.signature]
+    (cause,) = result.causes
+    assert cause.shrunk is not None and cause.shrunk.signature == cause.signature
+    assert cause.smallest is cause.shrunk.finding and cause.smallest.message == cause.finding.message
+    run, _ = programs.IN_ORDER(schedule=cause.shrunk.schedule)
+    assert [Signature.of(finding) for finding in run.errors] == [cause.signature]
 
 
 def test_outputs_that_depend_on_the_schedule() -> None:
     result = explore(programs.LAST_WINS, schedules=40)
-    (defect,) = result.defects
-    assert defect.signature == Signature(OUTPUT, "out") and defect.severity == "error"
-    assert "1 of 64 elements of out" in defect.finding.message
-    assert defect.shrunk is not None and len(defect.shrunk.schedule.decisions) == 1
-    ours = programs.LAST_WINS(schedule=defect.shrunk.schedule)[1]["out"]
+    (cause,) = result.causes
+    assert cause.signature == Signature(OUTPUT, "out") and cause.severity == "error"
+    assert "1 of 64 elements of out" in cause.finding.message
+    assert cause.shrunk is not None and len(cause.shrunk.schedule.decisions) == 1
+    ours = programs.LAST_WINS(schedule=cause.shrunk.schedule)[1]["out"]
     assert (ours != programs.LAST_WINS(schedule=Schedule("early"))[1]["out"]).sum() == 1
     # A comparison that allows it finds nothing.
     loose = explore(programs.LAST_WINS, schedules=40, compare=lambda name, a, b: np.zeros(a.shape, bool))
-    assert not loose.defects
+    assert not loose.causes
 
 
 def test_the_same_exploration_twice_and_over_one_process_or_two() -> None:
     runs = [explore(programs.LAPPED, schedules=40, processes=n, shrink_seconds=5) for n in (1, 2, 2)]
-    assert all(run.defects == runs[0].defects for run in runs)
-    assert runs[0].defects
+    assert all(run.causes == runs[0].causes for run in runs)
+    assert runs[0].causes
     other = explore(programs.LAPPED, schedules=40, seed=1000)
-    assert [d.schedules for d in other.defects] != [d.schedules for d in runs[0].defects]
+    assert [d.schedules for d in other.causes] != [d.schedules for d in runs[0].causes]
 
 
 def test_planned_schedules() -> None:
@@ -126,7 +126,7 @@ def test_progress_is_told_and_an_error_of_the_launch_passes_through() -> None:
 
 def test_findings_of_the_race_checker_are_explored_too() -> None:
     result = explore(programs.LAST_WINS, schedules=8, races=True)
-    assert any(defect.signature.code.startswith("race") for defect in result.defects)
+    assert any(cause.signature.code.startswith("race") for cause in result.causes)
     assert not explore(programs.ADDED, schedules=8, races=True).failed
 
 

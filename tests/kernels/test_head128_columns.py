@@ -161,7 +161,7 @@ def test_a_wait_that_is_tried_once_is_found_by_the_schedules_of_mutate(d_qk: int
 def test_many_schedules_give_the_same_outputs() -> None:
     explored = Explored.of(KERNEL, KERNEL.build(KERNEL.variant(d_qk=576)), one_token(576, 3))
     report = explore(explored, schedules=8, compare=explored.compare, races=True, sample=True)
-    assert report.certificate and not report.failed and report.defects == []
+    assert report.certificate and not report.failed and report.causes == []
 
 
 LOADED = "load_scores(smem.dp_ready, k, Plan::tmem::dP::column, x, tmem_row());"

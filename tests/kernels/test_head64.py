@@ -64,7 +64,7 @@ def test_every_schedule_and_every_stage(schedule: Schedule) -> None:
 def test_many_schedules_give_the_same_outputs() -> None:
     explored = Explored.of(KERNEL, KERNEL.build(KERNEL.variant(d_qk=576)), one_token(576, 2, 64))
     report = explore(explored, schedules=12, compare=explored.compare, races=True, sample=True)
-    assert report.certificate and not report.failed and report.defects == []
+    assert report.certificate and not report.failed and report.causes == []
 
 
 # One of each stage; `tileproof defects` lists all of them.

@@ -111,7 +111,6 @@ SHARED = {
     "Finding": "the emulator's; the judge's; what a mutant must be found by",
     "Cause": "the emulator's grouping of findings alone, beside build and hang logs' own names",
     "Graph": "the emulator's of waits; the spec's of stages",
-    "Defect": "a planted one; one that exploring found",
     "Sizes": "of a synchronisation mutant's case; of a kernel's mutant",
     "Outcome": "of a synchronisation mutant; of a launch, to the emulator's judge",
     "Buffer": "of a launch description; of the emulator",

@@ -12,7 +12,7 @@ from tileproof.conformance.explore.control_flow import control_flow_of
 from tileproof.conformance.explore.explored import Explored
 from tileproof.conformance.explore.periods import ring_period
 from tileproof.conformance.gate.model import CheckReport, GatedVariant, gate_check
-from tileproof.emulator.explore import Defect, explore
+from tileproof.emulator.explore import ExploredCause, explore
 from tileproof.spec.machine.certificate import summary
 from tileproof.spec.machine.finding import Finding
 
@@ -85,16 +85,16 @@ def explored(
         executed=result.executed,
         schedules=seeds,
     )
-    errors = [defect for defect in result.defects if defect.severity == "error"]
+    errors = [cause for cause in result.causes if cause.severity == "error"]
     made.details["certificate"] = summary([result.certificate])
-    made.details["remarks"] = {str(d.signature): d.runs for d in result.defects if d.severity != "error"}
-    made.findings = [found(words, check, defect) for defect in errors]
+    made.details["remarks"] = {str(d.signature): d.runs for d in result.causes if d.severity != "error"}
+    made.findings = [found(words, check, cause) for cause in errors]
     made.reason = made.findings[0].message if made.findings else ""
     return made
 
 
-def found(words: Sequence[str], check: str, defect: Defect) -> Finding:
+def found(words: Sequence[str], check: str, cause: ExploredCause) -> Finding:
     """What exploring found, with the command that shows it again."""
-    schedule = defect.shrunk.schedule if defect.shrunk else defect.schedules[0]
+    schedule = cause.shrunk.schedule if cause.shrunk else cause.schedules[0]
     replay = shlex.join([*words, "--schedule", str(schedule)])
-    return replace(defect.smallest, check=check, count=defect.runs, replay=replay)
+    return replace(cause.smallest, check=check, count=cause.runs, replay=replay)

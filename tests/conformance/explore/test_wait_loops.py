@@ -99,8 +99,8 @@ class Program:
 
 @pytest.mark.parametrize("kind", ["try", "test"])
 def test_a_loop_is_clean_and_what_has_none_is_found(kind: str) -> None:
-    assert not explore(Program(kind, loop=True), schedules=60).defects
-    found = explore(Program(kind, loop=False), schedules=60).defects
+    assert not explore(Program(kind, loop=True), schedules=60).causes
+    found = explore(Program(kind, loop=False), schedules=60).causes
     assert "shared-pending" in {defect.signature.code for defect in found}
 
 
@@ -128,7 +128,7 @@ def test_the_decision_is_recorded_replayed_and_shrunk() -> None:
     # Without the try that times out the replay is right.
     assert not wrong(schedule=schedule.replayed(h for h in recorded if not h.gives_up))[0].errors
     (defect,) = [
-        defect for defect in explore(wrong, schedules=60).defects if defect.signature.code == "shared-pending"
+        cause for cause in explore(wrong, schedules=60).causes if cause.signature.code == "shared-pending"
     ]
     assert defect.shrunk is not None and defect.shrunk.minimal
     (hold,) = defect.shrunk.schedule.decisions

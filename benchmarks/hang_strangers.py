@@ -2,7 +2,7 @@
 
     python benchmarks/hang_strangers.py [--rounds 1] [--seed 0] [--set mixed] [--show 20] [--blank]
     python benchmarks/hang_strangers.py --exam third [--each 22] [--show 20]
-    python benchmarks/hang_strangers.py --folder DIR [--show 20] [--templates]
+    python benchmarks/hang_strangers.py --folder DIR [--show 20] [--templates [DIR]]
 
 The kernels, the machine that runs them and the wordings are in benchmarks/strangers, apart from the tests'
 generator (tests/kit/hang_logs). `--print NAME` prints the logs whose name contains NAME, and their answers.
@@ -30,6 +30,8 @@ from benchmarks.strangers.blanked import blanked, restored
 from benchmarks.strangers.exams import grade
 from benchmarks.strangers.score import DRAWN, SETS, Score, logs
 
+TEMPLATES = Path(__file__).parent / "strangers" / "templates"
+
 
 def explain(text: str) -> UncheckedObject | None:
     """The diagnosis of a log; None where it is refused."""
@@ -53,8 +55,9 @@ def main() -> int:
     parser.add_argument("--blank", action="store_true", help="replace the words of a log by made-up words")
     parser.add_argument("--folder", type=Path, help="logs with a truth.jsonl (strangers/folder.py)")
     parser.add_argument(
-        "--templates", action="store_true", help="read a folder's logs by strangers/templates/STYLE.lines"
-    )
+        "--templates", type=Path, nargs="?", const=TEMPLATES, metavar="DIR",
+        help="read a folder's logs by DIR/STYLE.lines (default: strangers/templates)",
+    )  # fmt: skip
     parser.add_argument("--exam", choices=tuple(grade.EXAMS), help="an exam (strangers/exams/grade.py)")
     parser.add_argument("--each", type=int, default=20, help="logs of each style of an exam")
     chosen = parser.parse_args()
@@ -88,10 +91,9 @@ def main() -> int:
     return _report(score, chosen.show)
 
 
-def by_template(log: folder.FolderLog) -> UncheckedObject | None:
+def by_template(log: folder.FolderLog, templates: Path) -> UncheckedObject | None:
     """The diagnosis of a log by its style's templates; None where it is refused."""
-    file = Path(__file__).parent / "strangers" / "templates" / f"{log.style}.lines"
-    user = user_lines(file=file)
+    user = user_lines(file=templates / f"{log.style}.lines")
     assert user is not None
     try:
         return explained(log.text, log.name, user)
@@ -110,7 +112,7 @@ def _exam(chosen: argparse.Namespace) -> int:
 def _folder(chosen: argparse.Namespace) -> int:
     score = folder.FolderScore()
     for log in folder.read(chosen.folder):
-        found = by_template(log) if chosen.templates else explain(log.text)
+        found = by_template(log, chosen.templates) if chosen.templates else explain(log.text)
         good = score.add(log, found)
         if chosen.print and chosen.print in log.name:
             print(f"--- {log.truth}: {'right' if good else 'WRONG'}\n{log.text}")

@@ -7,14 +7,15 @@ and, where the cause names a culprit, that culprit or the waiting role is the tr
 |---|---|
 | missing-arrival | skipped-arrive, never-arrived, k-count |
 | wrong-parity | wrong-parity |
-| count | too-few-arrivals |
+| count | too-few-arrivals; skipped-arrive of one warp or thread of the role |
 | bytes | bytes-missing |
 | wrong-barrier | wrong-barrier, wrong-stage, wrong-copy (another CTA's barrier) |
 | not-multicast | one-cta, wrong-copy |
 | early-exit | producer-stopped, k-count |
 | circular | cycle |
 
-`printed`, if present, is the barrier as the log spells it: it is accepted too.
+`printed`, if present, is the barrier as the log spells it, and `also` has the other barriers of a cycle: they
+are accepted too.
 """
 
 from __future__ import annotations
@@ -87,9 +88,12 @@ def is_right(truth: UncheckedObject, found: UncheckedObject | None, lenient: boo
 
 
 def _says(truth: UncheckedObject, cause: UncheckedObject, root: UncheckedObject, told: set[str]) -> bool:
-    if cause["code"] not in CODES[truth["kind"]]:
+    alone = truth["kind"] == "count" and cause["code"] == "skipped-arrive" and cause["culprit"] is not None
+    alone = alone and bool(re.search(r" (?:warp|thread) \d+$", cause["culprit"]["role"]))
+    if cause["code"] not in CODES[truth["kind"]] and not alone:
         return False
-    names = {flat(truth[key]) for key in ("barrier", "printed") if truth.get(key)}
+    spelled = [truth["barrier"], truth.get("printed"), *truth.get("also", ())]
+    names = {flat(name) for name in spelled if name}
     if not {_bare(name) for name in names} & {_bare(name) for name in told}:
         return False
     if cause["culprit"] is None or not truth.get("role"):

@@ -92,14 +92,30 @@ def _omitted(graph: WaitGraph, root: Wait, producer: Actor) -> HangCause | None:
         if before[0] in always and later:  # otherwise it may do so after the wait in which it is
             natural = isinstance(after[1], Wait) or after[0] in nexts or after[1].scope != "mbarrier"
             natural = natural or (None not in (wanted, _k_of(after[1])) and _k_of(after[1]) != wanted)
-            if natural:  # an arrival on a barrier of threads or of the cluster replaces none on an mbarrier
+            if natural or waited_for(graph, after[1]):  # type: ignore[arg-type]
+                # An arrival on a barrier of threads or of the cluster replaces none on an mbarrier.
                 return _skip_cause(graph, root, producer, before[1], after[1], None)
             return _skip_cause(graph, root, producer, before[1], None, after[1])  # type: ignore[arg-type]
         if isinstance(after[1], LogEvent) and (before[0], after[0]) not in usual:
             follows = steps[at + 1][0] if at + 1 < len(steps) else None
             if after[1].scope == "mbarrier" and (follows is None or (before[0], follows) in around):
+                if waited_for(graph, after[1]):
+                    return _skip_cause(graph, root, producer, before[1], after[1], None)
                 return _skip_cause(graph, root, producer, before[1], None, after[1])
     return None
+
+
+def waited_for(graph: WaitGraph, arrival: LogEvent) -> bool:
+    """Whether each arrival on the place of this one let a wait there end, so that none is one too many."""
+    place = _at(arrival)
+    histories = graph.histories.values()
+    made = [event.line for history in histories for event in history.arrivals(place)]
+    for history in histories:
+        passed = [wait for wait in history.on(place) if wait.passed]
+        free = sum(wait.end < min(made) for wait in passed)  # of the phase before the first
+        if len(passed) - free >= len(made):
+            return True
+    return False
 
 
 def _at(event: LogEvent) -> Place:

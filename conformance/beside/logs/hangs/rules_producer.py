@@ -59,7 +59,8 @@ def k_count(graph: WaitGraph, root: Wait) -> HangCause | None:
     said = ended(graph, edge)
     fix = f"give {edge.producer} and {root.actor} the same number of k-blocks"
     between = _stopped_between(graph, root, edge)
-    weight = 93 if said else 40 if between else 86 if history.steps and _at_round_end(history) else 62
+    whole = bool(history.steps) and _at_round_end(history)
+    weight = (93 if whole else 90) if said else 40 if between else 86 if whole else 62
     return HangCause("k-count", what, lines, weight, fix, edge.producer, (history.last_line, root.event.line))
 
 

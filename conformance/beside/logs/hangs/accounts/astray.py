@@ -51,11 +51,14 @@ class Astray(WaitEvidence):
                 alone = len(ledger.siblings(copy)) == 1 and step.count == 1 and init < 2
                 whole = any(ledger.each.get((each, ledger.family(copy)), 0) == init for each in others)
                 shared = any(ledger.made.get((peer, copy)) for peer in ledger.peers(actor))
-                if role_of(actor) in waits and not shared:
+                declared = ledger.declared(copy)
+                if declared and role_of(actor) not in declared:
+                    yield step, copy, f"on which {' and '.join(sorted(declared))} should arrive"
+                elif role_of(actor) in waits and not shared:
                     yield step, copy, "on which it waits itself"
                 elif again and (alone or not ledger.is_ring(copy)):
                     yield step, copy, "a second time in the round"
-                elif init and whole and ledger.made.get((actor, copy), 0) <= 2:
+                elif not declared and init and whole and ledger.made.get((actor, copy), 0) <= 2:
                     yield step, copy, f"on which {others[0]} arrives"
                 elif init and step.count > init:
                     yield step, copy, f"whose phase needs {init} arrivals, not {step.count}"

@@ -118,15 +118,16 @@ class Ledger:
         trace = self.trace
         found = {copy for steps in trace.steps.values() for step in steps for copy in step.to}
         found |= {copy for _, copy in (*trace.passed, *trace.arrived)}
-        return found | {*trace.states} | {*trace.feeds}
+        return found | {*trace.states} | {each for each in trace.feeds if each.owner >= 0 or not trace.inits}
 
     def init(self, copy: Copy) -> int:
         """Arrivals of a phase; 0: not printed."""
         inits = self.trace.inits
-        for each in (copy, copy._replace(group=0), copy._replace(group=0, owner=-1)):
+        whole = copy._replace(group=0, stage=-1)  # a line about all stages
+        for each in (copy, copy._replace(group=0), copy._replace(group=0, owner=-1), whole):
             if each in inits:
                 return inits[each]
-        return 0
+        return inits.get(whole._replace(owner=-1), 0)
 
     def siblings(self, copy: Copy) -> list[Copy]:
         """The stages of a barrier, in one CTA."""
@@ -142,11 +143,25 @@ class Ledger:
         found: dict[Family, set[Actor]] = {}
         for actor, copy in self.made:
             found.setdefault(self.family(copy), set()).add(actor)
-        for copy, roles in self.trace.feeds.items():
-            for actor in self.trace.steps:
-                if role_of(actor) in roles:
-                    found.setdefault(self.family(copy), set()).add(actor)
+        for fed, roles in self.trace.feeds.items():
+            actors = [actor for actor in self.trace.steps if role_of(actor) in roles]
+            of = [copy for copy in self.copies if self._is_of(copy, fed)] or [fed]
+            for copy in of:
+                near = [actor for actor in actors if copy.owner in (-1, actor.cta)]
+                found.setdefault(self.family(copy), set()).update(near or actors)
         return found
+
+    def declared(self, copy: Copy) -> set[str]:
+        """The roles that arrive on a barrier, as the log states them; empty where it does not, or where it
+        names none that prints.
+        """
+        stated = set().union(*(roles for fed, roles in self.trace.feeds.items() if self._is_of(copy, fed)))
+        return stated if stated <= {role_of(actor) for actor in self.trace.steps} else set()
+
+    def _is_of(self, copy: Copy, fed: Copy) -> bool:
+        """Whether a barrier is one that a line about `fed` means, with a stage and a CTA or without."""
+        same = copy == fed or self.stem(copy.barrier) == self.stem(fed.barrier)
+        return same and fed.stage in (-1, copy.stage) and fed.owner in (-1, copy.owner)
 
     def producers(self, copy: Copy) -> set[Actor]:
         """The actors that arrive on any stage of a barrier; those of its other CTAs if none does."""
@@ -237,6 +252,8 @@ class Ledger:
             if steps[0].phase is not None and not self.trace.dump:
                 key = copy.group, self.stem(copy.barrier)
                 votes.setdefault(key, Counter())[steps[0].phase == 1] += 1
+                if steps[0].passed and not any(self.threads[each] for each in self.siblings(copy)):
+                    votes[key][True] += len(self.waits)  # it ended, and no arrival was made
         for (_, copy), count in self.trace.passed.items():
             key = copy.group, self.stem(copy.barrier)
             done = self.completed(copy)

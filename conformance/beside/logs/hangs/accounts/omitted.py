@@ -144,7 +144,11 @@ class Omitted(WaitEvidence):
             return LoggedReason("wrong-barrier", copy, wait.actor, what, fix, lines, 95, actor, True)
         blocked = self.waits.get(actor)
         open_ = blocked is not None and not self.ledger.producers(blocked.copy)
-        if blocked is not None and step is blocked.step and (open_ or self.depends(blocked, wait)):
+        skipped = (first, token) in around  # what follows the arrival in other rounds follows at once
+        if (
+            blocked is not None and step is blocked.step and not skipped
+            and (open_ or self.depends(blocked, wait))
+        ):  # fmt: skip
             what = (
                 f"they wait for each other: {actor} waits on {blocked.copy} before its arrival on {copy}, "
                 f"which {wait.actor} waits for"
@@ -158,4 +162,5 @@ class Omitted(WaitEvidence):
         )
         fix = f"{actor}: arrive on {copy} after {place}"
         lines = [done, step.line, wait.step.line]
-        return LoggedReason("skipped-arrive", copy, wait.actor, what, fix, lines, 93, actor, True)
+        sure = blocked is None or step is not blocked.step  # else it may only come too late
+        return LoggedReason("skipped-arrive", copy, wait.actor, what, fix, lines, 93, actor, sure)

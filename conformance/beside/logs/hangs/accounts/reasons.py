@@ -8,7 +8,7 @@ from itertools import pairwise
 from tileproof.conformance.beside.logs.hangs.accounts.astray import Astray
 from tileproof.conformance.beside.logs.hangs.accounts.counted import Counted
 from tileproof.conformance.beside.logs.hangs.accounts.evidence import LoggedReason
-from tileproof.conformance.beside.logs.hangs.accounts.ledger import Blocked
+from tileproof.conformance.beside.logs.hangs.accounts.ledger import Blocked, role_of
 from tileproof.conformance.beside.logs.hangs.accounts.omitted import Omitted
 from tileproof.conformance.beside.logs.hangs.accounts.trace import Copy, LoggedStep
 from tileproof.conformance.beside.logs.hangs.log import Actor
@@ -37,6 +37,9 @@ class Reasoner(Omitted, Counted, Astray):
             free = self.ledger.free(copy)
             right = None if self.trace.headless else int(free)
             for at, step in enumerate(steps):
+                before = steps[at - 1] if at else step
+                if at and step.k is not None and (step.k, step.phase) == (before.k, before.phase):
+                    continue  # another thread of the role
                 if at and not self._next_round(steps, at):
                     right = None
                 if step.phase is not None and right is not None and step.phase not in (right, right + 2):
@@ -146,7 +149,8 @@ class Reasoner(Omitted, Counted, Astray):
             )
             fix = f"{actor}: arrive on {copy} too (a commit with the multicast mask of both CTAs)"
             weight = 95 if both and waited else 90
-            code = "one-cta" if self.ledger.waiters(twin) else "wrong-copy"
+            astray = not mine and actor.cta == copy.owner
+            code = "one-cta" if self.ledger.waiters(twin) and not astray else "wrong-copy"
             return LoggedReason(
                 code, copy, wait.actor, what, fix, [line, wait.step.line], weight, actor, waited
             )
@@ -166,7 +170,20 @@ class Reasoner(Omitted, Counted, Astray):
         )
         fix = f"give {actor} and {wait.actor} the same number of rounds"
         code = "k-count" if ended else "producer-stopped"
-        return LoggedReason(code, copy, wait.actor, what, fix, [line, wait.step.line], 88, actor, ended)
+        sure = ended and not self._one_too_many(actor, copy)
+        return LoggedReason(code, copy, wait.actor, what, fix, [line, wait.step.line], 88, actor, sure)
+
+    def _one_too_many(self, actor: Actor, copy: Copy) -> bool:
+        """Whether an actor arrived on another barrier once more than a wait there passed: perhaps there in
+        place of here.
+        """
+        ledger = self.ledger
+        for who, each in ledger.made:
+            if who == actor and each != copy and not ledger.init(each) > 1:
+                used = [ledger.passes(waiter, each) for waiter in ledger.waiters(each)]
+                if used and max(used) - ledger.free(each) < ledger.made[who, each]:
+                    return True
+        return False
 
     def counts(self, wait: Blocked, late: list[Actor]) -> list[LoggedReason]:
         copy, ledger = wait.copy, self.ledger
@@ -179,13 +196,16 @@ class Reasoner(Omitted, Counted, Astray):
             wait.step.line,
         ]
         if init and threads < init * wait.need:
+            if reason := self._own_cta_only(wait):
+                return [reason]
             what = (
                 f"too few arrivals on {copy}: a phase needs {init}, and {threads} were made for "
                 f"{wait.need} phase{'s' if wait.need > 1 else ''} by all its producers"
             )
             right = max(1, threads // max(1, wait.need))
             fix = f"initialise {copy} with the arrivals of a phase ({right}, not {init}), or add the others"
-            return [LoggedReason("too-few-arrivals", copy, wait.actor, what, fix, lines, 94, None, True)]
+            sure = not (ledger.declared(copy) and ledger.twins(copy))  # else another CTA's may lack
+            return [LoggedReason("too-few-arrivals", copy, wait.actor, what, fix, lines, 94, None, sure)]
         if init and threads > init * wait.need:
             odd = self._intruder(copy)
             if odd is not None:
@@ -195,6 +215,28 @@ class Reasoner(Omitted, Counted, Astray):
         what = f"every known producer arrived on {copy}; the phase did not complete"
         fix = f"initialise {copy} with the number of arrivals of a phase"
         return [LoggedReason("too-few-arrivals", copy, wait.actor, what, fix, lines, 60, None, False)]
+
+    def _own_cta_only(self, wait: Blocked) -> LoggedReason | None:
+        """Arrivals of a stated role in each CTA on its own CTA's barrier, where a phase needs all."""
+        copy, ledger = wait.copy, self.ledger
+        mine = ledger.declared(copy)
+        for twin in ledger.twins(copy):
+            theirs = [
+                actor for actor in self.trace.steps
+                if role_of(actor) in mine and ledger.made.get((actor, twin), 0) >= wait.need
+                and not ledger.made.get((actor, copy))
+            ]  # fmt: skip
+            width = sum(ledger.each.get((actor, ledger.family(twin)), 1) for actor in theirs)
+            if theirs and ledger.threads[copy] + width * wait.need == ledger.init(copy) * wait.need:
+                line = self.last_arrival(theirs[0], twin) or self.trace.lines_of[theirs[0]]
+                what = (
+                    f"an arrival reached only CTA {twin.owner}: {theirs[0]} arrived on {twin}, and a phase "
+                    f"of {copy} needs {ledger.init(copy)} arrivals, those of all CTAs"
+                )
+                fix = f"{theirs[0]}: arrive on {copy} too (a commit with the multicast mask of both CTAs)"
+                lines = [line, wait.step.line]
+                return LoggedReason("one-cta", copy, wait.actor, what, fix, lines, 94, theirs[0])
+        return None
 
     def _intruder(self, copy: Copy) -> Actor | None:
         made = {actor: self.ledger.made.get((actor, copy), 0) for actor in self.ledger.producers(copy)}

@@ -38,7 +38,7 @@ EVENTS = {
     "expect": "an arrival that announces bytes",
     "copy": "a copy whose bytes complete on the barrier",
     "end": "the role is done",
-    "init": "a barrier and the arrivals of a phase",
+    "init": "a barrier, the arrivals of a phase, and the roles that make them",
     "name": "a number of a barrier (id) or of a role (roleid, warp, thread), and its name",
     "actor": "the role, warp or CTA of the lines that follow",
     "feeds": "a role that arrives on a barrier, where arrivals are not printed",

@@ -19,6 +19,7 @@ from tileproof.spec.machine.errors import TileproofError
 
 _KINDS: dict[str, StepKind] = {"wait": "wait", "done": "wait", "copy": "copy", "end": "end"}
 _WHO = ("role", "roleid", "warp", "wg", "thread", "cta", "group")
+_LIST = re.compile(r"\s*[+,&/|、]\s*|\s+(?:and|und|et|y)\s+")  # of the roles of an init line
 _NAME_STAGE = re.compile(r"(.*\S)\s*(?:\[(\d+)\]|\((\d+)\)|\{(\d+)\}|#(\d+))$")
 
 
@@ -112,6 +113,10 @@ class _Maker:
                 copy = self._copy(values, -1, 0)
                 if "count" in values:
                     self.trace.inits[copy] = int(values["count"])
+                for word in _LIST.split(str(values.get("role", ""))):
+                    if not (role := word.strip("\"' ")):
+                        continue
+                    self.trace.feeds.setdefault(copy, set()).add(self.tables.roles.get(role.lower(), role))
             elif event == "actor":
                 self._actor(values)
             elif event == "feeds":

@@ -220,3 +220,59 @@ def test_an_unread_line_about_a_barrier_makes_an_answer_uncertain() -> None:
     assert explained(log, "x", lines(*TEMPLATES))["certainty"] == "certain"
     found = explained(log + "load@1 resets full[1]\n", "x", lines(*TEMPLATES))
     assert found["certainty"] == "likely" and "match no template" in " ".join(found["why"])
+
+
+# ---- init lines that state who arrives
+
+STATED = (
+    "init: {barrier} of {*} stages: {count} from {role}",
+    "wait: {role}@{cta} waits {barrier}[{stage}] {phase} k={k}",
+    "done: {role}@{cta} passed {barrier}[{stage}] {phase}",
+    "arrive: {role}@{cta} arrives {barrier}[{stage}] at {(}{owner}{[},{]}{)}",
+)
+ASTRAY = """\
+full of 1 stages: 1 from "load"
+empty of 1 stages: 1 from mma
+done of 1 stages: 1 from mma
+out of 1 stages: 1 from store + load
+load@0 waits empty[0] 1 k=0
+load@0 passed empty[0] 1
+load@0 arrives full[0] at 0
+mma@0 waits full[0] 0 k=0
+mma@0 passed full[0] 0
+mma@0 arrives done[0] at 0
+store@0 waits done[0] 0 k=0
+store@0 passed done[0] 0
+store@0 arrives {to}[0] at 0
+mma@0 waits out[0] 0 k=0
+store@0 waits done[0] 1 k=1
+"""
+OWN_CTA = """\
+free of 2 stages: 2 from mma
+load@0 waits free[0] 0 k=1
+load@1 waits free[0] 0 k=1
+mma@0 arrives free[0] at {0}
+mma@1 arrives free[0] at {1}
+"""
+
+
+def first_cause(log: str, templates: tuple[str, ...]) -> tuple[str, str, str]:
+    found = explained(log, "run.log", lines(*templates))
+    root = found["root"]
+    assert root is not None
+    return found["causes"][0]["code"], root["barrier"], found["certainty"]
+
+
+def test_an_arrival_where_another_role_should_arrive() -> None:
+    assert first_cause(ASTRAY.format(to="full"), STATED)[:2] == ("wrong-barrier", "out")
+    found = explained(ASTRAY.format(to="full"), "run.log", lines(*STATED))
+    assert "on which load should arrive" in found["causes"][0]["what"]
+
+
+def test_a_phase_that_needs_the_arrivals_of_both_ctas() -> None:
+    """The count stands once for all stages; without the role it may as well be the count that is wrong."""
+    assert first_cause(OWN_CTA.format("0", "1"), STATED) == ("one-cta", "free", "likely")
+    unstated = ("init: {barrier} of {*} stages: {count} from {*}", *STATED[1:])
+    assert first_cause(OWN_CTA.format("0", "1"), unstated)[0] == "too-few-arrivals"
+    both = explained(OWN_CTA.format("0,1", "0,1"), "run.log", lines(*STATED))
+    assert both["outcome"] != "hang" or both["causes"][0]["code"] != "one-cta"

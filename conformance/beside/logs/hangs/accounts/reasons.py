@@ -204,7 +204,9 @@ class Reasoner(Omitted, Counted, Astray):
             )
             right = max(1, threads // max(1, wait.need))
             fix = f"initialise {copy} with the arrivals of a phase ({right}, not {init}), or add the others"
-            sure = not (ledger.declared(copy) and ledger.twins(copy))  # else another CTA's may lack
+            # Arrivals on the same barrier of another CTA may be what is missing here.
+            sure = not any(ledger.threads[twin] for twin in ledger.twins(copy))
+            sure = sure and not ledger.producers(copy) & self.trace.ended.keys()
             return [LoggedReason("too-few-arrivals", copy, wait.actor, what, fix, lines, 94, None, sure)]
         if init and threads > init * wait.need:
             odd = self._intruder(copy)

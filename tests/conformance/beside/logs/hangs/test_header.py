@@ -69,7 +69,9 @@ def test_a_planted_hang_is_named_with_certainty(module: Module, plant: int) -> N
         found = diagnosis(read_text(printed(module, plant, seed)))
         first = found["causes"][0]
         assert (found["outcome"], first["code"]) == ("hang", code), text(found)
-        assert found["certainty"] == "certain" and found["root"] is not None, text(found)
+        # Two arrivals of a phase may be those of both CTAs.
+        assert found["certainty"] == ("likely" if plant == 3 else "certain"), text(found)
+        assert found["root"] is not None
         assert found["root"]["barrier"] == barrier and not found["others"], text(found)
         culprit = first["culprit"]
         assert blamed == (culprit and (culprit["role"], culprit["cta"]))

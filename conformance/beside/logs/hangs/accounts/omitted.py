@@ -144,11 +144,7 @@ class Omitted(WaitEvidence):
             return LoggedReason("wrong-barrier", copy, wait.actor, what, fix, lines, 95, actor, True)
         blocked = self.waits.get(actor)
         open_ = blocked is not None and not self.ledger.producers(blocked.copy)
-        skipped = (first, token) in around  # what follows the arrival in other rounds follows at once
-        if (
-            blocked is not None and step is blocked.step and not skipped
-            and (open_ or self.depends(blocked, wait))
-        ):  # fmt: skip
+        if blocked is not None and step is blocked.step and (open_ or self.depends(blocked, wait)):
             what = (
                 f"they wait for each other: {actor} waits on {blocked.copy} before its arrival on {copy}, "
                 f"which {wait.actor} waits for"

@@ -183,6 +183,7 @@ class _Builder:
             token = found[0]
             if token.isspace():
                 yield r"\s+" if found.start() else r"\s*"
+                name_last &= opened > 0
             elif token in ("{{", "}}"):
                 yield re.escape(token[0])
                 name_last &= opened > 0

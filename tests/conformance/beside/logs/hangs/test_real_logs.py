@@ -261,8 +261,9 @@ def test_time_grows_with_the_size_and_no_faster() -> None:
         return time.process_time() - start
 
     seconds(1 << 16)
-    small, large = seconds(1 << 19), seconds(1 << 21)
-    assert large < 8 * small + 0.5
+    small, large = min(seconds(1 << 19) for _ in range(2)), seconds(1 << 21)
+    # Another process may slow it down, never speed it up.
+    assert large < 8 * small + 0.5 or seconds(1 << 21) < 8 * small + 0.5
 
 
 def test_an_endless_line_is_cut_and_said() -> None:

@@ -37,15 +37,20 @@ struct Doubt {
 struct Additions {
   std::array<uint64_t, 2> sums{};
   void add(uint64_t address, const uint8_t* operand, uint32_t bytes) {
-    for (uint32_t k = 0; k < bytes; k += 4) {
+    uint64_t first = sums[0], second = sums[1];
+    const auto add_word = [&](uint32_t k, uint32_t size) {
       uint32_t word = 0;
-      std::memcpy(&word, operand + k, std::min(bytes - k, 4u));
+      std::memcpy(&word, operand + k, size);
       uint64_t h = (address + k) * 0x9e3779b97f4a7c15u ^ word;
       h = (h ^ h >> 30) * 0xbf58476d1ce4e5b9u;
       h = (h ^ h >> 27) * 0x94d049bb133111ebu;
-      sums[0] += h ^ h >> 31;
-      sums[1] += (h ^ h >> 29) * 0xff51afd7ed558ccdu;
-    }
+      first += h ^ h >> 31;
+      second += (h ^ h >> 29) * 0xff51afd7ed558ccdu;
+    };
+    uint32_t k = 0;
+    for (; k + 4 <= bytes; k += 4) add_word(k, 4);
+    if (k < bytes) add_word(k, bytes - k);
+    sums = {first, second};
   }
 };
 

@@ -47,6 +47,9 @@ class FirstColumns {
     if (near(offset, size)) touch_copied(cta, offset, size, write, at);
   }
 
+  // Whether a first column may be in these bytes of shared memory.
+  bool near(uint32_t offset, uint32_t size) const { return offset < end_ && offset + size > begin_; }
+
  private:
   using Id = uint32_t;  // of an allocation, 0: none
   using Lanes = std::array<Id, 32>;
@@ -70,7 +73,6 @@ class FirstColumns {
   };
   using Operands = std::vector<Operand>;
 
-  bool near(uint32_t offset, uint32_t size) const { return offset < end_ && offset + size > begin_; }
   void touch(const Exec& x, const Cta& cta, uint32_t offset, uint32_t size, int lane, bool write);
   void touch_copied(const Cta& cta, uint32_t offset, uint32_t size, bool write, const Origin& at);
   void keep(const Cta& cta, uint32_t offset, Id id);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "enumerations/fences.hpp"
 #include "enumerations/mbarrier.hpp"
@@ -133,6 +134,8 @@ class Listener {
   }
   virtual void atomic_row(const Exec&, const GlobalBuffer&, uint64_t /*address*/, uint32_t /*size*/) {}
   virtual void async_shared(Cta&, uint32_t /*offset*/, uint32_t /*size*/, bool /*write*/) {}
+  // Reads of 16 bytes at each offset, all of them written: in place of `async_shared` for each.
+  virtual void async_chunks(Cta&, std::span<const uint32_t> /*offsets*/) {}
   virtual void async_global(const GlobalBuffer&, uint64_t /*address*/, uint32_t /*size*/, bool /*write*/,
                             bool /*add*/) {}
   // The operation that completes now changes its bytes atomically; before its accesses.

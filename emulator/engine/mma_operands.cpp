@@ -206,9 +206,14 @@ struct Eight {
   }
 };
 
-// The chunks at these offsets, moved by `by`; false where a chunk may not be read as it is.
-inline bool find_eight(const SharedMemory& m, const Eight& eight, uint32_t by, const uint8_t** chunks) {
+// The chunks at these offsets, moved by `by`; false where a chunk may not be read as it is. `all`: all may.
+inline bool find_eight(const SharedMemory& m, const Eight& eight, uint32_t by, const uint8_t** chunks,
+                       bool all = false) {
   typedef uint64_t Pair __attribute__((vector_size(16), may_alias));
+  if (all) {
+    for (int i = 0; i < 8; ++i) chunks[i] = m.data.data() + by + eight.at[i];
+    return true;
+  }
   if (eight.least + by < kReservedSharedBytes || size_t{eight.most + by} + 16 > m.data.size()) return false;
   const uint8_t *state = m.state.data() + by, *data = m.data.data() + by;
   Pair other{};
@@ -219,6 +224,22 @@ inline bool find_eight(const SharedMemory& m, const Eight& eight, uint32_t by, c
     chunks[i] = data + eight.at[i];
   }
   return !(other[0] | other[1]);
+}
+
+// Tells of the chunks of an operand at once, if all may be read as they are: eight from each of `place(n)`
+// on, a group and how far it is moved, in the order of their reads.
+template <class F>
+bool tell_chunks(Engine& e, Cta& cta, int count, F&& place) {
+  static thread_local std::vector<uint32_t> offsets;
+  offsets.clear();
+  const uint8_t* chunks[8];
+  for (int n = 0; n < count; ++n) {
+    const std::pair<const Eight*, uint32_t> found = place(n);
+    if (!find_eight(cta.shared, *found.first, found.second, chunks)) return false;
+    for (const uint32_t offset : found.first->at) offsets.push_back(offset + found.second);
+  }
+  e.tell(&Listener::async_chunks, cta, std::span<const uint32_t>(offsets));
+  return true;
 }
 
 // As fetch_typed, where rows, the first of them and k are multiples of 8 and a stride is 1.
@@ -241,15 +262,46 @@ void fetch_halves(Engine& e, Cta& cta, const MatrixDescriptor& d, bool mn_major,
   constexpr uint32_t kPattern = 1024;
   const bool plain = d.swizzle >= 0 && d.swizzle < kAtoms32;
   const uint32_t apart = !mn_major || !d.swizzle ? d.sbo : d.lbo;
-  const bool repeats = plain && !e.heard() && (!d.swizzle || apart % kPattern == 0);
+  const bool told = e.heard();  // of chunks that all may be read, where the operand repeats
+  bool repeats = plain && (!d.swizzle || apart % kPattern == 0);
   auto both = [&](int row, PoisonId id) { poison[row] = e.poisons.both(poison[row], id); };
+  const int period = mn_major && d.swizzle ? 1 << d.swizzle : 1, across = k_count / 8, down = rows / 8;
+  Eight groups[8];
+  auto k_group = [&](int c) {
+    Eight group;
+    for (int i = 0; i < 8; ++i) group.set(i, k_chunk(d, first_row + i, c));
+    return group;
+  };
+  auto mn_groups = [&](int k) {
+    for (int g = 0; g < period; ++g) {
+      groups[g] = {};
+      for (int i = 0; i < 8; ++i) groups[g].set(i, mn_chunk(d, g, k + i));
+    }
+  };
+  auto mn_place = [&](int g) {
+    g += first_row / 8;
+    return std::pair<const Eight*, uint32_t>(&groups[g % period], static_cast<uint32_t>(g / period) * apart);
+  };
+  if (repeats && told) {
+    if (!mn_major && across <= 8) {
+      for (int c = 0; c < across; ++c) groups[c] = k_group(c);
+      repeats = tell_chunks(e, cta, down * across, [&](int n) {
+        return std::pair<const Eight*, uint32_t>(&groups[n % across],
+                                                 static_cast<uint32_t>(n / across) * d.sbo);
+      });
+    } else {
+      repeats = mn_major && tell_chunks(e, cta, down * across, [&](int n) {
+                  if (n % down == 0) mn_groups(n / down * 8);
+                  return mn_place(n % down);
+                });
+    }
+  }
   if (!mn_major && repeats) {
     for (int c = 0; c < k_count / 8; ++c) {
-      Eight group;
-      for (int i = 0; i < 8; ++i) group.set(i, k_chunk(d, first_row + i, c));
+      const Eight group = k_group(c);
       for (int mn = 0; mn < rows; mn += 8) {
         float* to = out + mn * stride_row + 8 * c * stride_k;
-        if (find_eight(cta.shared, group, static_cast<uint32_t>(mn / 8) * d.sbo, chunks)) [[likely]]
+        if (find_eight(cta.shared, group, static_cast<uint32_t>(mn / 8) * d.sbo, chunks, told)) [[likely]]
           spread<E>(chunks, sign, to, stride_row, stride_k);
         else
           eight([&](int i) { return k_chunk(d, first_row + mn + i, c); },
@@ -263,15 +315,11 @@ void fetch_halves(Engine& e, Cta& cta, const MatrixDescriptor& d, bool mn_major,
               [&](int i, PoisonId id) { both(mn + i, id); }, out + mn * stride_row + 8 * c * stride_k,
               stride_row, stride_k);
   } else {
-    const int period = repeats && d.swizzle ? 1 << d.swizzle : 1;
     for (int k = 0; k < k_count; k += 8) {
-      Eight groups[8];
-      for (int g = 0; g < period && repeats; ++g)
-        for (int i = 0; i < 8; ++i) groups[g].set(i, mn_chunk(d, g, k + i));
-      for (int g = 0; g < rows / 8; ++g) {
-        const int at_g = first_row / 8 + g;
-        if (repeats && find_eight(cta.shared, groups[at_g % period],
-                                  static_cast<uint32_t>(at_g / period) * apart, chunks)) [[likely]] {
+      if (repeats) mn_groups(k);
+      for (int g = 0; g < down; ++g) {
+        if (const auto [group, by] = mn_place(g); repeats && find_eight(cta.shared, *group, by, chunks, told))
+            [[likely]] {
           spread<E>(chunks, sign, out + 8 * g * stride_row + k * stride_k, stride_k, stride_row);
           continue;
         }

@@ -50,25 +50,32 @@ constexpr int8_t kCrowd = 125;
 constexpr uint8_t kSum = 128;
 
 // One executed instruction, or asynchronous operation, that touched memory.
-struct Access {
+struct alignas(64) Access {
+  // What two accesses are compared by, in one line of the cache.
   uint32_t agent = 0;
   Tick tick = kUnfinished;
-  Tick issued = 0;  // of its warp; it may complete later
   uint32_t lanes = 0;
-  uint32_t nth = 0;    // execution of this instruction by this warp, from 1
+  uint32_t cluster = 0;
   uint32_t shape = 0;  // of an MMA: what two pipelined ones must share
   uint32_t read = 0;   // of a load whose value is followed: its number
-  uint32_t cluster = 0;
-  Tick used = 0;                    // of a tcgen05.ld not waited for: when its registers were first used
+  Path path = Path::Generic;
+  bool strong = false;     // atomic, relaxed, volatile or stronger
+  bool unwritten = false;  // of a copy: of bytes that nobody wrote
+  uint8_t scope = 0;       // of a strong one
+  uint8_t adds = 0;        // of a reduction without a result, what it may be exchanged with: commutes_
+  Tick issued = 0;         // of its warp; it may complete later
+  uint32_t nth = 0;        // execution of this instruction by this warp, from 1
+  Tick used = 0;           // of a tcgen05.ld not waited for: when its registers were first used
   const Instr* released = nullptr;  // the warp's first release after that
   int32_t barrier = -1, phase = 0;  // the last mbarrier wait of its warp
   Origin at;
-  Path path = Path::Generic;
-  bool strong = false;        // atomic, relaxed, volatile or stronger
-  bool unwritten = false;     // of a copy: of bytes that nobody wrote
-  uint8_t scope = 0;          // of a strong one
-  uint8_t adds = 0;           // of a reduction without a result, what it may be exchanged with: commutes_
   Decision hold{0, kNoStep};  // of a strong access: holds it back in a replay
+
+  // Whether another access that is no reduction, and of which all lanes are in order, is in the same order.
+  bool ordered_as(const Access& a) const {
+    return agent == a.agent && tick == a.tick && path == a.path && cluster == a.cluster && shape == a.shape &&
+           read == a.read && unwritten == a.unwritten && !strong && !a.strong && !adds && !a.adds;
+  }
 };
 
 struct CopyParts;
@@ -173,6 +180,7 @@ class Races : public Listener {
   bool takes_row(const Exec& x, const GlobalBuffer& b, uint64_t address, uint32_t size) override;
   void atomic_row(const Exec& x, const GlobalBuffer& b, uint64_t address, uint32_t size) override;
   void async_shared(Cta& cta, uint32_t offset, uint32_t size, bool write) override;
+  void async_chunks(Cta& cta, std::span<const uint32_t> offsets) override;
   void async_global(const GlobalBuffer& b, uint64_t address, uint32_t size, bool write, bool add) override;
   void async_atomic() override {
     if (!op_) return;
@@ -455,6 +463,27 @@ class Races : public Listener {
   template <class S>
   void visit(S& shadow, Cell& cell, uint16_t units, uint32_t id, int8_t lane, bool write, const View& v,
              Place place, int rank, uint64_t address);
+  // What visits of one operation have found of slots as they were: of a write that it comes after in order,
+  // and of a read likewise, or that its own read stands for.
+  struct Alike {
+    uint64_t write = 0, read = 0;
+    // A write and a read that come before it, with all lanes, by what its thread knew at the issue.
+    uint32_t ordered_write = 0, ordered_read = 0;
+  };
+  // The same for the next granule that the operation touches, where often nothing is new.
+  template <class S>
+  void visit_next(Alike& alike, S& shadow, Cell& cell, uint16_t units, uint32_t id, int8_t lane, bool write,
+                  const View& v, Place place, int rank, uint64_t address);
+  bool quiet(const Slot& s, uint64_t alike, uint32_t ordered, uint16_t units, uint32_t id) const {
+    return s.bits() == alike || s.record == id || !(s.units & units) || seen(s.record) ||
+           (ordered && accesses_[s.record].ordered_as(accesses_[ordered]));
+  }
+  void remember_for(uint32_t id) {
+    if (memo_for_ == id) return;
+    memo_for_ = id;
+    memo_.fill(0);
+    stands_for_.fill(0);
+  }
   template <class S>
   void put_write(S& shadow, Cell& cell, const Slot& fresh, bool both_stay);
   template <class S>
@@ -540,6 +569,10 @@ class Races : public Listener {
     uint32_t second = 0;
     uint64_t address = 0;
   } summed_;
+  // Of the last asynchronous stores whose threads knew this.
+  Alike stores_;
+  std::shared_ptr<const Knowledge> stores_know_;
+  uint64_t told_ = 0;  // findings, doubts and questions of pairs of accesses
   uint32_t memo_for_ = 0;
   std::array<uint32_t, 8> memo_{};
   // Reads by whole warps that the current one was found to stand for as well.

@@ -165,10 +165,13 @@ bool Races::takes_row(const Exec& x, const GlobalBuffer&, uint64_t address, uint
       if (fenced) return false;
   const uint32_t id = running(x, x.lane()).writes;
   const Access& b = accesses_[id];
+  uint32_t last = id;  // neighbours mostly have one record
   auto apart = [&](const Slot& s, uint16_t units) {
-    if (!(s.units & units) || s.record == id) return false;
+    if (!(s.units & units) || s.record == last || s.record == id) return false;
     const Access& a = accesses_[s.record];
-    return !(a.strong && together(a, b) && a.adds && a.adds == b.adds);
+    if (!(a.strong && together(a, b) && a.adds && a.adds == b.adds)) return true;
+    last = s.record;
+    return false;
   };
   bool quiet = true;
   row_.clear();
@@ -206,7 +209,11 @@ void Races::atomic_row(const Exec& x, const GlobalBuffer&, uint64_t address, uin
                }
              }
              (*cell)->read.units = static_cast<uint16_t>((*cell)->read.units & ~units);
-             put_write(global_, **cell++, fresh, false);
+             if ((*cell)->more() || (*cell)->write.units & ~units)
+               put_write(global_, **cell, fresh, false);
+             else
+               (*cell)->write = fresh;
+             ++cell;
            });
 }
 
@@ -214,7 +221,9 @@ void Races::async_shared(Cta& cta, uint32_t offset, uint32_t size, bool write) {
   if (columns_) columns_->copied(cta, offset, size, write, op_ ? op_->at : Origin{});
   if (!op_) return;
   View& v = *op_;
-  if (write && !v.writes) {
+  if (write && !v.writes && v.path == Path::Store && v.reads && !accesses_[v.reads].strong) {
+    v.writes = v.reads;  // it reads nothing
+  } else if (write && !v.writes) {
     accesses_.push_back(accesses_[v.reads]);
     v.writes = static_cast<uint32_t>(accesses_.size() - 1);
     accesses_[v.writes].tick = kUnfinished;
@@ -233,11 +242,37 @@ void Races::async_shared(Cta& cta, uint32_t offset, uint32_t size, bool write) {
     unknown_ = size <= 16;
   }
   Shadow& shadow = state(cta).shared;
+  Alike alike;
+  const bool store = write && v.path == Path::Store && !accesses_[id].strong;
+  if (store && v.know == stores_know_) alike = stores_;
   granules(offset, size, [&](uint64_t a, uint16_t units) {
-    visit(shadow, shadow.at(a >> 4), units, id, lane, write, v, Place::Shared, cta.rank, a);
+    visit_next(alike, shadow, shadow.at(a >> 4), units, id, lane, write, v, Place::Shared, cta.rank, a);
   });
   unknown_ = false;
+  if (store) {
+    stores_ = {0, 0, alike.ordered_write, alike.ordered_read};
+    stores_know_ = v.know;
+  }
   if (!write && cta.rank != v.at.rank) remote(cta, id, lane);
+}
+
+void Races::async_chunks(Cta& cta, std::span<const uint32_t> offsets) {
+  const bool each =
+      follows_ || (columns_ && std::any_of(offsets.begin(), offsets.end(),
+                                           [&](uint32_t offset) { return columns_->near(offset, 16); }));
+  if (each) {
+    for (const uint32_t offset : offsets) async_shared(cta, offset, 16, false);
+    return;
+  }
+  if (!op_ || !op_->reads) return;
+  const View& v = *op_;
+  const int8_t lane = lane_of(v);
+  Shadow& shadow = state(cta).shared;
+  Alike alike;
+  for (const uint32_t offset : offsets)
+    visit_next(alike, shadow, shadow.at(offset >> 4), 0xffff, v.reads, lane, false, v, Place::Shared,
+               cta.rank, offset);
+  if (cta.rank != v.at.rank && !offsets.empty()) remote(cta, v.reads, lane);
 }
 
 void Races::async_global(const GlobalBuffer& b, uint64_t address, uint32_t size, bool write, bool add) {
@@ -293,10 +328,11 @@ void Races::touch_tmem(const View& v, Cta& cta, int sixteenth, uint16_t units, i
   Shadow& shadow = there.tmem;
   const uint32_t id = write ? v.writes : v.reads;
   if (!there.pair.parts.empty()) pair_touch(cta, id, write, column, columns);
+  Alike alike;
+  const uint64_t first = static_cast<uint64_t>(sixteenth * 16 + __builtin_ctz(units)) << 16;
   for (int c = column; c < column + columns; ++c)
-    visit(shadow, shadow.at(static_cast<size_t>(c * (kTmemLanes / 16) + sixteenth)), units, id, kWholeWarp,
-          write, v, Place::Tmem, cta.rank,
-          static_cast<uint64_t>(sixteenth * 16 + __builtin_ctz(units)) << 16 | static_cast<uint64_t>(c));
+    visit_next(alike, shadow, shadow.at(tmem_granule(sixteenth, c)), units, id, kWholeWarp, write, v,
+               Place::Tmem, cta.rank, first | static_cast<uint64_t>(c));
 }
 
 void Races::tmem_dealloc(const Exec& x, int column, int columns) {
@@ -312,7 +348,7 @@ void Races::tmem_dealloc(const Exec& x, int column, int columns) {
   for (int part = 0; part < kTmemLanes / 16; ++part) {
     touch_tmem(v, x.cta, part, 0xffff, column, columns, true);
     for (int c = column; c < column + columns; ++c) {
-      Cell& cell = shadow.at(static_cast<size_t>(c * (kTmemLanes / 16) + part));
+      Cell& cell = shadow.at(tmem_granule(part, c));
       if (cell.more()) shadow.drop(cell);
       cell = Cell{};
     }
@@ -346,11 +382,7 @@ void Races::remote(Cta& cta, uint32_t id, int8_t lane) {
 template <class S>
 void Races::visit(S& shadow, Cell& cell, uint16_t units, uint32_t id, int8_t lane, bool write, const View& v,
                   Place place, int rank, uint64_t address) {
-  if (memo_for_ != id) {
-    memo_for_ = id;
-    memo_.fill(0);
-    stands_for_.fill(0);
-  }
+  remember_for(id);
   // True: the value will tell whether the two writes race; both stay, since a reader must know of both.
   // What a reduction is ordered after is not ordered before those that commute with it: all stays but
   // reductions of its kind that come before it.
@@ -413,6 +445,35 @@ void Races::visit(S& shadow, Cell& cell, uint16_t units, uint32_t id, int8_t lan
     return;
   }
   put_write(shadow, cell, Slot{id, units, lane}, both_stay);
+}
+
+template <class S>
+inline void Races::visit_next(Alike& alike, S& shadow, Cell& cell, uint16_t units, uint32_t id, int8_t lane,
+                              bool write, const View& v, Place place, int rank, uint64_t address) {
+  remember_for(id);
+  const uint16_t others = static_cast<uint16_t>(~units);
+  const Slot fresh{id, units, lane};
+  const Slot writer = cell.write, reader = cell.read;
+  const bool single = !cell.more();
+  if (single && quiet(writer, alike.write, alike.ordered_write, units, id)) [[likely]] {
+    if (!write && !unknown_ && (!reader.units || reader.bits() == alike.read)) {
+      cell.read = fresh;
+      return;
+    }
+    if (write && writer.record != id && !(writer.units & others) &&
+        quiet(reader, alike.read, alike.ordered_read, units, id) && !accesses_[id].adds) {
+      cell.write = fresh;
+      cell.read.units &= others;
+      return;
+    }
+  }
+  const uint64_t told = told_;
+  visit(shadow, cell, units, id, lane, write, v, place, rank, address);
+  if (!single || cell.more() || told != told_ || unknown_) return;
+  alike.write = writer.bits();
+  if (writer.units & units && seen(writer.record)) alike.ordered_write = writer.record;
+  if (write && reader.units & units && seen(reader.record)) alike.ordered_read = reader.record;
+  if (write || cell.read.bits() == fresh.bits()) alike.read = reader.bits();
 }
 
 // Whether what a read may see of a write that nothing orders before it is what it sees of another one, which
@@ -570,8 +631,13 @@ void Races::finish_cluster(Cluster& cluster) {
   alike_.clear();
   std::vector<Access> kept(accesses_.begin(), accesses_.begin() + static_cast<std::ptrdiff_t>(retired_));
   std::map<std::tuple<const Instr*, bool, uint32_t>, uint32_t> ids;
+  std::vector<uint32_t> now(accesses_.size());  // of a record that was met
   global_.each_touched([&](Slot& s) {
     if (s.record < retired_) return;
+    if (now[s.record]) {
+      s.record = now[s.record];
+      return;
+    }
     const Access& a = accesses_[s.record];
     const bool released = released_.count(a.cluster) != 0;
     auto [it, fresh] =
@@ -583,12 +649,13 @@ void Races::finish_cluster(Cluster& cluster) {
         kept.back().tick = kUnfinished;
       }
     }
-    s.record = it->second;
+    s.record = now[s.record] = it->second;
   });
   accesses_ = std::move(kept);
   retired_ = accesses_.size();
   if (released_.empty()) next_base_ = 0;
   op_.reset();
+  stores_know_.reset();
 }
 
 }  // namespace tileproof

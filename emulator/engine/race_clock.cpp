@@ -36,8 +36,9 @@ void Clock::raise(uint32_t agent, uint32_t lanes, Tick tick) {
     if (found != partial_.end() && found->latest <= whole) partial_.erase(found);
     return;
   }
-  Partial& p = found != partial_.end() ? *found : partial_.emplace_back(Partial{agent, 0, {}});
+  Partial& p = found != partial_.end() ? *found : partial_.emplace_back(Partial{agent, 0});
   p.latest = std::max(p.latest, tick);
+  p.known |= lanes;
   for (uint32_t m = lanes; m; m &= m - 1) {
     Tick& lane = p.lanes[static_cast<size_t>(__builtin_ctz(m))];
     lane = std::max(lane, tick);
@@ -47,6 +48,7 @@ void Clock::raise(uint32_t agent, uint32_t lanes, Tick tick) {
 
 // Lanes that together make up the warp raise it as a whole: to what the last of them has reached.
 void Clock::settle(Partial& p, Tick& whole) {
+  if (~p.known && p.latest > whole) return;
   Tick first = p.lanes[0];
   for (const Tick tick : p.lanes) first = std::min(first, tick);
   whole = std::max(whole, first);
@@ -66,16 +68,33 @@ void Clock::join(const Clock& other) {
   if (!other.whole_.empty()) join_ticks(segment(other.base_), other.whole_);
   for (const auto& [base, ticks] : other.far_) join_ticks(segment(base), ticks);
   std::erase_if(partial_, [&](const Partial& p) { return covers(p.agent, p.latest); });
+  size_t next = 0;  // warps mostly stand in the same order in both
   for (const Partial& theirs : other.partial_) {
-    Tick& whole = at(theirs.agent);
-    if (theirs.latest <= whole) continue;
-    const auto found = std::find_if(partial_.begin(), partial_.end(),
-                                    [&](const Partial& p) { return p.agent == theirs.agent; });
-    Partial& p = found != partial_.end() ? *found : partial_.emplace_back(Partial{theirs.agent, 0, {}});
+    if (covers(theirs.agent, theirs.latest)) continue;
+    if (next >= partial_.size() || partial_[next].agent != theirs.agent)
+      for (next = 0; next < partial_.size() && partial_[next].agent != theirs.agent;) ++next;
+    if (next == partial_.size()) {
+      partial_.push_back(theirs);
+      settle(partial_[next++], at(theirs.agent));
+      continue;
+    }
+    Partial& p = partial_[next++];
     p.latest = std::max(p.latest, theirs.latest);
-    for (size_t lane = 0; lane < p.lanes.size(); ++lane)
-      p.lanes[lane] = std::max(p.lanes[lane], theirs.lanes[lane]);
-    settle(p, whole);
+    p.known |= theirs.known;
+    if (theirs.known && !(theirs.known & (theirs.known - 1))) {
+      Tick& lane = p.lanes[static_cast<size_t>(__builtin_ctz(theirs.known))];
+      const bool grown = lane < theirs.latest;
+      lane = std::max(lane, theirs.latest);
+      if (grown) settle(p, at(theirs.agent));
+      continue;
+    }
+    Tick grown = 0;
+    for (size_t lane = 0; lane < p.lanes.size(); ++lane) {
+      const Tick before = p.lanes[lane];
+      p.lanes[lane] = std::max(before, theirs.lanes[lane]);
+      grown |= before ^ p.lanes[lane];
+    }
+    if (grown) settle(p, at(theirs.agent));
   }
 }
 

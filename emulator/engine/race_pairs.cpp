@@ -62,7 +62,7 @@ void Races::tmem_slots(Cta& cta, int unit, F&& f) {
   Shadow& shadow = state(cta).tmem;
   for (int c = 32 * unit; c < 32 * unit + 32; ++c)
     for (int part = 0; part < kTmemLanes / 16; ++part) {
-      Cell& cell = shadow.at(static_cast<size_t>(c * (kTmemLanes / 16) + part));
+      Cell& cell = shadow.at(tmem_granule(part, c));
       auto tell = [&](const Slot& s, bool writes) {
         if (s.units && s.record)
           f(s, writes,

@@ -300,6 +300,7 @@ void Races::begins_again(const Exec& x, Barrier& b, const Cta& cta, uint32_t off
 // What depends on the schedule although nothing races.
 Doubt& Races::doubt(const char* reason, const Origin& at, const Origin& other, const std::string& text,
                     Decision hold) {
+  ++told_;
   const auto [found, fresh] =
       doubted_.try_emplace(std::make_tuple(reason, at.instr, other.instr), e_.doubts.size());
   if (fresh) {

@@ -118,6 +118,7 @@ void Races::compare(const Slot& first, int8_t lane, bool first_writes, uint32_t 
     const uint32_t apart =
         follows_->apart(*writer_, writer_lane_, *a.at.instr, a.read, lane < 32 ? 1u << lane : a.lanes);
     if (apart && late_.size() < kMostLate) late_.push_back({first.record, second, apart, rank, address});
+    ++told_;
     if (late_.size() < kMostLate) return;
   }
   if (a.strong && b.strong && !covered(v, kHappens, a, lane)) {
@@ -323,6 +324,7 @@ bool Races::ask(const char* code, const Slot& first, uint32_t second, Place plac
   else
     for (uint32_t m = q.units; m; m &= m - 1) q.before[__builtin_ctz(m)] = memory[__builtin_ctz(m)];
   questions_.push_back(q);
+  ++told_;
   return true;
 }
 
@@ -477,6 +479,7 @@ bool unordered(std::string_view code) {
 
 void Races::report(Severity severity, const char* code, uint32_t first, bool first_writes, uint32_t second,
                    bool second_writes, Place place, int rank, uint64_t address, std::string_view edge) {
+  ++told_;
   const Access &a = accesses_[first], &b = accesses_[second];
   const auto which = std::make_tuple(code, b.at.instr, a.at.instr, b.at.rank);
   if (const auto told = reported_.find(which); told != reported_.end()) {

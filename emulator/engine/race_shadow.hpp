@@ -2,13 +2,21 @@
 // conflict with. A unit is a byte of shared or global memory, or one lane of a TMEM column.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <deque>
 #include <memory>
 #include <unordered_map>
 #include <vector>
 
+#include "shared.hpp"
+
 namespace tileproof {
+
+// Of lanes 16 * sixteenth on in a column of tensor memory: what an operation touches lies together.
+inline size_t tmem_granule(int sixteenth, int column) {
+  return static_cast<size_t>(sixteenth * kTmemColumns + column);
+}
 
 struct Slot {
   uint32_t record = 0;  // 0: none
@@ -18,6 +26,7 @@ struct Slot {
   uint8_t stride : 7 =
       0;  // units from a lane to the next when neighbours have neighbouring lanes: `lane` is that of unit 0
 
+  uint64_t bits() const { return std::bit_cast<uint64_t>(*this); }
   int8_t lane_of(int unit) const { return stride ? static_cast<int8_t>(lane + unit / stride) : lane; }
   // Those of the lane that touches the first of `at`, as far as lanes are told apart.
   uint16_t of_lane_at(uint16_t at) const {

@@ -25,6 +25,7 @@ void Races::start_cluster(Cluster& cluster) {
   forget_view();
   view_warp_ = nullptr;
   memo_for_ = 0;
+  stores_know_.reset();
   scoped_ = tells_scopes_apart(cluster);
   look_for_sc();
   if (clusters_.size() <= cluster.slot) clusters_.resize(cluster.slot + 1);

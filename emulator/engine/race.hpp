@@ -469,6 +469,7 @@ class Races : public Listener {
     uint64_t write = 0, read = 0;
     // A write and a read that come before it, with all lanes, by what its thread knew at the issue.
     uint32_t ordered_write = 0, ordered_read = 0;
+    Readers before, after;  // of a read beside others
   };
   // The same for the next granule that the operation touches, where often nothing is new.
   template <class S>

@@ -447,6 +447,14 @@ void Races::visit(S& shadow, Cell& cell, uint16_t units, uint32_t id, int8_t lan
   put_write(shadow, cell, Slot{id, units, lane}, both_stay);
 }
 
+namespace {
+// Whether a granule has other reads now than before and the one that was added.
+bool adds_others(const Readers& now, const Readers& before, uint64_t added) {
+  const auto other = [&](uint64_t slot) { return slot != added && !before.has(slot); };
+  return other(now.first) || std::any_of(now.list.begin(), now.list.begin() + now.count, other);
+}
+}  // namespace
+
 template <class S>
 inline void Races::visit_next(Alike& alike, S& shadow, Cell& cell, uint16_t units, uint32_t id, int8_t lane,
                               bool write, const View& v, Place place, int rank, uint64_t address) {
@@ -455,7 +463,8 @@ inline void Races::visit_next(Alike& alike, S& shadow, Cell& cell, uint16_t unit
   const Slot fresh{id, units, lane};
   const Slot writer = cell.write, reader = cell.read;
   const bool single = !cell.more();
-  if (single && quiet(writer, alike.write, alike.ordered_write, units, id)) [[likely]] {
+  const bool ordered = quiet(writer, alike.write, alike.ordered_write, units, id);
+  if (single && ordered) [[likely]] {
     if (!write && !unknown_ && (!reader.units || reader.bits() == alike.read)) {
       cell.read = fresh;
       return;
@@ -467,13 +476,27 @@ inline void Races::visit_next(Alike& alike, S& shadow, Cell& cell, uint16_t unit
       return;
     }
   }
+  Readers before;
+  const bool few = !write && !unknown_ && shadow.readers(cell, before);
+  if (few && ordered && alike.after.more && before == alike.before) {
+    shadow.set_readers(cell, alike.after);
+    return;
+  }
   const uint64_t told = told_;
   visit(shadow, cell, units, id, lane, write, v, place, rank, address);
-  if (!single || cell.more() || told != told_ || unknown_) return;
+  if (told != told_ || unknown_) return;
   alike.write = writer.bits();
   if (writer.units & units && seen(writer.record)) alike.ordered_write = writer.record;
-  if (write && reader.units & units && seen(reader.record)) alike.ordered_read = reader.record;
-  if (write || cell.read.bits() == fresh.bits()) alike.read = reader.bits();
+  if (cell.more()) {
+    alike.after.more = false;
+    if (few && shadow.readers(cell, alike.after) && !adds_others(alike.after, before, fresh.bits()))
+      alike.before = before;
+    else
+      alike.after.more = false;
+  } else if (single) {
+    if (write && reader.units & units && seen(reader.record)) alike.ordered_read = reader.record;
+    if (write || cell.read.bits() == fresh.bits()) alike.read = reader.bits();
+  }
 }
 
 // Whether what a read may see of a write that nothing orders before it is what it sees of another one, which

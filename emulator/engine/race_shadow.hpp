@@ -2,6 +2,8 @@
 // conflict with. A unit is a byte of shared or global memory, or one lane of a TMEM column.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <bit>
 #include <cstdint>
 #include <deque>
@@ -90,6 +92,18 @@ class Overflow {
   std::vector<uint32_t> free_;
 };
 
+// The reads of a granule that its cell has in more than one slot.
+struct Readers {
+  uint64_t first = 0;
+  bool more = false;
+  uint32_t count = 0;
+  std::array<uint64_t, 4> list{};  // with writes that the cell has kept
+  bool operator==(const Readers&) const = default;
+  bool has(uint64_t slot) const {
+    return slot == first || std::find(list.begin(), list.begin() + count, slot) != list.begin() + count;
+  }
+};
+
 class Shadow {
  public:
   void resize(size_t granules) {
@@ -99,6 +113,23 @@ class Shadow {
   Cell& at(size_t granule) { return cells_[granule]; }
   std::vector<Slot>& overflow(Cell& c) { return overflow_.of(c); }
   void drop(Cell& c) { overflow_.drop(c); }
+  // False where there are too many.
+  bool readers(Cell& c, Readers& out) {
+    out = {c.read.bits(), c.more()};
+    if (!out.more) return true;
+    const auto& list = overflow_.of(c);
+    if (list.size() > out.list.size()) return false;
+    for (const Slot& s : list) out.list[out.count++] = s.bits();
+    return true;
+  }
+  void set_readers(Cell& c, const Readers& r) {
+    c.read = std::bit_cast<Slot>(r.first);
+    c.more(r.more);
+    if (!r.more) return;
+    auto& list = overflow_.of(c);
+    list.resize(r.count);
+    for (uint32_t k = 0; k < r.count; ++k) list[k] = std::bit_cast<Slot>(r.list[k]);
+  }
 
  private:
   std::vector<Cell> cells_;

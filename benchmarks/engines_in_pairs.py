@@ -1,11 +1,11 @@
 """The engines of two checkouts: the same bits, and what each costs.
 
-    python benchmarks/engines_in_pairs.py CHECKOUT [--kernels NAME ...] [--pairs 9] [--topk 2048]
+    python benchmarks/engines_in_pairs.py CHECKOUT [--kernels NAME ...] [--pairs 9] [--topk 2048] [--races]
 
 First the bits: small problems of every kernel with PTX run in both checkouts under several schedules, in
 both modes of the tensor core, with and without the race checker. Outputs, captures, findings and counters
 must be equal, else the exit code is 1. Then the cost: fast launches of a query token, in turn in both
-checkouts; medians of processor time, and the median of the pairs' ratios.
+checkouts, with `--races` with race checking; medians of processor time, and the median of the pairs' ratios.
 """
 
 from __future__ import annotations
@@ -119,6 +119,7 @@ def main() -> None:
     parser.add_argument("--kernels", nargs="*")
     parser.add_argument("--pairs", type=int, default=9, help="0: only the bits")
     parser.add_argument("--topk", type=int, default=2048)
+    parser.add_argument("--races", action="store_true", help="the cost with race checking")
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.serve:
@@ -139,7 +140,7 @@ def main() -> None:
         differ += len(wrong)
         print(f"{name}: {len(ways) - len(wrong)} of {len(ways)} runs have the same bits", *wrong, flush=True)
     for name in TIMED if args.pairs else ():
-        how = name, args.topk, "early", 0, "fast", False
+        how = name, args.topk, "early", 0, "fast", args.races
         same = there.run(*how)[1] == here.run(*how)[1]
         differ += not same
         pairs = [(there.run(*how)[0], here.run(*how)[0]) for _ in range(args.pairs)]

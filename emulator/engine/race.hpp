@@ -61,7 +61,7 @@ struct alignas(64) Access {
   Path path = Path::Generic;
   bool strong = false;     // atomic, relaxed, volatile or stronger
   bool unwritten = false;  // of a copy: of bytes that nobody wrote
-  uint8_t scope = 0;       // of a strong one
+  uint8_t scope = 0;       // of a strong access
   uint8_t adds = 0;        // of a reduction without a result, what it may be exchanged with: commutes_
   Tick issued = 0;         // of its warp; it may complete later
   uint32_t nth = 0;        // execution of this instruction by this warp, from 1

@@ -15,8 +15,8 @@ const uint64_t kGlobalFlag = 0, kSharedFlag = 1ull << 63;
 uint64_t shared_flag(const Cta& cta) {
   return kSharedFlag | cta.cluster->serial << 36 | static_cast<uint64_t>(cta.rank) << 32;
 }
-// Of one granule, reductions that commute with the last and are in no order; sums of floats, whose read is a doubt
-// in any case.
+// Of a granule, reductions that commute with the last and are in no order; sums of floats, whose read is a
+// doubt in any case.
 const size_t kMostAdders = 64, kMostSums = 4;
 
 // Calls f(address, bytes of the granule) for each granule of 16 bytes that a range touches.
@@ -165,7 +165,7 @@ bool Races::takes_row(const Exec& x, const GlobalBuffer&, uint64_t address, uint
       if (fenced) return false;
   const uint32_t id = running(x, x.lane()).writes;
   const Access& b = accesses_[id];
-  uint32_t last = id;  // neighbours mostly have one record
+  uint32_t last = id;  // neighbours mostly have the same record
   auto apart = [&](const Slot& s, uint16_t units) {
     if (!(s.units & units) || s.record == last || s.record == id) return false;
     const Access& a = accesses_[s.record];

@@ -78,7 +78,7 @@ class Clock {
   struct Partial {  // a warp of which some lanes are further than the whole
     uint32_t agent;
     Tick latest;         // of its lanes
-    uint32_t known = 0;  // lanes that are not 0: often the one that arrives for its warp
+    uint32_t known = 0;  // lanes that are not 0: often the lane that arrives for its warp
     std::array<Tick, 32> lanes{};
   };
   void settle(Partial& p, Tick& whole);

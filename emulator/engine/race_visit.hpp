@@ -8,7 +8,7 @@
 
 namespace tileproof {
 
-constexpr size_t kMostSlots = 256;  // of one granule
+constexpr size_t kMostSlots = 256;  // of a granule
 
 template <class S>
 void Races::visit(S& shadow, Cell& cell, uint16_t units, uint32_t id, int8_t lane, bool write, const View& v,
@@ -78,7 +78,7 @@ void Races::visit(S& shadow, Cell& cell, uint16_t units, uint32_t id, int8_t lan
   put_write(shadow, cell, Slot{id, units, lane}, both_stay);
 }
 
-// Whether a granule has other reads now than before and the one that was added.
+// Whether a granule has other reads now than before and the read that was added.
 inline bool adds_others(const Readers& now, const Readers& before, uint64_t added) {
   const auto other = [&](uint64_t slot) { return slot != added && !before.has(slot); };
   return other(now.first) || std::any_of(now.list.begin(), now.list.begin() + now.count, other);
@@ -127,8 +127,8 @@ inline void Races::visit_next(Alike& alike, S& shadow, Cell& cell, uint16_t unit
   }
 }
 
-// Whether what a read may see of a write that nothing orders before it is what it sees of another one, which
-// is: then that is a remark, as of the two writes.
+// Whether what a read may see of a write that nothing orders before it is what it sees of another write,
+// which is: then that is a remark, as of the two writes.
 template <class S>
 bool Races::reads_alike(S& shadow, const Cell& cell, const Slot& first, uint32_t second, const View& v,
                         Place place, int rank, uint64_t address) {

@@ -138,20 +138,6 @@ def test_a_fence_missing_behind_a_completed_load_or_store_is_a_warning(name: str
         assert "race-waited-fence" not in {f.code for f in tensor(right, Schedule(), strict=strict).findings}
 
 
-@pytest.mark.parametrize("row", [0, 31, 65, 127])
-@pytest.mark.parametrize("schedule", POLICIES, ids=str)
-def test_one_chunk_of_an_operand(row: int, schedule: Schedule) -> None:
-    # The operands are read a second time; one thread writes one of their chunks once more in between.
-    again = f"setp.eq.u32 %p4, %t, {row}; @%p4 st.shared.v4.b32 [%r1+16], {{0, 0, 0, 0}};"
-    second = f"{MMA}\n{COMMIT}\n{wait(BAR, 1)}"
-    found = tensor(f"{READY}\n{MMA}\n{DONE}\n{SYNC}\n{again}\n{second}", schedule).findings
-    (race,) = (f for f in found if f.severity == "error")
-    assert race.code in ("race-unordered", "race-mma-unwaited")
-    assert hex(4096 + 32 * row + 16) in race.message
-    ordered = f"{again}\n{P}\n{SYNC}\n{AFTER}\n{second}"
-    assert not severe(tensor(f"{READY}\n{MMA}\n{DONE}\n{SYNC}\n{ordered}", schedule))
-
-
 def test_an_mma_overwrites_what_an_earlier_one_reads() -> None:
     """PTX ISA 9.7.16.6.2 keeps MMAs of one accumulator and shape in order, no reader before a writer; CUTLASS
     relies on it (docs/findings.md): a warning, with strict an error.

@@ -303,6 +303,7 @@ TABLES = (
     "kernels/launch/launch.schema.json",
     "docs/evidence/",
     "tests/conformance/beside/symptom_exams/",
+    "tests/kit/long-tests.txt",
     "tests/conformance/verdict/data/",
     "tests/spec/data/",
     "tests/tools/operand_constraints/data/",

@@ -26,7 +26,7 @@ def pytest_collection_finish() -> None:
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--long", default=long_tests.ALL, metavar="all|DAY",
-        help=f"of the long tests (tests/kit/long_tests.py) run all, or the {long_tests.TURNS}rd of a day",
+        help=f"run all long tests (tests/kit/long_tests.py), or 1 of {long_tests.TURNS} parts, by the day",
     )  # fmt: skip
 
 

@@ -92,15 +92,12 @@ def _omitted(graph: WaitGraph, root: Wait, producer: Actor) -> HangCause | None:
         if before[0] in always and later:  # otherwise it may do so after the wait in which it is
             natural = isinstance(after[1], Wait) or after[0] in nexts or after[1].scope != "mbarrier"
             natural = natural or (None not in (wanted, _k_of(after[1])) and _k_of(after[1]) != wanted)
-            if natural or waited_for(graph, after[1]):  # type: ignore[arg-type]
-                # An arrival on a barrier of threads or of the cluster replaces none on an mbarrier.
+            if natural:  # an arrival on a barrier of threads or of the cluster replaces none on an mbarrier
                 return _skip_cause(graph, root, producer, before[1], after[1], None)
             return _skip_cause(graph, root, producer, before[1], None, after[1])  # type: ignore[arg-type]
         if isinstance(after[1], LogEvent) and (before[0], after[0]) not in usual:
             follows = steps[at + 1][0] if at + 1 < len(steps) else None
             if after[1].scope == "mbarrier" and (follows is None or (before[0], follows) in around):
-                if waited_for(graph, after[1]):
-                    return _skip_cause(graph, root, producer, before[1], after[1], None)
                 return _skip_cause(graph, root, producer, before[1], None, after[1])
     return None
 
@@ -205,6 +202,8 @@ def _skip_cause(
     end = before.end if isinstance(before, Wait) else before.line
     place = graph.log.name(action.barrier) + (f"[{action.stage}]" if action.stage is not None else "")
     did, at = ("passed", "wait") if isinstance(before, Wait) else ("arrived on", "arrival")
+    if instead is not None and waited_for(graph, instead):
+        after, instead = instead, None
     if instead is not None:
         name = graph.log.name(instead.barrier)
         what = (

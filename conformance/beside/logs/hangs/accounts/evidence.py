@@ -45,6 +45,20 @@ class WaitEvidence:
         lines = [s.line for s in self.trace.steps[actor] if copy in s.to and s.kind == "arrive"]
         return lines[-1] if lines else 0
 
+    @staticmethod
+    def one_cta(
+        wait: Blocked,
+        actor: Actor,
+        what: str,
+        lines: list[int],
+        weight: int,
+        sure: bool,
+        code: str = "one-cta",
+    ) -> LoggedReason:
+        """An arrival of `actor` that did not reach the CTA whose barrier is waited on."""
+        fix = f"{actor}: arrive on {wait.copy} too (a commit with the multicast mask of both CTAs)"
+        return LoggedReason(code, wait.copy, wait.actor, what, fix, lines, weight, actor, sure)
+
     def token_of(self, actor: Actor, kind: str, copy: Copy) -> Token:
         return kind, self.ledger.family(copy)[1], copy.owner if actor.cta >= 0 else -1
 

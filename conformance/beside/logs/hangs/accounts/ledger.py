@@ -124,10 +124,11 @@ class Ledger:
         """Arrivals of a phase; 0: not printed."""
         inits = self.trace.inits
         whole = copy._replace(group=0, stage=-1)  # a line about all stages
-        for each in (copy, copy._replace(group=0), copy._replace(group=0, owner=-1), whole):
-            if each in inits:
-                return inits[each]
-        return inits.get(whole._replace(owner=-1), 0)
+        each = copy._replace(group=0)
+        for place in (copy, each, each._replace(owner=-1), whole, whole._replace(owner=-1)):
+            if place in inits:
+                return inits[place]
+        return 0
 
     def siblings(self, copy: Copy) -> list[Copy]:
         """The stages of a barrier, in one CTA."""
@@ -143,23 +144,34 @@ class Ledger:
         found: dict[Family, set[Actor]] = {}
         for actor, copy in self.made:
             found.setdefault(self.family(copy), set()).add(actor)
-        for fed, roles in self.trace.feeds.items():
+        for copy, roles in self._stated.items():
             actors = [actor for actor in self.trace.steps if role_of(actor) in roles]
-            of = [copy for copy in self.copies if self._is_of(copy, fed)] or [fed]
-            for copy in of:
-                near = [actor for actor in actors if copy.owner in (-1, actor.cta)]
-                found.setdefault(self.family(copy), set()).update(near or actors)
+            near = [actor for actor in actors if copy.owner in (-1, actor.cta)]
+            found.setdefault(self.family(copy), set()).update(near or actors)
+        return found
+
+    @cached_property
+    def _stated(self) -> dict[Copy, set[str]]:
+        """The roles that arrive on each barrier by the lines about it, with a stage and a CTA or without."""
+        found: dict[Copy, set[str]] = {}
+        for fed, roles in self.trace.feeds.items():
+            for copy in [each for each in self.copies if self._is_of(each, fed)] or [fed]:
+                found.setdefault(copy, set()).update(roles)
         return found
 
     def declared(self, copy: Copy) -> set[str]:
         """The roles that arrive on a barrier, as the log states them; empty where it does not, or where it
         names none that prints.
         """
-        stated = set().union(*(roles for fed, roles in self.trace.feeds.items() if self._is_of(copy, fed)))
-        return stated if stated <= {role_of(actor) for actor in self.trace.steps} else set()
+        stated = self._stated.get(copy, set())
+        return stated if stated <= self._roles else set()
+
+    @cached_property
+    def _roles(self) -> set[str]:
+        return {role_of(actor) for actor in self.trace.steps}
 
     def _is_of(self, copy: Copy, fed: Copy) -> bool:
-        """Whether a barrier is one that a line about `fed` means, with a stage and a CTA or without."""
+        """Whether a barrier is one that a line about `fed` means."""
         same = copy == fed or self.stem(copy.barrier) == self.stem(fed.barrier)
         return same and fed.stage in (-1, copy.stage) and fed.owner in (-1, copy.owner)
 

@@ -154,9 +154,7 @@ class Omitted(WaitEvidence):
             return LoggedReason("cycle", copy, wait.actor, what, fix, lines, 94, actor)
         if before.kind == "arrive" and {*before.to} & {*self.ledger.twins(copy)}:
             what = f"an arrival reached only {place}: {actor} arrives on {copy} too in other rounds"
-            fix = f"{actor}: arrive on {copy} too (a commit with the multicast mask of both CTAs)"
-            lines = [before.line, wait.step.line]
-            return LoggedReason("one-cta", copy, wait.actor, what, fix, lines, 95, actor, True)
+            return self.one_cta(wait, actor, what, [before.line, wait.step.line], 95, True)
         what = (
             f"an arrival is missing: {actor} passed {place} and continued (line {step.line}) without the "
             f"arrival on {copy} that it makes there in other rounds"

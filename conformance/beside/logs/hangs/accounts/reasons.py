@@ -147,13 +147,10 @@ class Reasoner(Omitted, Counted, Astray):
                 f"an arrival reached only CTA {twin.owner}: {actor} arrived {other} times on {twin} and "
                 f"{mine} times on {copy}"
             )
-            fix = f"{actor}: arrive on {copy} too (a commit with the multicast mask of both CTAs)"
-            weight = 95 if both and waited else 90
             astray = not mine and actor.cta == copy.owner
             code = "one-cta" if self.ledger.waiters(twin) and not astray else "wrong-copy"
-            return LoggedReason(
-                code, copy, wait.actor, what, fix, [line, wait.step.line], weight, actor, waited
-            )
+            weight = 95 if both and waited else 90
+            return self.one_cta(wait, actor, what, [line, wait.step.line], weight, waited, code)
         return None
 
     def _ended(self, wait: Blocked, actor: Actor) -> LoggedReason | None:
@@ -235,9 +232,7 @@ class Reasoner(Omitted, Counted, Astray):
                     f"an arrival reached only CTA {twin.owner}: {theirs[0]} arrived on {twin}, and a phase "
                     f"of {copy} needs {ledger.init(copy)} arrivals, those of all CTAs"
                 )
-                fix = f"{theirs[0]}: arrive on {copy} too (a commit with the multicast mask of both CTAs)"
-                lines = [line, wait.step.line]
-                return LoggedReason("one-cta", copy, wait.actor, what, fix, lines, 94, theirs[0])
+                return self.one_cta(wait, theirs[0], what, [line, wait.step.line], 94, False)
         return None
 
     def _intruder(self, copy: Copy) -> Actor | None:

@@ -29,6 +29,8 @@ class Program:
 class GridRecord:
     number: int
     where: str
+    certified: bool
+    part: bool
     kernel: str
     dependents: bool
     early: bool

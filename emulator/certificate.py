@@ -24,7 +24,7 @@ _BY_OPCODE: tuple[tuple[str, Reason, str], ...] = (
     ("multimem.", "unsupported", "multimem instructions"),
 )
 OTHER_COLUMN = "early:environment=1"  # a schedule in which an allocation begins elsewhere
-OVERLAPS = "the launch may overlap a grid before it (a programmatic launch, or another stream)"
+NOT_CERTIFIED = "an earlier grid that may still run is not certified"
 _CLOCK = "clock"
 _UNUSED = layout_of("mbarrier.wait").modifiers.index("unused")
 _PLACES = re.compile(r"%(?:smid|nsmid|warpid|nwarpid|gridid|pm\d+(?:_64)?)\b")
@@ -36,20 +36,24 @@ def certificate(
     body: str,
     findings: tuple[Finding, ...],
     chosen: Sequence[int] | None = None,
-    overlaps: bool = False,
+    overlaps: Sequence[_engine.GridRecord] = (),
 ) -> Certificate:
     """Return the certificate of a launch with race checking; `raw` is the engine's result, `body` the PTX of
     the entry, `findings` all findings, accepted findings included, `chosen` the clusters that ran (None:
-    all). `overlaps`: grids of earlier launches may still run.
+    all). `overlaps`: grids of earlier launches that may still run.
     """
     ran = (np.frombuffer(raw["executed"], np.uint8) & 1).tobytes()
     if ran not in decoded.doubts:
         decoded.doubts[ran] = tuple(_by_code(ran, decoded, body))
     doubts = (*from_findings(findings), *_by_engine(raw), *decoded.doubts[ran])
-    if overlaps:
-        doubts += (Doubt("unsupported", OVERLAPS),)
+    doubts += tuple(
+        Doubt("unsupported", f"{NOT_CERTIFIED}: {grid.where or grid.kernel}")
+        for grid in overlaps
+        if not grid.certified
+    )
     due = Obligations(**raw["obligations"])
-    return Certificate(due, doubts, raw["sums"], raw["additions"], part=chosen is not None)
+    part = chosen is not None or any(grid.part for grid in overlaps)
+    return Certificate(due, doubts, raw["sums"], raw["additions"], part)
 
 
 def _by_engine(raw: RawRun) -> Iterator[Doubt]:

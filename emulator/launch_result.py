@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from tileproof.emulator._engine import GridRecord
 from tileproof.emulator.causes import divide
 from tileproof.emulator.certificate import certificate
 from tileproof.emulator.engine_types import RawRun
@@ -18,10 +21,12 @@ from tileproof.emulator.trace import Trace
 from tileproof.spec.machine.finding import Finding
 
 
-def run_result(raw: RawRun, launch: PreparedLaunch, body: str, concurrent: bool) -> RunResult:
+def run_result(
+    raw: RawRun, launch: PreparedLaunch, body: str, overlaps: Sequence[GridRecord] = ()
+) -> RunResult:
     """Return the result; UnsupportedInstruction if the launch reached something that is not executed.
 
-    `body`: the PTX of the entry. `concurrent`: grids of earlier launches may still run.
+    `body`: the PTX of the entry. `overlaps`: grids of earlier launches that may still run.
     """
     decoded, how, shape, dynamic = launch.decoded, launch.how, launch.shape, launch.dynamic
     view = ProgramView(decoded)
@@ -30,7 +35,7 @@ def run_result(raw: RawRun, launch: PreparedLaunch, body: str, concurrent: bool)
     findings, allowed = divide(everything, launch.allowances)
     certified = trace = None
     if how.races:
-        certified = certificate(raw, decoded, body, everything, launch.clusters, concurrent)
+        certified = certificate(raw, decoded, body, everything, launch.clusters, overlaps)
     if how.trace:
         trace = Trace(raw["events"], raw["events_dropped"], view, dynamic, launch.names, shape.cluster)
     return RunResult(

@@ -226,7 +226,7 @@ class Module:
                 **request(prepared),
             )
         body = self._parsed.text[decoded.entry.body_start : decoded.entry.body_end]
-        return run_result(raw, prepared, body, concurrent=bool(in_flight))
+        return run_result(raw, prepared, body, [grid for grid, _ in in_flight])
 
     def _table(self) -> list[tuple[int, int, int, int, int, bool, str]]:
         """Return the variables of the module in the format of `Memory.engine_table`."""

@@ -66,6 +66,8 @@ class Stream:
         record.number, record.where = self._launches, where
         given = [*in_flight, *((r, _UNORDERED) for r in sequence(unordered, GridRecord, "unordered"))]
         result = module.launch(entry, memory=self.memory, grids=(record, given), **how)
+        if result.certificate is not None:
+            record.certified, record.part = result.certified, result.certificate.part
         self._last, self._in_flight = record, in_flight
         self._modules.append(module)
         return result
@@ -105,7 +107,7 @@ def host_copy(
     event or synchronisation puts before it. `what` is the operation, `where` says which one it is.
     """
     record = GridRecord()
-    record.where = where
+    record.where, record.certified = where, True
     found = []
     for access in sequence(accesses, HostAccess, "accesses"):
         size = instance(access.buffer, Buffer, "the buffer of an access").bytes

@@ -442,6 +442,8 @@ PYBIND11_MODULE(_engine, m) {
       .def("meets", &host_meets, py::arg("buffer"), py::arg("first"), py::arg("count"), py::arg("write"),
            "The first byte that such an access conflicts with, and the other access: (byte, instruction, "
            "PTX line, source, CTA, warp, it wrote), or None.")
+      .def_readwrite("certified", &GridRecord::certified)
+      .def_readwrite("part", &GridRecord::part)
       .def_readonly("kernel", &GridRecord::kernel)
       .def_readonly("dependents", &GridRecord::dependents)
       .def_readonly("early", &GridRecord::early)

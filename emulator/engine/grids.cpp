@@ -3,19 +3,40 @@
 // guide, streams: what is issued into different streams may run in any order, or at the same time.
 #include "grids.hpp"
 
+#include <algorithm>
+#include <mutex>
+
+#include "reductions.hpp"
+
 namespace tileproof {
 
 namespace {
 
-void note(GridRecord& record, const GlobalBuffer& b, uint64_t first, uint64_t count, bool write, bool atomic,
-          uint32_t id) {
+// Of bytes that atomic operations of several kinds write, `mixed()` is kept.
+template <class Mixed>
+void note(GridRecord& record, const GlobalBuffer& b, uint64_t first, uint64_t count, bool write, uint32_t id,
+          Mixed mixed) {
   GridRecord::Bytes& bytes = record.buffers[{b.address, b.data}];
   if (bytes.size != b.size) bytes = {b.size, nullptr, nullptr};
   GridRecord::Ids& ids = write ? bytes.wrote : bytes.read;
   if (!ids) ids.reset(static_cast<uint32_t*>(std::calloc(b.size, sizeof(uint32_t))));
   if (!ids) throw std::bad_alloc();
-  for (uint64_t k = first; k < first + count; ++k)
-    if (!atomic || !ids[k]) ids[k] = id;  // a plain access conflicts with more than an atomic one
+  const bool atomic = record.places[id].atomic;
+  const uint32_t adds = record.places[id].adds;
+  for (uint64_t k = first; k < first + count; ++k) {
+    if (!atomic || !ids[k])
+      ids[k] = id;  // a plain access conflicts with more than an atomic one
+    else if (record.places[ids[k]].atomic && record.places[ids[k]].adds != adds)
+      ids[k] = mixed();
+  }
+}
+
+// Numbers of kinds of reductions, equal in all launches of the process; 0: of no kind.
+uint32_t number_of(const std::string& kind) {
+  static std::mutex alone;
+  static std::map<std::string, uint32_t> numbers{{"", 0}};
+  const std::lock_guard<std::mutex> hold(alone);
+  return numbers.try_emplace(kind, static_cast<uint32_t>(numbers.size())).first->second;
 }
 
 }  // namespace
@@ -25,7 +46,8 @@ void GridRecord::touch(const GlobalBuffer& b, uint64_t first, uint64_t count, bo
   GridPlace p;
   p.instruction = what;
   places.push_back(std::move(p));
-  note(*this, b, first, count, write, false, static_cast<uint32_t>(places.size() - 1));
+  const auto id = static_cast<uint32_t>(places.size() - 1);
+  note(*this, b, first, count, write, id, [id] { return id; });
 }
 
 int64_t GridRecord::meets(const GlobalBuffer& b, uint64_t first, uint64_t count, bool write, bool atomic,
@@ -42,6 +64,19 @@ int64_t GridRecord::meets(const GlobalBuffer& b, uint64_t first, uint64_t count,
     }
     if (!id) continue;
     *place = &places[id];
+    return static_cast<int64_t>(k);
+  }
+  return -1;
+}
+
+int64_t GridRecord::exchanged(const GlobalBuffer& b, uint64_t first, uint64_t count, uint32_t adds,
+                              const GridPlace** place) const {
+  const Bytes* bytes = find(b);
+  if (!bytes || !bytes->wrote) return -1;
+  for (uint64_t k = first; k < first + count; ++k) {
+    const GridPlace& other = places[bytes->wrote[k]];
+    if (!other.atomic || (adds && other.adds == adds)) continue;
+    *place = &other;
     return static_cast<int64_t>(k);
   }
   return -1;
@@ -64,6 +99,33 @@ void Grids::grid_wait(const Exec& x) {
 void Grids::grid_launch_dependents(const Exec& x) {
   e_.config.grid_record->dependents = true;
   if (x.mask & ~lanes(x.w)) e_.config.grid_record->early = true;
+}
+
+// A CTA that holds columns and waits for another grid must not keep columns from a CTA of that grid.
+void Grids::tmem_alloc(const Exec& x) {
+  GridRecord& own = *e_.config.grid_record;
+  own.shared_bytes = x.cta.shared.data.size();
+  own.warps = x.cta.warps.size();
+  const bool knows = lanes(x.w) & x.mask;
+  const auto& beside = e_.config.in_flight;
+  // Of several streams, CTAs of a third grid may hold the columns of both.
+  const bool streams = std::any_of(beside.begin(), beside.end(),
+                                   [](const auto& grid) { return grid.second == InFlight::Unordered; });
+  for (const auto& [earlier, how] : beside) {
+    const bool late = how == InFlight::Unordered ? earlier->warps > 0 : earlier->allocates_late;
+    if (!late || !(streams || e_.fits_with(x.cta, earlier->shared_bytes, earlier->warps))) continue;
+    if (how == InFlight::Waits && !knows)
+      doubt("open",
+            "tcgen05.alloc before griddepcontrol.wait: its CTA may hold the columns that " + earlier->kernel +
+                " allocates after launch_dependents, and wait for that grid",
+            x.origin(x.lane()));
+    else if (how != InFlight::Waits && e_.config.alone)
+      doubt("order-decides",
+            "tcgen05.alloc beside " + earlier->kernel +
+                ": the schedule excludes CTAs of other kernels (alone), " +
+                "but not of this grid, which may have the first columns",
+            x.origin(x.lane()));
+  }
 }
 
 void Grids::warp_sync(const Warp& w, uint32_t members) {
@@ -168,15 +230,48 @@ void Grids::access(const GlobalBuffer& b, uint64_t address, uint32_t size, bool 
       e_.unseen = !write;
       break;
     }
-  note(*e_.config.grid_record, b, address - b.address, size, write, atomic, place(at, atomic));
+  const uint32_t adds = atomic ? adds_of(at.instr) : 0;
+  if (atomic && e_.config.races)
+    for (const auto& earlier : e_.config.in_flight)
+      if (!(knows && earlier.second == InFlight::Waits)) doubt_exchange(earlier, b, address, size, adds, at);
+  note(*e_.config.grid_record, b, address - b.address, size, write, place(at, atomic, adds),
+       [&] { return place(at, true, 0); });
 }
 
-uint32_t Grids::place(const Origin& at, bool atomic) {
-  auto [it, fresh] = places_.try_emplace({at.instr, at.cta.x, at.cta.y, at.cta.z, at.warp, atomic}, 0);
+uint32_t Grids::adds_of(const Instr* i) {
+  if (!i) return 0;
+  const auto [known, fresh] = adds_.try_emplace(i, 0);
+  if (fresh) known->second = number_of(reduction_kind(e_.program, *i));
+  return known->second;
+}
+
+void Grids::doubt(const char* reason, const std::string& text, const Origin& at) {
+  const auto [found, fresh] = doubted_.try_emplace({at.instr, text}, e_.doubts.size());
+  if (fresh)
+    e_.doubts.push_back({reason, text, at, {}});
+  else
+    ++e_.doubts[found->second].count;
+}
+
+// Atomic operations do not race; what they leave does not depend on their order only if they are of one kind.
+void Grids::doubt_exchange(const InFlightGrid& earlier, const GlobalBuffer& b, uint64_t address,
+                           uint32_t size, uint32_t adds, const Origin& at) {
+  const GridPlace* place = nullptr;
+  if (earlier.first->exchanged(b, address - b.address, size, adds, &place) < 0) return;
+  doubt("order-decides",
+        e_.program.names[static_cast<size_t>(at.instr->name)] + " and " + place->instruction +
+            " of an earlier grid (" + earlier.first->kernel + ") access one word of " + b.name +
+            ", and nothing orders them: their results depend on which is first",
+        at);
+}
+
+uint32_t Grids::place(const Origin& at, bool atomic, uint32_t adds) {
+  auto [it, fresh] = places_.try_emplace({at.instr, at.cta.x, at.cta.y, at.cta.z, at.warp, atomic, adds}, 0);
   if (!fresh) return it->second;
   GridPlace p;
   p.at = at;
   p.atomic = atomic;
+  p.adds = adds;
   if (at.instr) {
     p.instruction = e_.program.names[static_cast<size_t>(at.instr->name)];
     if (at.instr->source >= 0) p.source = e_.program.sources[static_cast<size_t>(at.instr->source)];

@@ -19,6 +19,7 @@ struct GridPlace {  // an instruction of one warp that accessed global memory
   std::string instruction, source;
   int32_t line = 0;
   bool atomic = false;
+  uint32_t adds = 0;  // of a reduction without a result, its kind (reduction_kind); 0: order matters
 };
 
 // A grid's accesses, by byte, and what it did about its neighbours in the stream. It outlives the launch.
@@ -40,6 +41,11 @@ struct GridRecord {
   bool dependents = false;  // griddepcontrol.launch_dependents was executed
   bool early = false;       // by a thread that knew of no griddepcontrol.wait
   bool waited = false;      // griddepcontrol.wait was executed
+  // Of a CTA that allocates tensor memory: its size, and whether an allocation does not come before the
+  // launch_dependents of its CTA, so that it may have to wait for columns of the next grid's CTAs.
+  bool allocates_late = false;
+  uint64_t shared_bytes = 0, warps = 0;
+  bool certified = false, part = false;  // set by the stream: its certificate
   std::vector<GridPlace> places{1};
   std::map<std::pair<uint64_t, const uint8_t*>, Bytes> buffers;  // by address and host address
 
@@ -52,6 +58,9 @@ struct GridRecord {
   // The first of those bytes that conflicts with what was recorded: -1 for none, and its place.
   int64_t meets(const GlobalBuffer& b, uint64_t first, uint64_t count, bool write, bool atomic,
                 const GridPlace** place, bool* wrote) const;
+  // The first of those bytes that another kind of atomic operation than `adds` has written.
+  int64_t exchanged(const GlobalBuffer& b, uint64_t first, uint64_t count, uint32_t adds,
+                    const GridPlace** place) const;
 };
 
 class Grids : public Listener {
@@ -61,6 +70,7 @@ class Grids : public Listener {
   void start_cluster(Cluster&) override;
   void grid_wait(const Exec&) override;
   void grid_launch_dependents(const Exec&) override;
+  void tmem_alloc(const Exec&) override;
   // What tells other threads that the wait is over.
   void warp_sync(const Warp&, uint32_t lanes) override;
   void named_arrive(const Exec&, uint32_t id) override;
@@ -105,14 +115,20 @@ class Grids : public Listener {
               const Origin& at);
   bool check(const InFlightGrid& earlier, const GlobalBuffer&, uint64_t address, uint32_t size, bool write,
              bool atomic, const Origin& at);
-  uint32_t place(const Origin& at, bool atomic);
+  uint32_t place(const Origin& at, bool atomic, uint32_t adds);
+  void doubt_exchange(const InFlightGrid& earlier, const GlobalBuffer&, uint64_t address, uint32_t size,
+                      uint32_t adds, const Origin& at);
+  void doubt(const char* reason, const std::string& text, const Origin& at);
+  uint32_t adds_of(const Instr*);
 
   Engine& e_;
   std::unordered_map<const Cta*, Block> blocks_;
   std::unordered_map<const Cluster*, Told> clusters_;
   std::unordered_map<uint64_t, Running> issued_;  // by AsyncOp::seq
   std::vector<Running> running_;                  // completions nest
-  std::map<std::tuple<const Instr*, uint32_t, uint32_t, uint32_t, int32_t, bool>, uint32_t> places_;
+  std::map<std::tuple<const Instr*, uint32_t, uint32_t, uint32_t, int32_t, bool, uint32_t>, uint32_t> places_;
+  std::unordered_map<const Instr*, uint32_t> adds_;
+  std::map<std::tuple<const Instr*, std::string>, size_t> doubted_;  // places of e_.doubts
 };
 
 }  // namespace tileproof

@@ -43,6 +43,8 @@ Cta* pair_part(Exec& x, const Instr& i) {
   return twin;
 }
 
+constexpr size_t kFewestRegisters = 8;  // of a thread
+
 // Whether a CTA of `warps` warps, with `shared` bytes and `registers` for each of its threads, fits onto the
 // processor beside this one.
 bool fits_beside(const Engine& e, const Cta& cta, size_t shared, size_t warps, size_t registers) {
@@ -62,7 +64,9 @@ bool fits_beside(const Engine& e, const Cta& cta, size_t shared, size_t warps, s
 
 // Whether nobody else's columns come before its own. The smallest CTA that could have some has a warp, and
 // shared memory for the address of its columns.
-bool alone(const Engine& e, const Cta& cta) { return e.config.alone || !fits_beside(e, cta, 4, 1, 8); }
+bool alone(const Engine& e, const Cta& cta) {
+  return e.config.alone || !fits_beside(e, cta, 4, 1, kFewestRegisters);
+}
 
 // The first column of the allocation; -1 while there is no room. `twin` null: for this CTA alone.
 int find_columns(Engine& e, Cta& cta, int columns, const Cta* twin) {
@@ -182,7 +186,9 @@ Step alloc(Exec& x, const Instr& i) {
   x.order = 0;
   if (!p) return Step::Stop;
   std::memcpy(p, &base, 4);
-  const bool fixed = columns == kTmemColumns || (first && alone(x.e, x.cta));
+  // A schedule `alone` excludes other kernels, but not the grids that may still run.
+  const bool beside = x.e.config.alone && !x.e.config.in_flight.empty();
+  const bool fixed = columns == kTmemColumns || (first && !beside && alone(x.e, x.cta));
   x.e.tell(&Listener::tmem_base, x, static_cast<uint32_t>(p - x.cta.shared.data.data()), base,
            static_cast<int>(columns), t.serial, fixed);
   return Step::Next;
@@ -277,6 +283,10 @@ const Registrar allocations({{"tcgen05.alloc", alloc},
 bool Engine::fits_twice(const Cta& cta) const {
   return fits_beside(*this, cta, cta.shared.data.size() - limits::kReservedSharedBytes,
                      (config.block.volume() + 31) / 32, static_cast<size_t>(config.launch_registers));
+}
+
+bool Engine::fits_with(const Cta& cta, size_t shared, size_t warps) const {
+  return fits_beside(*this, cta, shared - limits::kReservedSharedBytes, warps, kFewestRegisters);
 }
 
 // The last thread of a CTA has exited: its twin must not have done a part more than it.

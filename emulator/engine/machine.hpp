@@ -182,6 +182,8 @@ class Engine {
   }
   // Whether two CTAs of the launch fit onto one processor.
   bool fits_twice(const Cta& cta) const;
+  // Whether a CTA fits beside it that has so much shared memory, its reserved bytes included, and warps.
+  bool fits_with(const Cta& cta, size_t shared, size_t warps) const;
   void note(const std::string& code, const std::string& message, const Origin& at) {
     sink.report(Severity::Note, code, message, at);
   }

@@ -167,7 +167,8 @@ class Races : public Listener {
   void warpgroup_issue(const Exec& x, WarpgroupMma& op) override;
   void warpgroup_part(const WarpgroupMma& op, uint32_t warps) override;
   void warpgroup_pass(const Warp& w, uint64_t serial) override;
-  void tmem_alloc(const Exec& x) override { allocates(x); }
+  void grid_launch_dependents(const Exec& x) override;
+  void tmem_alloc(const Exec& x) override;
   void tmem_base(const Exec& x, uint32_t offset, int base, int columns, int serial, bool fixed) override;
   void tmem_dealloc(const Exec& x, int column, int columns) override;
   void pair_alloc(const Exec& x, Cta& twin, int column, int columns) override;
@@ -352,7 +353,9 @@ class Races : public Listener {
     Clock at_exit;
     std::vector<std::pair<uint32_t, int8_t>> remote;  // accesses of other CTAs, with their lanes
     PairState pair;
-    PhaseEvent allocated;  // the last alloc or dealloc of tensor memory
+    PhaseEvent allocated;    // the last alloc or dealloc of tensor memory
+    PhaseEvent given;        // the last alloc
+    bool triggered = false;  // griddepcontrol.launch_dependents was executed
   };
 
   // ---- the certificate (race_phases.cpp, race_order.cpp)
@@ -377,6 +380,7 @@ class Races : public Listener {
   void begins_again(const Exec& x, Barrier& b, const Cta& cta, uint32_t offset, int lane);
   Doubt& doubt(const char* reason, const Origin& at, const Origin& other, const std::string& text,
                Decision hold = {0, kNoStep});
+  bool settled(const Exec& x, const PhaseEvent& last);
   void allocates(const Exec& x);
   uint8_t adds_of(const Instr* i);
   void strong_pair(const Access& a, const Access& b, int8_t lane, const View& v, Place place, int rank,

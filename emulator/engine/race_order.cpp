@@ -3,26 +3,13 @@
 #include <algorithm>
 
 #include "first_columns.hpp"
+#include "grids.hpp"
 #include "machine.hpp"
 #include "race.hpp"
+#include "reductions.hpp"
 #include "schedule.hpp"
-#include "slots/atomics.hpp"
 
 namespace tileproof {
-
-namespace {
-// The words of an opcode.
-std::vector<std::string> words_of(const std::string& opcode) {
-  std::vector<std::string> words(1);
-  for (char c : opcode) {
-    if (c == '.')
-      words.emplace_back();
-    else
-      words.back() += c;
-  }
-  return words;
-}
-}  // namespace
 
 // The kind of a reduction whose result nothing asks for; operations of one kind may be exchanged. 0: of no
 // kind. Sums of floats may be exchanged as well, but round in their order: kSum.
@@ -32,22 +19,10 @@ uint8_t Races::adds_of(const Instr* i) {
   uint8_t& known = adds_[static_cast<size_t>(i - e_.program.code.data())];
   if (known != 255) return known;
   known = 0;
-  const std::vector<std::string> words = words_of(mnemonic(i));
-  if (words[0] == "atom" && i->o[slot::atom::dst] != INT32_MIN) return known;
-  const auto has = [&](const char* word) {
-    return std::find(words.begin(), words.end(), word) != words.end();
-  };
-  const char* operation = nullptr;
-  for (const char* one : {"add", "min", "max", "and", "or", "xor"})
-    if (has(one)) operation = one;
-  if (!operation) return known;
-  std::string type = has("tensor") ? "tensor" : words.back();
-  if (type.ends_with("x2")) type.resize(type.size() - 2);
-  const auto [kind, fresh] =
-      kinds_.try_emplace(std::string(operation) + type, static_cast<uint8_t>(kinds_.size() + 1));
-  const bool inexact = type == "tensor" || type[0] == 'f' || type[0] == 'b';
-  known = kind->second;
-  if (*operation == 'a' && operation[1] == 'd' && inexact && !type.starts_with("b8")) known |= kSum;
+  const std::string kind = reduction_kind(e_.program, *i);
+  if (kind.empty()) return known;
+  known = kinds_.try_emplace(kind, static_cast<uint8_t>(kinds_.size() + 1)).first->second;
+  if (rounds(kind)) known |= kSum;
   e_.sums |= (known & kSum) != 0;
   return known;
 }
@@ -76,19 +51,38 @@ void Races::sum_read(const Slot& first, uint32_t second, Place place, int rank, 
         hold);
 }
 
+// Whether an event comes before the running instruction, or there is none.
+bool Races::settled(const Exec& x, const PhaseEvent& last) {
+  Thread& t = thread(x.w);
+  const auto know = joined(t);
+  return !last.agent || follows({know.get(), t.agent, t.all, t.now, t.together}, last);
+}
+
 // The columns of an allocation depend on those before it.
 void Races::allocates(const Exec& x) {
   Thread& t = thread(x.w);
   PhaseEvent& last = state(x.cta).allocated;
   PhaseEvent event{t.agent, t.now, t.all, x.origin(x.lane())};
   event.hold = e_.scheduler->running(x.w, *x.s);
-  const auto know = joined(t);
-  if (last.agent && !follows({know.get(), t.agent, t.all, t.now, t.together}, last))
+  if (!settled(x, last))
     doubt("order-decides", event.at, last.at,
           mnemonic(event.at.instr) + " and " + mnemonic(last.at.instr) +
               " of one CTA are in no order: which columns are free depends on it",
           last.hold);
   last = event;
+}
+
+// From the first launch_dependents of a CTA on, CTAs of the next grid may hold the columns that are free.
+void Races::tmem_alloc(const Exec& x) {
+  allocates(x);
+  CtaState& s = state(x.cta);
+  s.given = s.allocated;
+  if (s.triggered && e_.config.grid_record) e_.config.grid_record->allocates_late = true;
+}
+void Races::grid_launch_dependents(const Exec& x) {
+  CtaState& s = state(x.cta);
+  s.triggered = true;
+  if (!settled(x, s.given) && e_.config.grid_record) e_.config.grid_record->allocates_late = true;
 }
 
 void Races::tmem_base(const Exec& x, uint32_t offset, int base, int columns, int serial, bool fixed) {

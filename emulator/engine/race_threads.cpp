@@ -51,7 +51,8 @@ void Races::start_cluster(Cluster& cluster) {
     s.tmem.resize(static_cast<size_t>(kTmemColumns) * (kTmemLanes / 16));
     s.at_exit.clear();
     s.pair = PairState{};
-    s.allocated = PhaseEvent{};
+    s.allocated = s.given = PhaseEvent{};
+    s.triggered = false;
     s.remote.clear();
     s.warps.assign(cta.warps.size(), Thread{});
     for (Thread& t : s.warps) {

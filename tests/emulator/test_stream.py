@@ -232,15 +232,3 @@ def test_the_number_of_a_launch() -> None:
     module = Module.from_ptx(kernel_text(body, [False]))
     clean(module.launch("k", grid=(1,), block=(THREADS,), args=[y], memory=memory))
     assert (y.numpy() == 1).all()
-
-
-def test_a_launch_that_may_overlap_another_is_not_certified() -> None:
-    """In order, and after a grid that ended, it is; the wait alone orders too little to say so."""
-    ordered = Chain(Schedule(), FILL, COPY, programmatic=False, races=True)
-    assert all(result.certified for result in ordered.results)
-    ended = Chain(Schedule(), FILL, WAIT + COPY, races=True)
-    assert ended.last.certified
-    overlapping = Chain(Schedule(), TRIGGER + FILL, WAIT + COPY, races=True)
-    clean(overlapping.last)
-    (doubt,) = overlapping.last.certificate.doubts  # type: ignore[union-attr]
-    assert doubt.reason == "unsupported" and "may overlap a grid" in doubt.text

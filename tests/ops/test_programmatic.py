@@ -18,6 +18,7 @@ from tileproof.kernels.launch.builder import LaunchBuilder
 from tileproof.kernels.launch.model import KernelLaunch, LaunchFile, LaunchModule, PtxText
 from tileproof.kernels.sm90.mla_around import launches
 from tileproof.ops.plan import CallPlan, planned
+from tileproof.spec.machine.certificate import SUMS_BEFORE
 from tileproof.spec.machine.schedule import Schedule
 
 S_KV, TOPK = 8, 64
@@ -91,8 +92,10 @@ def test_every_launch_but_the_first_and_those_that_clear_may_begin_early() -> No
 @pytest.mark.parametrize(("sink", "deterministic"), [(False, False), (True, False), (True, True)])
 def test_the_launches_of_a_call_have_no_race(sink: bool, deterministic: bool) -> None:
     file = chain(call(sink, deterministic))
-    run, placed = emulator.launch_on(file, schedule=Schedule("early"))
+    run, placed = emulator.launch_on(file, schedule=Schedule("early"), races=True)
     assert not run.errors, run.errors[0]
+    # Each launch is certified. The backward adds floats, which a later launch reads.
+    assert run.certificate is not None and {doubt.text for doubt in run.certificate.doubts} == {SUMS_BEFORE}
     outputs = emulator.outputs_of(file, placed)
     wide = np.asarray(outputs["dKV" if deterministic else "wide_dKV"].values)
     assert np.array_equal(np.asarray(outputs["narrow_dKV"].values), wide.astype(ml_dtypes.bfloat16))

@@ -1,0 +1,15 @@
+// Reductions whose result nothing asks for: two of one kind may be exchanged.
+#pragma once
+
+#include <string>
+
+#include "program.hpp"
+
+namespace tileproof {
+
+// The operation and type of an atomic operation without a result; "" of any other instruction.
+std::string reduction_kind(const Program& program, const Instr& i);
+// Whether reductions of a kind round in their order.
+bool rounds(const std::string& kind);
+
+}  // namespace tileproof

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from tileproof.conformance.beside.logs.hangs.accounts.of_graph import copy_of
 from tileproof.conformance.beside.logs.hangs.cause import (
     HangCause,
     barrier_text,
@@ -104,15 +105,8 @@ def _omitted(graph: WaitGraph, root: Wait, producer: Actor) -> HangCause | None:
 
 def waited_for(graph: WaitGraph, arrival: LogEvent) -> bool:
     """Whether each arrival on the place of this one let a wait there end, so that none is one too many."""
-    place = _at(arrival)
-    histories = graph.histories.values()
-    made = [event.line for history in histories for event in history.arrivals(place)]
-    for history in histories:
-        passed = [wait for wait in history.on(place) if wait.passed]
-        free = sum(wait.end < min(made) for wait in passed)  # of the phase before the first
-        if len(passed) - free >= len(made):
-            return True
-    return False
+    unused = graph.accounts.ledger.unused(copy_of(graph.log, arrival))
+    return unused is not None and unused <= 0
 
 
 def _at(event: LogEvent) -> Place:

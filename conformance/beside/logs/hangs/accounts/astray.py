@@ -37,18 +37,12 @@ class Astray(WaitEvidence):
 
     def _strange(self, actor: Actor) -> Iterator[tuple[LoggedStep, Copy, str]]:
         ledger = self.ledger
-        since: dict[Copy, LoggedStep] = {}
+        again = self.again_in_a_round(actor)
         for step in self.trace.steps[actor]:
-            if step.kind == "wait":
-                since.clear()
-            if step.kind != "arrive":
-                continue
-            for copy in step.to:
+            for copy in step.to if step.kind == "arrive" else ():
                 others = [each for each in ledger.producers(copy) if role_of(each) != role_of(actor)]
                 waits = {role_of(each) for each in ledger.waiters(copy)}
                 init = ledger.init(copy)
-                again = copy in since
-                alone = len(ledger.siblings(copy)) == 1 and step.count == 1 and init < 2
                 whole = any(ledger.each.get((each, ledger.family(copy)), 0) == init for each in others)
                 shared = any(ledger.made.get((peer, copy)) for peer in ledger.peers(actor))
                 declared = ledger.declared(copy)
@@ -56,13 +50,23 @@ class Astray(WaitEvidence):
                     yield step, copy, f"on which {' and '.join(sorted(declared))} should arrive"
                 elif role_of(actor) in waits and not shared:
                     yield step, copy, "on which it waits itself"
-                elif again and (alone or not ledger.is_ring(copy)):
+                elif (step, copy) in again:
                     yield step, copy, "a second time in the round"
                 elif not declared and init and whole and ledger.made.get((actor, copy), 0) <= 2:
                     yield step, copy, f"on which {others[0]} arrives"
                 elif init and step.count > init:
                     yield step, copy, f"whose phase needs {init} arrivals, not {step.count}"
-                since[copy] = step
+                elif not step.bytes and self._announces(actor, copy):
+                    yield step, copy, "without the bytes that it announces there otherwise"
+
+    def _announces(self, actor: Actor, copy: Copy) -> bool:
+        """Whether a single arrival of an actor on a barrier announces no bytes."""
+        some = [
+            step.bytes > 0
+            for step in self.trace.steps[actor]
+            if step.kind == "arrive" and any(each in self.ledger.siblings(copy) for each in step.to)
+        ]
+        return len(some) > 1 and some.count(False) == 1
 
     def _victim(self, actor: Actor, odd: Copy, width: int) -> Blocked | None:
         """The blocked wait that lacks the arrival: no role arrives on its barrier."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tileproof.conformance.beside.logs.hangs.accounts.ledger import Blocked, Ledger
+from tileproof.conformance.beside.logs.hangs.accounts.ledger import Blocked, Family, Ledger
 from tileproof.conformance.beside.logs.hangs.accounts.trace import Copy, LoggedStep
 from tileproof.conformance.beside.logs.hangs.log import Actor
 
@@ -86,3 +86,40 @@ class WaitEvidence:
                     seen.add(actor)
                     todo.append(self.waits[actor])
         return False
+
+    def again_in_a_round(self, actor: Actor, on: Copy | None = None) -> list[tuple[LoggedStep, Copy]]:
+        """Arrivals on a barrier that come a second time in a round: a loop repeats a wait between them.
+
+        That is a wait which stands behind the arrival before and in front of it; it is the last in front of
+        all other arrivals where these have the same. `on`: of this barrier alone.
+        """
+        waits: list[Family] = []
+        places: dict[Copy, list[tuple[LoggedStep, int]]] = {}  # arrivals, and the waits before each
+        for step in self.trace.steps[actor]:
+            if step.kind == "wait":
+                waits.append(self.ledger.family(step.to[0]))
+            elif step.kind == "arrive":
+                for copy in {*step.to}:
+                    places.setdefault(copy, []).append((step, len(waits)))
+        found = []
+        for copy, some in places.items() if on is None else [(on, places.get(on, []))]:
+            for at in range(1, len(some)):
+                (_, first), (step, now) = some[at - 1], some[at]
+                before = {*waits[some[at - 2][1] if at > 1 else 0 : first]}
+                since = {*waits[first:now]}
+                usual = {
+                    waits[end - 1] if end else None for other, (_, end) in enumerate(some) if other != at
+                }
+                odd = len(some) > 2 and len(usual) == 1 and None not in usual and usual.isdisjoint(since)
+                other = bool(before) and before.isdisjoint(since)
+                if (odd or other or not since) and self._complete(actor, copy, step):
+                    found.append((step, copy))
+        return found
+
+    def _complete(self, actor: Actor, copy: Copy, step: LoggedStep) -> bool:
+        """Whether a phase is complete with an arrival of each of the barrier's producers."""
+        ledger = self.ledger
+        init, family = ledger.init(copy), ledger.family(copy)
+        if not init:
+            return step.count == 1 and (len(ledger.siblings(copy)) == 1 or not ledger.is_ring(copy))
+        return sum(ledger.each.get((each, family), 1) for each in {actor, *ledger.producers(copy)}) >= init

@@ -76,6 +76,10 @@ class Ledger:
         for (_, copy), count in trace.arrived.items():
             if count:
                 self.threads[copy] += count
+        for (_, copy), size in trace.announced.items():
+            self.announced[copy] += size
+        for (_, copy), size in trace.landed.items():
+            self.copied[copy] += size
         for (actor, copy), count in trace.arrived.items():
             if count:
                 width = self._width(actor, copy)
@@ -122,13 +126,7 @@ class Ledger:
 
     def init(self, copy: Copy) -> int:
         """Arrivals of a phase; 0: not printed."""
-        inits = self.trace.inits
-        whole = copy._replace(group=0, stage=-1)  # a line about all stages
-        each = copy._replace(group=0)
-        for place in (copy, each, each._replace(owner=-1), whole, whole._replace(owner=-1)):
-            if place in inits:
-                return inits[place]
-        return 0
+        return self.trace.init(copy)
 
     def siblings(self, copy: Copy) -> list[Copy]:
         """The stages of a barrier, in one CTA."""
@@ -206,16 +204,19 @@ class Ledger:
     def _split(self) -> set[str]:
         """Barriers whose stages are different things, not a ring: an actor uses all of them in a round."""
         stages: dict[str, set[int]] = {}
-        for copy in self.copies | {*self.trace.inits}:
+        for copy in self.copies | {each for each in self.trace.inits if each.stage >= 0}:
             stages.setdefault(self.stem(copy.barrier), set()).add(self.stage(copy))
         found: set[str] = set()
         for steps in self.trace.steps.values():
             seen: dict[tuple[str, str, int], set[int]] = {}
+            rounds, turn = 0, None
             for step in steps:
+                if step.kind == "copy" or step.turn is None or step.turn < 0:
+                    continue
+                rounds, turn = rounds + (step.turn != turn), step.turn
                 for copy in step.to:
-                    if step.kind != "copy" and step.k is not None and step.k >= 0:
-                        key = step.kind, self.stem(copy.barrier), step.k
-                        seen.setdefault(key, set()).add(self.stage(copy))
+                    key = step.kind, self.stem(copy.barrier), rounds
+                    seen.setdefault(key, set()).add(self.stage(copy))
             found |= {stem for (_, stem, _), some in seen.items() if 1 < len(some) == len(stages[stem])}
         used: dict[tuple[str, str], dict[str, set[int]]] = {}
         for actor, steps in self.trace.steps.items():
@@ -243,6 +244,17 @@ class Ledger:
         if (actor, copy) in self.trace.passed:
             return self.trace.passed[actor, copy]
         return sum(step.passed for step in self.waits.get((actor, copy), ()))
+
+    def unused(self, copy: Copy) -> int | None:
+        """Phases of a barrier's arrivals that no wait used; None if no role waits on it.
+
+        Where the arrivals of a phase are not printed, each may be a phase.
+        """
+        init = self.init(copy)
+        made = sum(count for (_, each), count in self.made.items() if each == copy)
+        phases = self.threads[copy] // init if init else made
+        used = [self.passes(actor, copy) for actor in self.waiters(copy)]
+        return phases - (max(used) - self.free(copy)) if used else None
 
     def total(self, actor: Actor, copy: Copy) -> int:
         """Arrivals of an actor on all stages of a barrier."""
@@ -299,7 +311,7 @@ class Ledger:
                 before = self.trace.steps[actor][: self.trace.steps[actor].index(steps[0])]
                 ring = len(self.siblings(copy))
                 made = max((self.total(actor, each) for step in before for each in step.to), default=0)
-                found.append((steps[0].k or 0) >= ring if steps[0].k is not None else made > ring)
+                found.append((steps[0].turn or 0) >= ring if steps[0].turn is not None else made > ring)
         return bool(found) and all(found) and not self.trace.dump
 
     def stages_shown(self, copy: Copy) -> bool:

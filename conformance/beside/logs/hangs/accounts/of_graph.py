@@ -32,11 +32,14 @@ def _step(log: Log, step: Wait | LogEvent) -> LoggedStep:
     event = _event(step)
     copy = copy_of(log, event)
     if isinstance(step, Wait):
-        return LoggedStep(event.line, "wait", (copy,), event.phase, event.k, passed=step.passed, end=step.end)
+        k = event.k
+        return LoggedStep(
+            event.line, "wait", (copy,), event.phase, k, passed=step.passed, end=step.end, turn=k
+        )
     reached = [cta for cta in range(event.to.bit_length()) if event.to >> cta & 1]
     to = tuple(copy._replace(owner=cta) for cta in reached) or (copy,)
     kind: StepKind = "copy" if event.kind == "copy" else "arrive"
-    return LoggedStep(event.line, kind, to, None, event.k, event.count, event.size)
+    return LoggedStep(event.line, kind, to, None, event.k, event.count, event.size, turn=event.k)
 
 
 def copy_of(log: Log, event: LogEvent) -> Copy:

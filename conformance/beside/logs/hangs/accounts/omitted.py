@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from itertools import pairwise
+from itertools import islice, pairwise
 
 from tileproof.conformance.beside.logs.hangs.accounts.evidence import LoggedReason, Token, WaitEvidence
 from tileproof.conformance.beside.logs.hangs.accounts.ledger import Blocked
@@ -32,8 +32,9 @@ class Omitted(WaitEvidence):
             if ledger.stage(odd) == turn:
                 continue
             then = ledger.stage(mine[at + 2][0]) if at + 2 < len(mine) else -1
-            late = None not in (step.k, prior.k) and at > 0 and mine[at - 1][1].k is not None
-            jump = late and step.k - prior.k > prior.k - mine[at - 1][1].k  # type: ignore[operator]
+            turns = [each.turn for _, each in mine[max(0, at - 1) : at + 2]]
+            known = [each for each in turns if each is not None]
+            jump = len(known) == 3 and known[2] - known[1] > known[1] - known[0]
             omits = then == (ledger.stage(odd) + 1) % len(ring) and then != (turn + 1) % len(ring)
             paired = self._pairing(actor, prior, before), self._pairing(actor, step, odd)
             if None not in paired:
@@ -72,19 +73,20 @@ class Omitted(WaitEvidence):
         peers = [peer for peer in self.ledger.peers(actor) if peer not in late]
         made = [at for at, (token, step) in enumerate(mine) if token == want and copy in step.to]
         last = made[-1] if made else 0
-        own = [token for token, _ in mine[: last + 2]]
+        own = self._until_behind(mine, last, want)
         others = [[self._as_mine(actor, peer, token) for token, _ in self.tokens(peer)] for peer in peers]
         follows: dict[Token, Counter[bool]] = {}
         pairs: Counter[tuple[Token, Token]] = Counter()
         around: set[tuple[Token, Token]] = set()
         if self.ledger.is_ring(copy) and not made:  # another stage may show where the arrival stands
             first = next((at for at, (token, _) in enumerate(mine) if token == want), None)
-            own = [token for token, _ in mine[: first + 2]] if first is not None else []
+            own = self._until_behind(mine, first, want) if first is not None else []
             last = first or 0
         for plain in [own, *others] if own else others:
             for at, pair in enumerate(pairwise(plain)):
-                if pair[1] == want and at + 2 < len(plain):
-                    around.add((pair[0], plain[at + 2]))
+                if pair[1] == want:
+                    rest = (each for each in plain[at + 2 :] if each[:2] != want[:2])  # not of a multicast
+                    around.update((pair[0], each) for each in islice(rest, 1))
                 if plain is own and at >= last:
                     continue
                 follows.setdefault(pair[0], Counter())[pair[1] == want] += 1
@@ -103,6 +105,43 @@ class Omitted(WaitEvidence):
                 continue
             return self._gap(wait, actor, at, mine, pairs, around)
         return None
+
+    @staticmethod
+    def _until_behind(mine: list[tuple[Token, LoggedStep]], at: int, want: Token) -> list[Token]:
+        """The steps up to the step behind an arrival, or behind the other CTAs' of a multicast."""
+        behind = at + 1
+        while behind < len(mine) and mine[behind][0][:2] == want[:2]:
+            behind += 1
+        return [token for token, _ in mine[: behind + 1]]
+
+    def whole_round(self, wait: Blocked, actor: Actor) -> LoggedReason | None:
+        """An actor that waits again where it began a round before, and made no arrival in that round; the
+        waiter is needed for its own wait to end.
+
+        Not where it waits for a free buffer: it may take the next one before it hands over the last.
+        """
+        mine, ledger = self.waits.get(actor), self.ledger
+        if self.trace.dump or not ledger.made or mine is None or ledger.free(mine.copy):
+            return None
+        if not self.depends(mine, wait):
+            return None
+        begun = [
+            step
+            for each in ledger.siblings(mine.copy)
+            for step in ledger.waits.get((actor, each), ())
+            if step.passed
+        ]
+        made = ledger.total(actor, wait.copy)
+        if not begun or made >= len(begun):
+            return None
+        last = max(begun, key=lambda step: step.line)
+        what = (
+            f"an arrival is missing: {actor} passed {last.to[0]} and waits for {mine.copy} again (line "
+            f"{mine.step.line}), without an arrival on {wait.copy} in between"
+        )
+        fix = f"{actor}: arrive on {wait.copy} in every round"
+        lines = [last.end or last.line, mine.step.line, wait.step.line]
+        return LoggedReason("skipped-arrive", wait.copy, wait.actor, what, fix, lines, 80, actor, False)
 
     def _as_mine(self, actor: Actor, peer: Actor, token: Token) -> Token:
         """A peer's step as the actor would make it: on its own CTA's barrier."""
@@ -138,6 +177,10 @@ class Omitted(WaitEvidence):
         place = before.to[0] if before.to else "its start"
         if token[0] == "arrive" and not pairs[first, token] and (first, token) not in around:
             odd = step.to[-1]
+            elsewhere = any(then == token and before != first for (before, _), (then, _) in pairwise(mine))
+            usual = elsewhere and not self.again_in_a_round(actor, odd)
+            if usual:  # it may be the arrival that it makes there in each round
+                return self._skipped(wait, actor, mine[at - 1], step, False)
             what = f"an arrival went to another barrier: {actor} arrived on {odd} where it arrives on {copy}"
             fix = f"{actor}: arrive on {copy}, not on {odd}"
             lines = [step.line, wait.step.line]
@@ -155,11 +198,19 @@ class Omitted(WaitEvidence):
         if before.kind == "arrive" and {*before.to} & {*self.ledger.twins(copy)}:
             what = f"an arrival reached only {place}: {actor} arrives on {copy} too in other rounds"
             return self.one_cta(wait, actor, what, [before.line, wait.step.line], 95, True)
+        sure = blocked is None or step is not blocked.step  # else it may only come too late
+        return self._skipped(wait, actor, mine[at - 1], step, sure)
+
+    @staticmethod
+    def _skipped(
+        wait: Blocked, actor: Actor, first: tuple[Token, LoggedStep], step: LoggedStep, sure: bool
+    ) -> LoggedReason:
+        before = first[1]
+        place = before.to[0] if before.to else "its start"
         what = (
             f"an arrival is missing: {actor} passed {place} and continued (line {step.line}) without the "
-            f"arrival on {copy} that it makes there in other rounds"
+            f"arrival on {wait.copy} that it makes there in other rounds"
         )
-        fix = f"{actor}: arrive on {copy} after {place}"
-        lines = [done, step.line, wait.step.line]
-        sure = blocked is None or step is not blocked.step  # else it may only come too late
-        return LoggedReason("skipped-arrive", copy, wait.actor, what, fix, lines, 93, actor, sure)
+        fix = f"{actor}: arrive on {wait.copy} after {place}"
+        lines = [before.end or before.line, step.line, wait.step.line]
+        return LoggedReason("skipped-arrive", wait.copy, wait.actor, what, fix, lines, 93, actor, sure)

@@ -38,7 +38,7 @@ class Reasoner(Omitted, Counted, Astray):
             right = None if self.trace.headless else int(free)
             for at, step in enumerate(steps):
                 before = steps[at - 1] if at else step
-                if at and step.k is not None and (step.k, step.phase) == (before.k, before.phase):
+                if at and self._again(actor, before, step):
                     continue  # another thread of the role
                 if at and not self._next_round(steps, at):
                     right = None
@@ -55,10 +55,18 @@ class Reasoner(Omitted, Counted, Astray):
                 found.append(self._parity(wait.actor, wait.copy, wait.step, right))
         return found
 
+    def _again(self, actor: Actor, before: LoggedStep, step: LoggedStep) -> bool:
+        """Whether a wait is printed again for the same round: the actor was in no other round since."""
+        if step.turn is None or (step.turn, step.phase) != (before.turn, before.phase):
+            return False
+        some = self.trace.steps[actor]
+        since = some[some.index(before) + 1 : some.index(step)]
+        return all(each.turn in (step.turn, None) for each in since)
+
     @staticmethod
     def _next_round(steps: list[LoggedStep], at: int) -> bool:
         """Whether no line of a wait is lost before a wait: rounds go on as they do elsewhere."""
-        rounds = [step.k for step in steps if step.k is not None]
+        rounds = [step.turn for step in steps if step.turn is not None]
         if len(rounds) < len(steps) or len(rounds) < 3:
             return True
         apart = [b - a for a, b in pairwise(rounds)]
@@ -87,6 +95,7 @@ class Reasoner(Omitted, Counted, Astray):
                 self._multicast(wait, actor)
                 or self.wrong_stage(wait, actor)
                 or (self.omitted_by_count if self.trace.dump else self.omitted)(wait, actor)
+                or self.whole_round(wait, actor)
                 or self._ended(wait, actor)
             )
             if reason is not None:
@@ -171,16 +180,9 @@ class Reasoner(Omitted, Counted, Astray):
         return LoggedReason(code, copy, wait.actor, what, fix, [line, wait.step.line], 88, actor, sure)
 
     def _one_too_many(self, actor: Actor, copy: Copy) -> bool:
-        """Whether an actor arrived on another barrier once more than a wait there passed: perhaps there in
-        place of here.
-        """
-        ledger = self.ledger
-        for who, each in ledger.made:
-            if who == actor and each != copy and not ledger.init(each) > 1:
-                used = [ledger.passes(waiter, each) for waiter in ledger.waiters(each)]
-                if used and max(used) - ledger.free(each) < ledger.made[who, each]:
-                    return True
-        return False
+        """Whether an arrival of an actor on another barrier was not used: perhaps it belongs here."""
+        mine = [each for who, each in self.ledger.made if who == actor and each != copy]
+        return any((self.ledger.unused(each) or 0) > 0 for each in mine)
 
     def counts(self, wait: Blocked, late: list[Actor]) -> list[LoggedReason]:
         copy, ledger = wait.copy, self.ledger

@@ -26,7 +26,8 @@ class Copy(NamedTuple):
 @dataclass(eq=False)
 class LoggedStep:
     """A wait, an arrival of `count` threads, a copy, or the end of a role. `to`: the barriers it concerns,
-    several for a multicast. `passed`: the wait ended.
+    several for a multicast. `passed`: the wait ended. `turn`: the round of its role, counted over all
+    tiles where `k` begins again in each.
     """
 
     line: int
@@ -39,6 +40,7 @@ class LoggedStep:
     passed: bool = False
     end: int = 0
     ends: int = 0  # lines that end it: of several threads
+    turn: int | None = None
 
 
 @dataclass
@@ -53,7 +55,8 @@ class CopyState:
 
 @dataclass
 class LogTrace:
-    """`inits`: arrivals of a phase. `passed`, `arrived`: a dump's counts. `ended`: the lines of roles' ends.
+    """`inits`: arrivals of a phase. `passed`, `arrived`, `announced`, `landed`: a dump's counts, of
+    waits, arrivals and bytes. `ended`: the lines of roles' ends.
 
     `dump`: the counts are of a dump, and the steps are only the waits at the end. `headless`: the first
     lines of a role are missing.
@@ -64,6 +67,8 @@ class LogTrace:
     states: dict[Copy, CopyState] = field(default_factory=dict)
     passed: dict[tuple[Actor, Copy], int] = field(default_factory=dict)
     arrived: dict[tuple[Actor, Copy], int] = field(default_factory=dict)
+    announced: dict[tuple[Actor, Copy], int] = field(default_factory=dict)
+    landed: dict[tuple[Actor, Copy], int] = field(default_factory=dict)
     feeds: dict[Copy, set[str]] = field(default_factory=dict)
     merged: dict[Actor, int] = field(default_factory=dict)  # threads that print under one name
     ended: dict[Actor, int] = field(default_factory=dict)
@@ -72,6 +77,15 @@ class LogTrace:
     dump: bool = False
     headless: bool = False
     prints_ends: bool = False
+
+    def init(self, copy: Copy) -> int:
+        """Arrivals of a phase; 0: not printed."""
+        whole = copy._replace(group=0, stage=-1)  # a line about all stages
+        each = copy._replace(group=0)
+        for place in (copy, each, each._replace(owner=-1), whole, whole._replace(owner=-1)):
+            if place in self.inits:
+                return self.inits[place]
+        return 0
 
     def blocked(self, actor: Actor) -> LoggedStep | None:
         """The wait in which a role is at the end."""

@@ -12,7 +12,12 @@ from tileproof.conformance.beside.logs.hangs.accounts.ledger import Blocked, Led
 from tileproof.conformance.beside.logs.hangs.accounts.reasons import Reasoner
 from tileproof.conformance.beside.logs.hangs.log import EXAMPLES, LONG, Actor
 from tileproof.conformance.beside.logs.hangs.template.fields import EVENTS
-from tileproof.conformance.beside.logs.hangs.template.pattern import Template, from_regex, parse
+from tileproof.conformance.beside.logs.hangs.template.pattern import (
+    Template,
+    from_regex,
+    names_context,
+    parse,
+)
 from tileproof.conformance.beside.logs.hangs.template.read import Tables, records, trace_of
 from tileproof.spec.machine.errors import TileproofError
 
@@ -39,15 +44,19 @@ def user_lines(
 
     A file has a template on each line, or `event wait=WORD`, `role NAME=WORD`, or a comment behind `#`.
     """
-    made = UserLines([parse(line) for line in lines] + [from_regex(line) for line in regexes])
     rows = [("event", pair) for pair in events] + [("role", pair) for pair in roles]
+    texts = [*lines]
     if file is not None:
         for line in file.read_text(encoding="utf-8").splitlines():
             head, _, rest = line.strip().partition(" ")
             if head in ("event", "role") and "=" in rest and ":" not in rest.split("=")[0]:
                 rows.append((head, rest))
             elif line.strip() and not line.startswith("#"):
-                made.templates.append(parse(line))
+                texts.append(line)
+    context = any(map(names_context, (*texts, *regexes)))
+    every = [from_regex(line, context) for line in regexes]
+    made = UserLines([*(parse(line, context) for line in lines), *every])
+    made.templates += [parse(line, context) for line in texts[len(lines) :]]
     for kind, pair in rows:
         name, sign, words = pair.partition("=")
         if not sign or not name or not words:

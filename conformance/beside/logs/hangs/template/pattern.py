@@ -26,7 +26,9 @@ Values = dict[str, str | int]
 _TOKEN = re.compile(r"\{\{|\}\}|\{[*?()\[\]]\}|\{(\w+)(\??)(?::(\d*)(x?))?\}|\s+")
 _PREFIX = re.compile(r"\s*(also\s+)?(\w+):(?!:)")
 _INT = r"-?0[xX][0-9a-fA-F]+|0b[01]+|-?\d+"
+_ON_A_BARRIER = ("wait", "arrive", "expect", "copy", "feeds")
 _QUOTED = r"[^,;|&+{}<>\"'`«»]+?"
+AND = "and|und|et|y"  # between the items of a list
 _IN_LIST = r"[^\s,;|&+{}]+?"
 
 
@@ -58,8 +60,8 @@ class Template:
         values = self._values(found)
         if self.repeat is None:
             return [values]
-        inner = self.repeat.each.finditer(found[self.repeat.group])
-        return [{**values, **self._values(item)} for item in inner] or None
+        items = map(self._values, self.repeat.each.finditer(found[self.repeat.group]))
+        return [{**values, **item} for item in items if item.get("barrier") not in AND.split("|")] or None
 
     def _values(self, found: re.Match[str]) -> Values:
         values: Values = {}
@@ -81,16 +83,24 @@ def _number(text: str, is_hex: bool) -> int:
     return int(text) if text.lstrip("-").isdecimal() else int(text, 0)
 
 
-def parse(text: str) -> Template:
-    """The template of a user's text; TileproofError where it is none."""
+def names_context(text: str) -> bool:
+    """Whether a template's lines name the barrier of the lines that follow."""
+    return _event(text)[0] == "on"
+
+
+def parse(text: str, context: bool = False) -> Template:
+    """The template of a user's text; TileproofError where it is none.
+
+    With `context`, an `on` template names the barrier of lines that have none.
+    """
     event, also, body = _event(text)
     build = _Builder(text)
     pattern, repeat = build.whole(body.strip())
     template = Template(text, event, pattern, build.groups, repeat, also)
-    return _checked(template, build.words)
+    return _checked(template, build.words, context)
 
 
-def from_regex(text: str) -> Template:
+def from_regex(text: str, context: bool = False) -> Template:
     """The template of `[EVENT:] REGEX`, whose named groups are fields (`(?P<barrier>...)`)."""
     event, also, body = _event(text)
     try:
@@ -99,7 +109,7 @@ def from_regex(text: str) -> Template:
         raise TileproofError("not a regular expression", where=text, found=str(error)) from error
     groups = {name: (field_of(name.rstrip("_0123456789"), text), False) for name in pattern.groupindex}
     words = re.findall(r"[^\W\d_]{2,}", re.sub(r"\(\?P<\w+>|\\[a-zA-Z]", " ", body))
-    return _checked(Template(text, event, pattern, groups, None, also), words)
+    return _checked(Template(text, event, pattern, groups, None, also), words, context)
 
 
 def _event(text: str) -> tuple[str, bool, str]:
@@ -114,7 +124,7 @@ def _event(text: str) -> tuple[str, bool, str]:
     return "arrive" if event == "commit" else event, bool(found[1]), text[found.end() :]
 
 
-def _checked(template: Template, words: list[str]) -> Template:
+def _checked(template: Template, words: list[str], context: bool) -> Template:
     fields = {name for name, _ in template.groups.values()}
     if not template.event and "event" not in fields:
         known = Vocabulary()
@@ -135,11 +145,12 @@ def _checked(template: Template, words: list[str]) -> Template:
         raise TileproofError(
             "a line template without a field", where=template.text, expected=", ".join(FIELDS)
         )
-    if template.event in ("wait", "arrive", "expect", "copy", "feeds") and not fields & {"barrier", "id"}:
+    bare = not fields & {"barrier", "id"}
+    if bare and (template.event == "on" or (template.event in _ON_A_BARRIER and not context)):
         raise TileproofError(
             "a line template of a wait or an arrival without its barrier",
             where=template.text,
-            do="put {barrier}, or {id} for its number, where the line names it",
+            do="put {barrier}, or {id} for its number, where the line names it; `on:` for a line above it",
         )
     return template
 

@@ -14,13 +14,31 @@ from tileproof.conformance.beside.logs.hangs.accounts.trace import (
     StepKind,
 )
 from tileproof.conformance.beside.logs.hangs.log import Actor
-from tileproof.conformance.beside.logs.hangs.template.pattern import Template, Values
+from tileproof.conformance.beside.logs.hangs.template.names import LoggedNames
+from tileproof.conformance.beside.logs.hangs.template.pattern import AND, Template, Values
 from tileproof.spec.machine.errors import TileproofError
 
 _KINDS: dict[str, StepKind] = {"wait": "wait", "done": "wait", "copy": "copy", "end": "end"}
 _WHO = ("role", "roleid", "warp", "wg", "thread", "cta", "group")
-_LIST = re.compile(r"\s*[+,&/|、]\s*|\s+(?:and|und|et|y)\s+")  # of the roles of an init line
+_IDENTITY = {"role", "roleid", "warp", "thread"}
+_OF_ROLE = {"passed", "arrived", "announced", "landed"}
+_OF_BARRIER = {"completed", "pending", "txleft", "arrived", "announced", "landed"}
+_WHICH = ("barrier", "id", "stage", "owner")  # fields that say which barrier it is
+_LIST = re.compile(r"\s*[+,&/|、]\s*|\s+(?:" + AND + r")\s+")  # of the roles of an init line
 _NAME_STAGE = re.compile(r"(.*\S)\s*(?:\[(\d+)\]|\((\d+)\)|\{(\d+)\}|#(\d+))$")
+
+
+def _ctas(mask: int) -> list[int]:
+    return [cta for cta in range(mask.bit_length()) if mask >> cta & 1] if mask > 0 else []
+
+
+def _of_role(values: Values, who: Values) -> set[str]:
+    """Counts of a state line that are a role's: the others are of a barrier's current phase."""
+    found = values.keys() & _OF_ROLE
+    alone = not values.keys() & {"completed", "pending", "txleft"}
+    if alone and (values.keys() & _IDENTITY or (who.keys() & _IDENTITY and "count" not in values)):
+        return found
+    return found & {"passed"}
 
 
 @dataclass(frozen=True)
@@ -96,63 +114,74 @@ class _Maker:
     def __init__(self, made: Records, tables: Tables) -> None:
         self.made, self.tables = made.made, tables
         self.trace = LogTrace()
-        self.barriers: dict[tuple[int, int], Values] = {}
-        self.roles: dict[tuple[str, int, int], str] = {}
+        self.names = LoggedNames()
         self.context: Values = {}
-        self.last_k: dict[Actor, int] = {}
-        self.owners = sorted({int(v["owner"]) for _, _, v in self.made if "owner" in v})
+        self.begins: set[str] = set()  # what the first line about each actor names
+        self.on: Values = {}  # the barrier of the lines that follow
+        self.about: Values = {}  # the barrier of the line before
+        self.last: dict[Actor, tuple[int, int | None]] = {}  # tile and k
+        self.rounds = 1 + max((int(v["k"]) for _, _, v in self.made if "k" in v), default=0)  # of a tile
+        owners = {int(v["owner"]) for _, _, v in self.made if "owner" in v}
+        if any("cta" in v for _, _, v in self.made):
+            owners.update(cta for _, _, v in self.made for cta in _ctas(int(v.get("mask", 0))))
+        self.owners = sorted(owners)
+        made_by = [v for _, event, v in self.made if event not in ("init", "feeds")]
+        self.printing = {str(v["role"]) for v in made_by if "role" in v}
         self.warps: dict[tuple[str, int], set[int]] = {}
 
     def run(self) -> LogTrace:
         for _, event, values in self.made:
             if event in ("name", "init"):
-                self._name(values)
+                self.names.add(values)
+        self.names.lay_out()
         self._count_warps()
         for line, event, values in self.made:
-            if event == "init":
-                copy = self._copy(values, -1, 0)
-                if "count" in values:
-                    self.trace.inits[copy] = int(values["count"])
-                for word in _LIST.split(str(values.get("role", ""))):
-                    if not (role := word.strip("\"' ")):
-                        continue
-                    self.trace.feeds.setdefault(copy, set()).add(self.tables.roles.get(role.lower(), role))
+            if event == "on":
+                self.on = self.about = values
+            elif event in ("init", "state"):
+                values = self._of_barrier(values, self.about)
+                self._init(values) if event == "init" else self._state(line, values)
             elif event == "actor":
                 self._actor(values)
             elif event == "feeds":
+                values = self._of_barrier(values, self.on)
                 actor = self.actor({**self._who(values), **values})
                 self.trace.feeds.setdefault(self._copy(values, actor.cta, actor.group), set()).add(actor.role)
-            elif event == "state":
-                self._state(line, values)
             elif event not in ("name", "skip"):
+                values = self._of_barrier(values, self.on)
                 self._step(line, event, {**self._who(values), **values})
         return self.trace
 
+    def _of_barrier(self, values: Values, context: Values) -> Values:
+        """The values of a line, with the barrier of the context where the line names none."""
+        if values.keys() & {"barrier", "id"}:
+            self.about = {key: each for key, each in values.items() if key in _WHICH}
+            return values
+        return {**context, **values}
+
+    def _init(self, values: Values) -> None:
+        copy = self._copy(values, -1, 0)
+        if "count" in values:
+            self.trace.inits[copy] = int(values["count"])
+        for word in _LIST.split(str(values.get("role", ""))):
+            if role := word.strip("\"'[]() "):
+                self.trace.feeds.setdefault(copy, set()).add(self.tables.roles.get(role.lower(), role))
+            if re.search(r"\s", role) and role not in self.printing:
+                break  # other text, whose role no line has, follows the list
+
     def _actor(self, values: Values) -> None:
-        if values.keys() & {"warp", "thread"} and "role" not in values:
-            self.context.pop("role", None)
+        names = values.keys() & _IDENTITY
+        self.begins = self.begins or names
+        if names & self.begins:  # other lines of it, behind this one, name the same actor more closely
+            self.context = {key: each for key, each in self.context.items() if key not in _IDENTITY}
         self.context = {**self.context, **values}
-        if "k" in values and values.keys() & {"role", "warp", "thread"}:
-            actor = self.actor(self.context)
-            self.last_k[actor] = self.trace.rounds[actor] = int(values["k"])
+        if values.keys() & {"k", "tile"} and values.keys() & _IDENTITY:
+            self._round(self.actor(self.context), values, "actor")
 
     def _who(self, values: Values) -> Values:
         """The context's actor, where a line names none."""
         missing = {key: value for key, value in self.context.items() if key not in values}
-        named = any(key in values for key in ("role", "roleid", "warp", "thread"))
-        return {} if named else missing
-
-    def _name(self, values: Values) -> None:
-        if "id" in values and "barrier" in values:
-            owner = int(values.get("owner", -1))
-            self.barriers[owner, int(values["id"])] = values
-            self.barriers.setdefault((-1, int(values["id"])), values)
-        if "role" in values:
-            for key in ("roleid", "thread", "warp"):
-                if key in values:
-                    cta = int(values.get("cta", -1))
-                    self.roles[key, cta, int(values[key])] = str(values["role"])
-                    break
+        return {} if values.keys() & _IDENTITY else missing
 
     def _count_warps(self) -> None:
         context: Values = {}
@@ -160,19 +189,14 @@ class _Maker:
             if event == "actor":
                 context = {**context, **values}
             elif event not in ("name", "init", "skip"):
-                whole = {**({} if {"role", "roleid", "warp", "thread"} & {*values} else context), **values}
+                whole = {**({} if values.keys() & _IDENTITY else context), **values}
                 role, cta = self._role(whole), int(whole.get("cta", -1))
                 warp = whole.get("warp", whole.get("thread"))
                 if role and warp is not None:
                     self.warps.setdefault((role, cta), set()).add(int(warp))
 
     def _role(self, values: Values) -> str:
-        role = str(values.get("role", ""))
-        cta = int(values.get("cta", -1))
-        for key in ("roleid", "thread", "warp"):
-            if not role and key in values:
-                number = int(values[key])
-                role = self.roles.get((key, cta, number), self.roles.get((key, -1, number), ""))
+        role = str(values.get("role", "")) or self.names.role(values)
         return self.tables.roles.get(role.lower(), role)
 
     def actor(self, values: Values) -> Actor:
@@ -192,10 +216,7 @@ class _Maker:
 
     def _copy(self, values: Values, cta: int, group: int) -> Copy:
         if "barrier" not in values and "id" in values:
-            number = int(values["id"])
-            owner = int(values.get("owner", cta))
-            known = self.barriers.get((owner, number)) or self.barriers.get((-1, number))
-            values = {**(known or {"barrier": f"barrier {number:#x}"}), **values}
+            values = {**self.names.barrier(int(values.get("owner", cta)), int(values["id"])), **values}
         name = str(values.get("barrier", ""))
         stage = int(values.get("stage", -1))
         inside = _NAME_STAGE.match(name) if stage < 0 else None
@@ -208,48 +229,71 @@ class _Maker:
 
     def _copies(self, values: Values, actor: Actor) -> tuple[Copy, ...]:
         each = self._copy(values, actor.cta, actor.group)
-        mask = int(values.get("mask", 0))
-        if mask <= 0 or each.owner < 0:
+        if each.owner < 0:
             return (each,)
-        return tuple(each._replace(owner=cta) for cta in range(mask.bit_length()) if mask >> cta & 1)
+        return tuple(each._replace(owner=cta) for cta in _ctas(int(values.get("mask", 0)))) or (each,)
 
     def _state(self, line: int, values: Values) -> None:
+        who = {**self._who(values), **values}
+        some = _of_role(values, who)
+        if some:
+            self._role_state(line, values, self.actor(who), some)
+        if values.keys() & _OF_BARRIER - some:
+            self._barrier_state(line, values, who)
+
+    def _role_state(self, line: int, values: Values, actor: Actor, some: set[str]) -> None:
+        """Counts of a role, on a barrier or for none."""
         trace = self.trace
-        if "passed" in values or "arrived" in values:
-            trace.dump = True
-            actor = self.actor({**self._who(values), **values})
-            trace.steps.setdefault(actor, [])
-            trace.lines_of.setdefault(actor, line)
-            if "barrier" not in values and "id" not in values:
-                return
-            copy = self._copy(values, actor.cta, actor.group)
-            for name, table in (("passed", trace.passed), ("arrived", trace.arrived)):
-                if name in values:
-                    table[actor, copy] = table.get((actor, copy), 0) + int(values[name])
+        trace.dump = True
+        trace.steps.setdefault(actor, [])
+        trace.lines_of.setdefault(actor, line)
+        if "barrier" not in values and "id" not in values:
             return
-        copy = self._copy(values, -1, 0)
-        trace.states[copy] = CopyState(
-            line,
-            int(values["completed"]) if "completed" in values else None,
-            int(values["pending"]) if "pending" in values else None,
-            int(values["txleft"]) if "txleft" in values else None,
-        )
+        copy = self._copy(values, actor.cta, actor.group)
+        tables = {"passed": trace.passed, "arrived": trace.arrived, "announced": trace.announced}
+        for name, table in {**tables, "landed": trace.landed}.items():
+            if name in some:
+                table[actor, copy] = table.get((actor, copy), 0) + int(values[name])
+
+    def _barrier_state(self, line: int, values: Values, who: Values) -> None:
+        """The current phase of a barrier."""
+        trace = self.trace
+        copy = self._copy(values, int(who.get("cta", -1)), int(who.get("group", 0)))
         if "count" in values:
             trace.inits[copy] = int(values["count"])
+        pending, left = values.get("pending"), values.get("txleft")
+        if pending is None and "arrived" in values and trace.init(copy):
+            pending = trace.init(copy) - int(values["arrived"])
+        if left is None and values.keys() >= {"announced", "landed"}:
+            left = int(values["announced"]) - int(values["landed"])
+        known = [None if item is None else int(item) for item in (values.get("completed"), pending, left)]
+        trace.states[copy] = CopyState(line, *known)
+
+    def _round(self, actor: Actor, values: Values, event: str) -> tuple[int | None, int | None]:
+        """The k of a step, by its line or a line before it, and the turn: its round over all tiles."""
+        tile, k = self.last.get(actor, (0, None))
+        if "tile" in values:
+            tile = int(values["tile"])
+        if "k" in values:
+            k = self.trace.rounds[actor] = int(values["k"])
+        elif "tile" in values and self.rounds == 1:  # no line has a k
+            k = self.trace.rounds[actor] = tile
+            return k, k
+        elif "tile" in values and event == "wait":
+            k = None  # a wait of the outer loop
+        self.last[actor] = tile, k
+        return k, k if k is None or k < 0 else tile * self.rounds + k
 
     def _step(self, line: int, event: str, values: Values) -> None:
         trace = self.trace
         actor = self.actor(values)
         steps = trace.steps.setdefault(actor, [])
         trace.lines_of[actor] = line
-        if "k" in values:
-            self.last_k[actor] = int(values["k"])
-            trace.rounds[actor] = int(values["k"])
-        k = self.last_k.get(actor)
+        k, turn = self._round(actor, values, event)
         if event == "end":
             trace.ended[actor] = line
             trace.prints_ends = True
-            steps.append(LoggedStep(line, "end", k=k))
+            steps.append(LoggedStep(line, "end", k=k, turn=turn))
             return
         if event == "done" and not {"barrier", "id"} & values.keys():
             waiting = [step for step in steps if step.kind == "wait" and not step.passed]
@@ -258,11 +302,11 @@ class _Maker:
             return
         copies = self._copies(values, actor)
         if event == "done":
-            self._done(line, actor, copies, values, k)
+            self._done(line, actor, copies, values, (k, turn))
             return
         size = int(values.get("bytes", 0))
         if event == "expect":
-            steps.append(LoggedStep(line, "arrive", copies, k=k, bytes=size))
+            steps.append(LoggedStep(line, "arrive", copies, k=k, bytes=size, turn=turn))
             return
         last = steps[-1] if steps else None
         phase = int(values["phase"]) if "phase" in values else None
@@ -277,11 +321,14 @@ class _Maker:
             if same and last is not None:  # one line that arrives on several barriers
                 last.to += copies
                 return
-        steps.append(
-            LoggedStep(line, _KINDS.get(event, "arrive"), copies, phase, k, int(values.get("count", 1)), size)
-        )
+        count = int(values.get("count", 1))
+        steps.append(LoggedStep(line, _KINDS.get(event, "arrive"), copies, phase, k, count, size, turn=turn))
 
-    def _done(self, line: int, actor: Actor, copies: tuple[Copy, ...], values: Values, k: int | None) -> None:
+    def _done(
+        self, line: int, actor: Actor, copies: tuple[Copy, ...], values: Values,
+        place: tuple[int | None, int | None],
+    ) -> None:  # fmt: skip
+        k, turn = place
         steps = self.trace.steps[actor]
         last = next((step for step in reversed(steps) if step.kind == "wait"), None)
         if last is not None and last.to == copies and not last.passed:
@@ -290,12 +337,18 @@ class _Maker:
             return
         phase = int(values["phase"]) if "phase" in values else None
         for step in reversed(steps[-40:]):
-            if step.kind == "wait" and step.to == copies and step.ends and "k" in values and step.k == k:
+            if (
+                step.kind == "wait"
+                and step.to == copies
+                and step.ends
+                and "k" in values
+                and step.turn == turn
+            ):
                 step.ends += 1  # several threads print under one name
                 merged = self.trace.merged
                 merged[actor] = max(merged.get(actor, 1), step.ends)
                 return
-        steps.append(LoggedStep(line, "wait", copies, phase, k, passed=True, end=line))
+        steps.append(LoggedStep(line, "wait", copies, phase, k, passed=True, end=line, turn=turn))
 
 
 def trace_of(made: Records, tables: Tables) -> LogTrace:

@@ -2,7 +2,7 @@
 
     python benchmarks/hang_strangers.py [--rounds 1] [--seed 0] [--set mixed] [--show 20] [--blank]
     python benchmarks/hang_strangers.py --exam third [--each 22] [--show 20]
-    python benchmarks/hang_strangers.py --folder DIR [--show 20] [--templates [DIR]]
+    python benchmarks/hang_strangers.py --folder DIR [--show 20] [--templates [DIR]] [--lose head]
 
 The kernels, the machine that runs them and the wordings are in benchmarks/strangers, apart from the tests'
 generator (tests/kit/hang_logs). `--print NAME` prints the logs whose name contains NAME, and their answers.
@@ -58,6 +58,7 @@ def main() -> int:
         "--templates", type=Path, nargs="?", const=TEMPLATES, metavar="DIR",
         help="read a folder's logs by DIR/STYLE.lines (default: strangers/templates)",
     )  # fmt: skip
+    parser.add_argument("--lose", choices=folder.LOSSES, help="remove lines of a folder's logs")
     parser.add_argument("--exam", choices=tuple(grade.EXAMS), help="an exam (strangers/exams/grade.py)")
     parser.add_argument("--each", type=int, default=20, help="logs of each style of an exam")
     chosen = parser.parse_args()
@@ -111,7 +112,8 @@ def _exam(chosen: argparse.Namespace) -> int:
 
 def _folder(chosen: argparse.Namespace) -> int:
     score = folder.FolderScore()
-    for log in folder.read(chosen.folder):
+    for whole in folder.read(chosen.folder):
+        log = folder.lose(whole, chosen.lose) if chosen.lose else whole
         found = by_template(log, chosen.templates) if chosen.templates else explain(log.text)
         good = score.add(log, found)
         if chosen.print and chosen.print in log.name:

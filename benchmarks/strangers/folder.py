@@ -21,9 +21,10 @@ are accepted too.
 from __future__ import annotations
 
 import json
+import random
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tileproof.spec.machine.types import UncheckedObject
@@ -62,6 +63,24 @@ def read(folder: Path) -> Iterator[FolderLog]:
         truth = json.loads(line)
         path = folder / f"{truth['name'].removesuffix('.log')}.log"
         yield FolderLog(truth["name"], path.read_text(encoding="utf-8"), truth)
+
+
+LOSSES = ("line", "lines", "head", "tail")
+HEAD = 16  # lines that state the barriers and roles are kept
+
+
+def lose(log: FolderLog, how: str) -> FolderLog:
+    """The log without a line, without some lines, its first events or its last lines."""
+    draw, lines = random.Random(f"{how} {log.name}"), log.text.splitlines()
+    if how == "line":
+        lines.pop(draw.randrange(len(lines)))
+    elif how == "lines":
+        lines = [line for line in lines if draw.random() > 0.03]
+    elif how == "head":
+        lines = lines[:HEAD] + lines[HEAD + len(lines) // 5 :]
+    else:
+        lines = lines[: len(lines) - len(lines) // 10]
+    return replace(log, text="\n".join(lines) + "\n")
 
 
 def flat(name: str) -> str:

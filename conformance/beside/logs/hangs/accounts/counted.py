@@ -11,6 +11,23 @@ from tileproof.conformance.beside.logs.hangs.log import Actor
 class Counted(WaitEvidence):
     """By how often an actor passed its barriers and arrived."""
 
+    def in_part(self, wait: Blocked) -> list[LoggedReason]:
+        """By the state of a barrier: a part of a phase's arrivals came, and no producer owes the rest."""
+        copy, ledger = wait.copy, self.ledger
+        state, init = self.trace.states.get(copy), ledger.init(copy)
+        pending = state.pending if state is not None else None
+        producers = ledger.producers(copy)
+        if state is None or not pending or not 0 < pending < init or not producers:
+            return []
+        width, rest = divmod(init, len(producers))
+        if len(producers) > 1 and not rest and pending % width == 0:
+            return []  # perhaps the arrival of one of them is missing
+        what = f"too few arrivals on {copy}: {init - pending} of {init} came, of {len(producers)} producers"
+        right = init - pending
+        fix = f"initialise {copy} with the arrivals of a phase ({right}, not {init}), or add the others"
+        lines = [state.line, wait.step.line]
+        return [LoggedReason("too-few-arrivals", copy, wait.actor, what, fix, lines, 90, None, False)]
+
     def omitted_by_count(self, wait: Blocked, actor: Actor) -> LoggedReason | None:
         """By the counts of a dump: fewer arrivals than the actor's other steps."""
         copy, ledger = wait.copy, self.ledger
@@ -36,11 +53,7 @@ class Counted(WaitEvidence):
     def _rounds(self, actor: Actor, copy: Copy) -> int | None:
         """How often an actor should have arrived on a barrier, by its steps on other barriers."""
         ledger = self.ledger
-        families: dict[tuple[int, str, int], int] = {}
-        for (who, each), count in self.trace.passed.items():
-            if who == actor:
-                key = ledger.family(each)
-                families[key] = families.get(key, 0) + count
+        families = ledger.passes_of(actor)
         blocked = self.waits.get(actor)
         least = list(families.values())
         for who, each in ledger.made:
@@ -64,7 +77,7 @@ class Counted(WaitEvidence):
             if ledger.family(other) == ledger.family(copy):
                 ring = ledger.siblings(copy)
                 counts = [ledger.made.get((actor, each), 0) for each in ring]
-                if max(counts) - min(counts) > 1:
+                if max(counts) - min(counts) > 1 and (self._rounds(actor, copy) or 0) <= sum(counts):
                     return other
                 continue
             rest = [each for each in ledger.producers(other) if each != actor]

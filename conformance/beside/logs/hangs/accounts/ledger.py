@@ -55,6 +55,7 @@ class Ledger:
     announced: Counter[Copy] = field(default_factory=Counter)
     copied: Counter[Copy] = field(default_factory=Counter)
     each: dict[tuple[Actor, Family], int] = field(default_factory=dict)  # threads of one arrival
+    by_states: bool = False  # arrivals are not printed: those of completed phases
 
     def __post_init__(self) -> None:
         trace = self.trace
@@ -85,6 +86,21 @@ class Ledger:
                 width = self._width(actor, copy)
                 self.each[actor, self.family(copy)] = width
                 self.made[actor, copy] = count // width
+
+        if trace.states and trace.feeds and not self.made:
+            self._made_by_states()
+
+    def _made_by_states(self) -> None:
+        """The arrivals of each barrier's only producer, by its completed phases: they are not printed."""
+        for copy, state in self.trace.states.items():
+            init = self.init(copy)
+            if state.completed is None or not init:
+                continue
+            here = init - state.pending if state.pending is not None else 0
+            self.threads[copy] = state.completed * init + here
+            for actor in self._producers.get(self.family(copy), ()):
+                self.made[actor, copy] = state.completed + (state.pending == 0)
+        self.by_states = bool(self.made)
 
     def _width(self, actor: Actor, copy: Copy) -> int:
         """Threads of one arrival, of a dump's count: the most that divides all of its family's counts and
@@ -187,6 +203,9 @@ class Ledger:
         """Whether a role's twin in another CTA arrives on the same barrier: only one CTA waits on it."""
         if copy.owner < 0 or peer.cta == actor.cta:
             return copy.owner < 0 and peer.cta == actor.cta
+        own = [twin for twin in self.twins(copy) if twin.owner == peer.cta]
+        if self.by_states and any(self.made.get((peer, twin)) for twin in own):
+            return False  # each arrives in its own CTA
         return not any(self.waiters(twin) for twin in self.twins(copy))
 
     def peers(self, actor: Actor) -> list[Actor]:
@@ -237,12 +256,17 @@ class Ledger:
     def waiters(self, copy: Copy) -> set[Actor]:
         mine = self.family(copy)
         found = {actor for actor, other in self.waits if self.family(other) == mine}
-        return found | {actor for actor, other in self.trace.passed if self.family(other) == mine}
+        counted = (*self.trace.passed, *self.trace.passed_in_all)
+        return found | {actor for actor, other in counted if self.family(other) == mine}
 
     def passes(self, actor: Actor, copy: Copy) -> int:
         """Waits of an actor on a barrier that ended."""
         if (actor, copy) in self.trace.passed:
             return self.trace.passed[actor, copy]
+        ring = self.siblings(copy)
+        for (who, each), count in self.trace.passed_in_all.items():
+            if who == actor and self.family(each) == self.family(copy):
+                return (count + len(ring) - 1 - max(0, self.stage(copy))) // len(ring)  # in turn
         return sum(step.passed for step in self.waits.get((actor, copy), ()))
 
     def unused(self, copy: Copy) -> int | None:
@@ -255,6 +279,18 @@ class Ledger:
         phases = self.threads[copy] // init if init else made
         used = [self.passes(actor, copy) for actor in self.waiters(copy)]
         return phases - (max(used) - self.free(copy)) if used else None
+
+    def passes_of(self, actor: Actor) -> dict[Family, int]:
+        """Waits of an actor that ended, by barrier without stage."""
+        found: dict[Family, int] = {}
+        waits = [(who, copy) for who, copy in self.waits if who == actor]
+        for who, copy in {*waits, *self.trace.passed}:
+            if who == actor:
+                found[self.family(copy)] = found.get(self.family(copy), 0) + self.passes(who, copy)
+        for (who, copy), count in self.trace.passed_in_all.items():
+            if who == actor:
+                found[self.family(copy)] = count
+        return found
 
     def total(self, actor: Actor, copy: Copy) -> int:
         """Arrivals of an actor on all stages of a barrier."""
@@ -272,8 +308,8 @@ class Ledger:
     def _free(self) -> dict[tuple[int, str], bool]:
         """Whether the first wait on a barrier needs no arrival, by most of its first waits."""
         votes: dict[tuple[int, str], Counter[bool]] = {}
-        for (_, copy), steps in self.waits.items():
-            if steps[0].phase is not None and not self.trace.dump:
+        for (actor, copy), steps in self.waits.items():
+            if steps[0].phase is not None and not self.trace.dump and not self.trace.is_cut(actor):
                 key = copy.group, self.stem(copy.barrier)
                 votes.setdefault(key, Counter())[steps[0].phase == 1] += 1
                 if steps[0].passed and not any(self.threads[each] for each in self.siblings(copy)):
@@ -345,16 +381,27 @@ class Ledger:
                 copy = step.to[0]
                 count = self.passes(actor, copy)
                 need = count + 1 - self.free(copy)
-                if (
-                    self.trace.dump and not self.trace.passed
+                if self.trace.dump and not (
+                    self.trace.passed or self.trace.passed_in_all
                 ):  # the dump has arrivals, and no waits that ended
                     need = (self.completed(copy) or 0) + 1
                 found.append(Blocked(actor, step, count, need))
         return sorted(found, key=lambda each: each.step.line)
 
+    def is_cut(self, wait: Blocked) -> bool:
+        """Whether the first lines of a barrier's waiter, or of a producer, may be missing."""
+        return any(map(self.trace.is_cut, (wait.actor, *self.producers(wait.copy))))
+
+    def lacks_of(self, actor: Actor, copy: Copy) -> bool:
+        """Whether more waits of an actor ended than the printed arrivals allow."""
+        init = self.init(copy)
+        made = sum(count for (_, each), count in self.made.items() if each == copy)
+        done = self.threads[copy] // init if init else made
+        return self.passes(actor, copy) - self.free(copy) > done
+
     def lacks(self, wait: Blocked) -> list[Actor]:
-        """The producers that made fewer arrivals than the wait needs phases."""
-        if self.trace.feeds and not self.made:
+        """The producers that made fewer arrivals than the wait needs phases; all, where that is not known."""
+        if (self.trace.feeds and not self.made) or self.is_cut(wait):
             return sorted(self.producers(wait.copy) - {wait.actor})
         return sorted(
             actor for actor in self.producers(wait.copy) if self.made.get((actor, wait.copy), 0) < wait.need

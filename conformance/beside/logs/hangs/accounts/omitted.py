@@ -39,6 +39,8 @@ class Omitted(WaitEvidence):
             paired = self._pairing(actor, prior, before), self._pairing(actor, step, odd)
             if None not in paired:
                 omits = paired[0] == paired[1]
+            if len(ring) > 2 and ledger.stage(odd) == ledger.stage(before):
+                omits = jump = False  # more than one arrival would have to be missing
             if turn != ledger.stage(copy):
                 return None
             if omits or jump:
@@ -188,6 +190,10 @@ class Omitted(WaitEvidence):
         blocked = self.waits.get(actor)
         open_ = blocked is not None and not self.ledger.producers(blocked.copy)
         if blocked is not None and step is blocked.step and (open_ or self.depends(blocked, wait)):
+            others = [each for each in self.ledger.peers(actor) if each.cta == actor.cta]
+            alone = any(each not in self.ledger.lacks(wait) for each in others)
+            if alone and (reason := self.whole_round(wait, actor)):
+                return reason  # another warp of the role made its arrival
             what = (
                 f"they wait for each other: {actor} waits on {blocked.copy} before its arrival on {copy}, "
                 f"which {wait.actor} waits for"

@@ -35,7 +35,7 @@ class Reasoner(Omitted, Counted, Astray):
             if self.trace.dump or self.ledger.unprinted_stages(copy):
                 continue
             free = self.ledger.free(copy)
-            right = None if self.trace.headless else int(free)
+            right = None if self.trace.is_cut(actor) else int(free)
             for at, step in enumerate(steps):
                 before = steps[at - 1] if at else step
                 if at and self._again(actor, before, step):
@@ -44,13 +44,18 @@ class Reasoner(Omitted, Counted, Astray):
                     right = None
                 if step.phase is not None and right is not None and step.phase not in (right, right + 2):
                     found.append(self._parity(actor, copy, step, right))
+                    late = step.turn is None or step.turn >= len(self.ledger.siblings(copy))
+                    found[-1].sure &= bool(at) or not late  # else waits before it may be missing
                     break
                 right = None if step.phase is None else 1 - step.phase % 2
         for wait in self.blocked:
-            if not self.trace.dump:
+            if not (self.trace.dump or wait.copy in self.trace.states):
                 continue
             done = self.ledger.completed(wait.copy)
-            if done is not None and done == wait.need and wait.step.phase == done & 1:
+            begun = self.ledger.by_states and not wait.passed  # nor is it known whether it begins free
+            if done is None or done not in (wait.need, wait.need + begun):
+                continue
+            if wait.step.phase == done & 1:
                 right = 1 - int(wait.step.phase or 0)
                 found.append(self._parity(wait.actor, wait.copy, wait.step, right))
         return found
@@ -87,7 +92,7 @@ class Reasoner(Omitted, Counted, Astray):
     def _of(self, wait: Blocked) -> list[LoggedReason]:
         copy, ledger = wait.copy, self.ledger
         late = ledger.lacks(wait)
-        found = self._bytes(wait, late)
+        found = self._bytes(wait, late) or self.in_part(wait)
         if found:
             return found
         for actor in late:
@@ -96,6 +101,7 @@ class Reasoner(Omitted, Counted, Astray):
                 or self.wrong_stage(wait, actor)
                 or (self.omitted_by_count if self.trace.dump else self.omitted)(wait, actor)
                 or self.whole_round(wait, actor)
+                or (self.omitted_by_count(wait, actor) if ledger.by_states else None)
                 or self._ended(wait, actor)
             )
             if reason is not None:
@@ -128,7 +134,7 @@ class Reasoner(Omitted, Counted, Astray):
             what = f"an arrival is missing: {who} copied {-lack} bytes to {copy} and did not announce them"
             fix = f"{who}: arrive on {copy} with the bytes of its copies"
             lines = [line, wait.step.line]
-            return [LoggedReason("skipped-arrive", copy, wait.actor, what, fix, lines, 97, who, True)]
+            return [LoggedReason("skipped-arrive", copy, wait.actor, what, fix, lines, 97, who, False)]
         who = who or next(iter(sorted(ledger.producers(copy))), None)
         last = [s.line for a in ledger.producers(copy) for s in self.trace.steps[a] if copy in s.to]
         what = f"bytes differ on {copy}: {abs(lack)} bytes that were announced were not copied"
@@ -136,7 +142,17 @@ class Reasoner(Omitted, Counted, Astray):
             what = f"bytes differ on {copy}: {-lack} bytes more were copied than announced"
         fix = f"{who}: announce on {copy} exactly the bytes that its copies write"
         lines = [*last[-2:], wait.step.line]
-        return [LoggedReason("bytes-missing", copy, wait.actor, what, fix, lines, 97, who, True)]
+        sure = state is not None or self._all_copies(copy)
+        return [LoggedReason("bytes-missing", copy, wait.actor, what, fix, lines, 97, who, sure)]
+
+    def _all_copies(self, copy: Copy) -> bool:
+        """Whether no line of a copy is missing: as many for each announcement as on the other stages."""
+        shares = {}
+        for each in self.ledger.siblings(copy):
+            kinds = [step.kind for steps in self.trace.steps.values() for step in steps if each in step.to]
+            if told := kinds.count("arrive"):
+                shares[each] = kinds.count("copy") / told
+        return shares.get(copy) == max(shares.values(), default=None)
 
     def _multicast(self, wait: Blocked, actor: Actor) -> LoggedReason | None:
         copy, ledger = wait.copy, self.ledger
@@ -188,7 +204,7 @@ class Reasoner(Omitted, Counted, Astray):
         copy, ledger = wait.copy, self.ledger
         init = ledger.init(copy)
         threads = ledger.threads[copy]
-        if not ledger.producers(copy) or late:
+        if not ledger.producers(copy) or late or ledger.is_cut(wait):
             return []
         lines = [
             *(line for actor in sorted(ledger.producers(copy)) if (line := self.last_arrival(actor, copy))),

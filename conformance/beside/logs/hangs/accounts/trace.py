@@ -41,6 +41,7 @@ class LoggedStep:
     end: int = 0
     ends: int = 0  # lines that end it: of several threads
     turn: int | None = None
+    lone: bool = False  # a wait of which only the end is printed
 
 
 @dataclass
@@ -59,7 +60,7 @@ class LogTrace:
     waits, arrivals and bytes. `ended`: the lines of roles' ends.
 
     `dump`: the counts are of a dump, and the steps are only the waits at the end. `headless`: the first
-    lines of a role are missing.
+    lines are missing, those of the roles of `cut`, or of any.
     """
 
     steps: dict[Actor, list[LoggedStep]] = field(default_factory=dict)
@@ -67,6 +68,7 @@ class LogTrace:
     states: dict[Copy, CopyState] = field(default_factory=dict)
     passed: dict[tuple[Actor, Copy], int] = field(default_factory=dict)
     arrived: dict[tuple[Actor, Copy], int] = field(default_factory=dict)
+    passed_in_all: dict[tuple[Actor, Copy], int] = field(default_factory=dict)  # stages of a barrier
     announced: dict[tuple[Actor, Copy], int] = field(default_factory=dict)
     landed: dict[tuple[Actor, Copy], int] = field(default_factory=dict)
     feeds: dict[Copy, set[str]] = field(default_factory=dict)
@@ -76,7 +78,12 @@ class LogTrace:
     lines_of: dict[Actor, int] = field(default_factory=dict)
     dump: bool = False
     headless: bool = False
+    cut: set[Actor] = field(default_factory=set)
     prints_ends: bool = False
+
+    def is_cut(self, actor: Actor) -> bool:
+        """Whether the first lines of an actor may be missing."""
+        return self.headless and (not self.cut or actor in self.cut)
 
     def init(self, copy: Copy) -> int:
         """Arrivals of a phase; 0: not printed."""

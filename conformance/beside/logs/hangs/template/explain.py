@@ -9,6 +9,7 @@ from pathlib import Path
 from tileproof.conformance.beside.logs.hangs import as_data
 from tileproof.conformance.beside.logs.hangs.accounts.evidence import LoggedReason
 from tileproof.conformance.beside.logs.hangs.accounts.ledger import Blocked, Ledger
+from tileproof.conformance.beside.logs.hangs.accounts.missing import signs
 from tileproof.conformance.beside.logs.hangs.accounts.reasons import Reasoner
 from tileproof.conformance.beside.logs.hangs.log import EXAMPLES, LONG, Actor
 from tileproof.conformance.beside.logs.hangs.template.fields import EVENTS
@@ -153,11 +154,12 @@ def _doubts(ledger: Ledger, reasons: list[LoggedReason], lines: list[str], unrea
     lost = [line for line in unread if any(name in lines[line - 1] for name in names)]
     if lost:
         doubts.append(f"{len(lost)} lines that name a barrier match no template (line {lost[0]})")
+    doubts += signs(ledger, Reasoner(ledger).parities())
     if ledger.trace.dump:
         doubts.append("a dump shows counts, not their order")
     if ledger.trace.headless:
         doubts.append("the first lines of a role are missing")
-    if ledger.trace.feeds and not ledger.made:
+    if ledger.trace.feeds and (ledger.by_states or not ledger.made):
         doubts.append("arrivals are not printed")
     return doubts
 

@@ -125,6 +125,10 @@ class _Maker:
         if any("cta" in v for _, _, v in self.made):
             owners.update(cta for _, _, v in self.made for cta in _ctas(int(v.get("mask", 0))))
         self.owners = sorted(owners)
+        self.stages: dict[str, set[int]] = {}
+        for _, event, values in self.made:
+            if event not in ("name", "init") and "stage" in values and "barrier" in values:
+                self.stages.setdefault(str(values["barrier"]), set()).add(int(values["stage"]))
         made_by = [v for _, event, v in self.made if event not in ("init", "feeds")]
         self.printing = {str(v["role"]) for v in made_by if "role" in v}
         self.warps: dict[tuple[str, int], set[int]] = {}
@@ -143,6 +147,8 @@ class _Maker:
                 self._init(values) if event == "init" else self._state(line, values)
             elif event == "actor":
                 self._actor(values)
+            elif event == "tail":
+                self._tail({**self._who(values), **values})
             elif event == "feeds":
                 values = self._of_barrier(values, self.on)
                 actor = self.actor({**self._who(values), **values})
@@ -150,7 +156,16 @@ class _Maker:
             elif event not in ("name", "skip"):
                 values = self._of_barrier(values, self.on)
                 self._step(line, event, {**self._who(values), **values})
+        self._count_turns()
         return self.trace
+
+    def _count_turns(self) -> None:
+        """Number the rounds of all tiles in order: tiles may have different numbers of rounds."""
+        steps = [step for steps in self.trace.steps.values() for step in steps]
+        turns = {step.turn for step in steps if step.turn is not None and step.turn >= 0}
+        order = {turn: at for at, turn in enumerate(sorted(turns), min(turns, default=0))}
+        for step in steps if any("tile" in values for _, _, values in self.made) else ():
+            step.turn = order.get(step.turn, step.turn) if step.turn is not None else None
 
     def _of_barrier(self, values: Values, context: Values) -> Values:
         """The values of a line, with the barrier of the context where the line names none."""
@@ -160,7 +175,7 @@ class _Maker:
         return {**context, **values}
 
     def _init(self, values: Values) -> None:
-        copy = self._copy(values, -1, 0)
+        copy = self._copy(values, -1, 0, whole=True)
         if "count" in values:
             self.trace.inits[copy] = int(values["count"])
         for word in _LIST.split(str(values.get("role", ""))):
@@ -168,6 +183,11 @@ class _Maker:
                 self.trace.feeds.setdefault(copy, set()).add(self.tables.roles.get(role.lower(), role))
             if re.search(r"\s", role) and role not in self.printing:
                 break  # other text, whose role no line has, follows the list
+
+    def _tail(self, values: Values) -> None:
+        if int(values.get("lost", 1)) and not (self.trace.headless and not self.trace.cut):
+            self.trace.headless = True
+            self.trace.cut = self.trace.cut | {self.actor(values)} if values.keys() & _IDENTITY else set()
 
     def _actor(self, values: Values) -> None:
         names = values.keys() & _IDENTITY
@@ -214,7 +234,8 @@ class _Maker:
             role = f"WG{values['wg']}"
         return Actor(group, role or "thread", cta)
 
-    def _copy(self, values: Values, cta: int, group: int) -> Copy:
+    def _copy(self, values: Values, cta: int, group: int, whole: bool = False) -> Copy:
+        """The barrier of a line; `whole`: without a stage, all of its stages."""
         if "barrier" not in values and "id" in values:
             values = {**self.names.barrier(int(values.get("owner", cta)), int(values["id"])), **values}
         name = str(values.get("barrier", ""))
@@ -222,6 +243,8 @@ class _Maker:
         inside = _NAME_STAGE.match(name) if stage < 0 else None
         if inside:
             name, stage = inside[1], int(next(item for item in inside.groups()[1:] if item))
+        if stage < 0 and not whole and self.stages.get(name) == {0}:
+            stage = 0  # its only stage, which some lines print
         owner = int(values["owner"]) if "owner" in values else cta if self.owners or cta < 0 else -1
         if len(self.owners) > 1 and owner >= len(self.owners):
             owner %= len(self.owners)
@@ -249,8 +272,14 @@ class _Maker:
         trace.lines_of.setdefault(actor, line)
         if "barrier" not in values and "id" not in values:
             return
-        copy = self._copy(values, actor.cta, actor.group)
-        tables = {"passed": trace.passed, "arrived": trace.arrived, "announced": trace.announced}
+        staged = len(self.stages.get(str(values.get("barrier", "")), ())) > 1
+        whole = staged and "stage" not in values and "passed" in values
+        copy = self._copy(values, actor.cta, actor.group, whole)
+        tables = {
+            "passed": trace.passed_in_all if whole else trace.passed,
+            "arrived": trace.arrived,
+            "announced": trace.announced,
+        }
         for name, table in {**tables, "landed": trace.landed}.items():
             if name in some:
                 table[actor, copy] = table.get((actor, copy), 0) + int(values[name])
@@ -348,7 +377,7 @@ class _Maker:
                 merged = self.trace.merged
                 merged[actor] = max(merged.get(actor, 1), step.ends)
                 return
-        steps.append(LoggedStep(line, "wait", copies, phase, k, passed=True, end=line, turn=turn))
+        steps.append(LoggedStep(line, "wait", copies, phase, k, passed=True, end=line, turn=turn, lone=True))
 
 
 def trace_of(made: Records, tables: Tables) -> LogTrace:

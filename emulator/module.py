@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -158,7 +159,8 @@ class Module:
             addresses = {name: at for name, (at, _) in self._globals.items()}
             found = self._parsed.entries[entry]
             decoder = Decoder(self._parsed, found, addresses, self._workspace[0] if key[1] else 0)
-            self._decoded[key] = decoder.run()
+            with _collector_paused():
+                self._decoded[key] = decoder.run()
         return self._decoded[key]
 
     def _registers(self, decoded: Decoded, threads: int) -> int:
@@ -234,6 +236,21 @@ class Module:
             (at, data.nbytes, data.ctypes.data, 0, 0, self._parsed.variables[name].space == "global", name)
             for name, (at, data) in self._globals.items()
         ] + [(self._workspace[0], 8, self._workspace[1].ctypes.data, 0, 0, True, "workspace of the grid")]
+
+
+@contextlib.contextmanager
+def _collector_paused() -> Iterator[None]:
+    """The garbage collector does not run: decoding makes many objects, none of them in a cycle, and each
+    collection would visit all that exist.
+    """
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 @contextlib.contextmanager

@@ -83,7 +83,8 @@ class ComparedBuilds:
         return findings + _wrong_tiles(chain, result, sums_wrong, build, self.coded, self.explain)
 
     def _rows(self, chain: Chain, run_result: RunResult, build: str) -> list[Finding]:
-        judged = judge_rows(self.plan, chain, run_result, build, explain=self.explain)
+        before = [rows for sums in self.sums.values() for rows in sums]
+        judged = judge_rows(self.plan, chain, run_result, build, explain=self.explain, judged=before)
         self.sums[build] = [added for added in judged if added.at.stage in self.wanted]
         for added in self.sums[build]:
             self.run.count({rows.SCORE.format(stage=added.at.stage): added.score})

@@ -129,6 +129,7 @@ def check(
     jobs: int = 1,
     with_edges: bool = True,
     ahead: Ahead | None = None,
+    explain: bool = True,
 ) -> Report:
     """Runs the edges and `examples` generated runs on `jobs` processes, stopping at the first defect and
     shrinking it; the result does not depend on `jobs`, nor on the processes of `ahead`, which several checks
@@ -138,6 +139,7 @@ def check(
     at the latest after `WAITING` times as long by the clock; the smallest failing example known by then is
     reported. `KeyboardInterrupt` or `Stopped` end the check; the report has the results so far. A
     TileproofError of the build, the emulator or the inputs is raised: then nothing could be checked.
+    Without `explain` a failure has no causes, and its run is not launched again to find them.
     """
     plan, report = under_test.plan(), _report(under_test)
     policy = _taken(under_test, policy)
@@ -168,9 +170,9 @@ def check(
     except (KeyboardInterrupt, Stopped):
         report.interrupted = True
     if smallest:
-        explained = run_case(under_test, *smallest[-1]).findings
+        explained = run_case(under_test, *smallest[-1]).findings if explain else []
         # What depends on an order that nobody chose may be gone: then what was seen is told.
-        report.failure = Failure(*smallest[-1], explained or seen[smallest[-1]], bool(explained))
+        report.failure = Failure(*smallest[-1], explained or seen[smallest[-1]], bool(explained) or not explain)
     report.seconds = time.monotonic() - began
     return report
 

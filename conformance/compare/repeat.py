@@ -50,6 +50,8 @@ def differing(
     left: npt.NDArray[np.generic], right: npt.NDArray[np.generic], bound: npt.NDArray[np.float64] | None
 ) -> npt.NDArray[np.bool_]:
     """Elements that are not the same value; with `bound` those that are further apart than that."""
+    if left.tobytes() == right.tobytes():
+        return np.zeros(left.shape, bool)
     with np.errstate(invalid="ignore"):  # signalling NaNs
         a, b = left.astype(np.float64), right.astype(np.float64)
     same = (a == b) & (np.signbit(a) == np.signbit(b)) | (np.isnan(a) & np.isnan(b))

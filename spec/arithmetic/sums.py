@@ -24,6 +24,11 @@ def stored(form: Form, value: F64, bound: F64) -> tuple[F64, F64]:
     return held.value, held.errors
 
 
+def _by_row(reduce: np.ufunc, parts: F64, first: I64) -> F64:
+    """`reduce` over the parts of each row, which begin at `first`; of parts that are one per row themselves."""
+    return parts if len(first) == len(parts) else reduce.reduceat(parts, first, axis=0)
+
+
 @dataclass
 class RowSums:
     """Rows of an output as sums of contributions, and what f32 additions in any order may give.
@@ -69,7 +74,8 @@ class RowSums:
         rows = np.concatenate([part[0] for part in waiting])
         order = np.argsort(rows, kind="stable")
         first = np.flatnonzero(np.diff(rows[order], prepend=-1))
-        at = np.searchsorted(self.rows, rows[order][first])
+        every = len(first) == len(self.rows)  # a slice makes no copies
+        at = slice(None) if every else np.searchsorted(self.rows, rows[order][first])
         with np.errstate(invalid="ignore"):
             raw = np.concatenate([part[1] for part in waiting])[order]
             values = raw.astype(np.float64)
@@ -81,18 +87,18 @@ class RowSums:
                     [np.zeros(part[1].shape) if part[2] is None else part[2] for part in waiting]
                 )
                 errors = errors[order]
-                self._error[at] += np.add.reduceat(errors, first, axis=0)
+                self._error[at] += _by_row(np.add, errors, first)
                 # The grain of a value is expensive to compute, and not used where the value is not exact.
                 exact = errors == 0
                 any_exact = bool(exact.any())
                 if any_exact and not exact.all():
                     units = np.zeros(raw.shape)
                     units[exact] = grain(raw[exact])
-            self._value[at] += np.add.reduceat(values, first, axis=0)
-            self._magnitude[at] += np.add.reduceat(np.abs(values, out=values), first, axis=0)
+            self._value[at] += _by_row(np.add, values, first)
+            self._magnitude[at] += _by_row(np.add, np.abs(values, out=values), first)
             if any_exact:
                 units = grain(raw) if units is None else units
-                units = np.minimum(self._unit[at], np.minimum.reduceat(units, first, axis=0))
+                units = np.minimum(self._unit[at], _by_row(np.minimum, units, first))
             self._unit[at] = 0.0 if units is None else units
             self._additions[at] += np.diff(first, append=len(rows))[:, None]
 

@@ -17,6 +17,7 @@ import ast
 import re
 import sys
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 MAX_SLOTS = 8  # of each kind in one instruction (engine/program.hpp)
@@ -43,6 +44,12 @@ class Slots:
     def written(self) -> int:
         """The bits of `writes` among the operands."""
         return sum(1 << self.operands.index(name) for name in self.writes)
+
+    @cached_property
+    def places(self) -> dict[str, tuple[int, int]]:
+        """Of each name: 0 for an operand or 1 for a modifier, and its slot."""
+        kinds = enumerate((self.operands, self.modifiers))
+        return {name: (kind, slot) for kind, names in kinds for slot, name in enumerate(names)}
 
     @property
     def namespace(self) -> str:
@@ -90,12 +97,16 @@ def place(handler: str, given: dict[str, int], none: int) -> tuple[list[int], li
     Raises TypeError for a name that the handler has no slot of: a mistake of the decoder, not of the PTX.
     """
     layout = layout_of(handler)
-    remaining = dict(given)
-    o = [remaining.pop(name, none) for name in layout.operands]
-    m = [remaining.pop(name, 0) for name in layout.modifiers]
-    if remaining:
-        raise TypeError(f"the handler {handler} has no slot {', '.join(remaining)}: see {layout}")
-    return o + [none] * (MAX_SLOTS - len(o)), m + [0] * (MAX_SLOTS - len(m))
+    o, m = [none] * MAX_SLOTS, [0] * MAX_SLOTS
+    at, kinds = layout.places, (o, m)
+    try:
+        for name, value in given.items():
+            kind, slot = at[name]
+            kinds[kind][slot] = value
+    except KeyError:
+        unknown = ", ".join(name for name in given if name not in at)
+        raise TypeError(f"the handler {handler} has no slot {unknown}: see {layout}") from None
+    return o, m
 
 
 def declared(family: Path) -> list[Slots]:

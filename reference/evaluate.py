@@ -7,6 +7,7 @@ each CTA.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Iterator
 from typing import TypeVar
 
@@ -29,6 +30,7 @@ from tileproof.spec.stage import Stage
 
 Span = tuple[slice, ...]
 T = TypeVar("T")
+TOGETHER = 1 << 19  # elements of a large tile that are evaluated together: they stay in a cache
 # What evaluations on the same inputs share: terms of ground data, and results by the terms they came of.
 Shared = dict[Hashable, OwnTerm]
 
@@ -125,7 +127,7 @@ class Evaluation:
     def over_blocks(
         self, name: str, group: int, cta: int | None, first: int, end: int
     ) -> StageValue[OwnTerm]:
-        """A stage that sums over the walked axis, over k-blocks `first` .. `end` - 1 alone."""
+        """A stage over k-blocks `first` .. `end` - 1 alone: their part of a sum, or their rows of the tile."""
         stage, walked = self.stage(name), self.problem.walked
         low, high = (
             self.problem.region(self.inputs, self.tiling, TileCoord(group, cta, block), walked)
@@ -142,11 +144,15 @@ class Evaluation:
         }
         with np.errstate(invalid="ignore", over="ignore"):
             result = stage.over(self.m, terms)
-        self._check(stage, group, result)
+        self._check(stage, group, result, some)
         return result
 
-    def _check(self, stage: Stage, group: int, result: StageValue[OwnTerm]) -> None:
-        spans = (self.extent(group, axis) for axis in stage.tile)
+    def _check(
+        self, stage: Stage, group: int, result: StageValue[OwnTerm], some: slice | None = None
+    ) -> None:
+        spans = (
+            some if some and axis == self.problem.walked else self.extent(group, axis) for axis in stage.tile
+        )
         declared = tuple(span.stop - span.start for span in spans)
         found = result.value.shape
         if found != declared:
@@ -226,8 +232,28 @@ class Evaluation:
             rows, live = self.problem.rows(self.inputs, self.tiling, group, name)
             if not live.any():
                 continue
-            index = np.flatnonzero(live)
             for cta in self.tiling.owners(name):
-                tile = self.m.part(self.whole(name, group, cta).value, index)
-                total = stage.scatter(self.m, total, rows[index], tile)
+                for own, tile in self._in_runs(name, group, cta):
+                    index = np.flatnonzero(live[own])
+                    if not index.size:
+                        continue
+                    total = stage.scatter(self.m, total, rows[own][index], self.m.part(tile.value, index))
         return total
+
+    def _in_runs(
+        self, name: str, group: int, cta: int | None
+    ) -> Iterator[tuple[slice, StageValue[OwnTerm]]]:
+        """A stage over a group, and which of its rows; a large tile of walked rows by runs of k-blocks, so that
+        memory does not grow with their number.
+        """
+        axes = self.stage(name).tile
+        sizes = [span.stop - span.start for span in (self.extent(group, axis) for axis in axes)]
+        if axes[0] != self.problem.walked or math.prod(sizes) <= TOGETHER:
+            yield slice(None), self.whole(name, group, cta)
+            return
+        blocks = self.block_slices(group, cta)
+        run = max(1, len(blocks) * TOGETHER // math.prod(sizes))
+        for first in range(0, len(blocks), run):
+            end = min(first + run, len(blocks))
+            own = slice(blocks[first].start, blocks[end - 1].stop)
+            yield own, self.over_blocks(name, group, cta, first, end)

@@ -150,20 +150,30 @@ def _declaration(module: PtxModule, at: int, line: int, statement: str) -> list[
     return out
 
 
-@lru_cache(maxsize=2**14)  # of a text and its mutants all but one are the same
-def _operands(text: str) -> tuple[Operand, ...]:
-    return tuple(parse_operand(part) for part in split_operands(text))
+class _BadOperand(Exception):
+    """Of an opcode, with the text of its operands."""
 
 
-def _instruction(module: PtxModule, at: int, line: int, source: str, statement: str) -> Instruction:
+@lru_cache(maxsize=2**14)  # of a text and its mutants all but a few are the same
+def _read(statement: str) -> tuple[str, bool, str, tuple[Operand, ...]] | None:
+    """Guard, its negation, opcode and operands; None where the statement is no instruction."""
     match = _GUARDED.match(statement.strip())
     if not match:
-        raise fail(module, at, "not an instruction", "[@p] opcode operands;")
+        return None
     # ptxas takes blanks before a modifier, and nvcc prints one before .L2::cache_hint in one place.
     opcode, rest = re.sub(r"\s+", "", match.group(3)), match.group(4)
     try:
-        operands = _operands(rest)
+        operands = tuple(parse_operand(part) for part in split_operands(rest))
     except (ValueError, IndexError):
+        raise _BadOperand(opcode, rest) from None
+    return match.group(2) or "", bool(match.group(1)), opcode, operands
+
+
+def _instruction(module: PtxModule, at: int, line: int, source: str, statement: str) -> Instruction:
+    try:
+        found = _read(statement)
+    except _BadOperand as bad:
+        opcode, rest = bad.args
         raise PtxError(
             f"an operand of {opcode} cannot be read",
             where=f"line {line}",
@@ -171,4 +181,6 @@ def _instruction(module: PtxModule, at: int, line: int, source: str, statement: 
             expected="registers, numbers, {vectors} or [addresses]",
             do="is the file complete PTX, as nvcc -ptx writes it?",
         ) from None
-    return Instruction(line, source, match.group(2) or "", bool(match.group(1)), opcode, operands)
+    if found is None:
+        raise fail(module, at, "not an instruction", "[@p] opcode operands;")
+    return Instruction(line, source, *found)

@@ -13,6 +13,7 @@ from tileproof.spec.numerics import F32_MAX, F32_MIN_NORMAL, grain
 
 F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
+TOGETHER = 1 << 19  # elements that are added up together: they stay in a cache
 _NO_GRAIN = 2.0**500  # of what was never added to: larger than any real one
 
 
@@ -65,6 +66,8 @@ class RowSums:
         if len(rows):
             self._bound = None
             self._waiting.append((np.asarray(rows), np.asarray(values), errors))
+            if sum(part[1].size for part in self._waiting) >= TOGETHER:
+                self.settle()
 
     def settle(self) -> None:
         """Add up what was collected, which then takes no memory: by row, one reduction per quantity."""
@@ -140,14 +143,24 @@ class RowSums:
         at most, inside f32's range.
         """
         self.settle()
-        magnitude_bound = np.minimum(self._unit * 2.0**24, F32_MAX)
-        fits = (self._magnitude <= magnitude_bound) & (self._unit >= F32_MIN_NORMAL)
-        return (self._error == 0) & ((self._magnitude == 0) | fits)
+        return self._exact(slice(None))
+
+    def _exact(self, part: slice) -> npt.NDArray[np.bool_]:
+        magnitude, unit = self._magnitude[part], self._unit[part]
+        fits = (magnitude <= np.minimum(unit * 2.0**24, F32_MAX)) & (unit >= F32_MIN_NORMAL)
+        return (self._error[part] == 0) & ((magnitude == 0) | fits)
 
     def bound(self) -> F64:
         """Bound of the rows in memory: 0 where exact or never added to, else `numerics.bound_scatter`."""
         self.settle()
         if self._bound is None:
-            bound = numerics.bound_scatter(self._magnitude, self._error, self._additions)
-            self._bound = np.where(self.exact() | (self._additions == 0), 0.0, bound)
+            self._bound = np.empty(self._value.shape)
+            run = max(1, TOGETHER // max(1, self._value.shape[1]))
+            for first in range(0, len(self.rows), run):
+                part = slice(first, first + run)
+                bound = numerics.bound_scatter(
+                    self._magnitude[part], self._error[part], self._additions[part]
+                )
+                exact = self._exact(part) | (self._additions[part] == 0)
+                self._bound[part] = np.where(exact, 0.0, bound)
         return self._bound

@@ -15,7 +15,7 @@ from typing import get_args
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as the command line does
 
 from tileproof.conformance.gate.model import GateCheck, GatedVariant, Profile, checks
-from tileproof.emulator import module
+from tileproof.emulator import launch_result
 from tileproof.kernels.registry import kernel
 from tileproof.spec.machine.certificate import Certificate, Doubt
 from tileproof.spec.machine.types import UncheckedObject
@@ -35,7 +35,7 @@ def measure(check: GateCheck, gated: GatedVariant, certificates: bool) -> Unchec
     if not pid:
         os.close(read)
         if not certificates:
-            vars(module)["certificate"] = refused
+            vars(launch_result)["certificate"] = refused
         report = check.run(gated)
         runs = sum(len(seeds) for seeds in report.schedules.values())
         os.write(write, json.dumps({"outcome": report.outcome, "launches": runs}).encode())

@@ -127,7 +127,7 @@ class Evaluation:
     def over_blocks(
         self, name: str, group: int, cta: int | None, first: int, end: int
     ) -> StageValue[OwnTerm]:
-        """A stage over k-blocks `first` .. `end` - 1 alone: their part of a sum, or their rows of the tile."""
+        """A stage over k-blocks `first` .. `end` - 1 alone: their part of a sum, or their rows."""
         stage, walked = self.stage(name), self.problem.walked
         low, high = (
             self.problem.region(self.inputs, self.tiling, TileCoord(group, cta, block), walked)
@@ -240,11 +240,9 @@ class Evaluation:
                     total = stage.scatter(self.m, total, rows[own][index], self.m.part(tile.value, index))
         return total
 
-    def _in_runs(
-        self, name: str, group: int, cta: int | None
-    ) -> Iterator[tuple[slice, StageValue[OwnTerm]]]:
-        """A stage over a group, and which of its rows; a large tile of walked rows by runs of k-blocks, so that
-        memory does not grow with their number.
+    def _in_runs(self, name: str, group: int, cta: int | None) -> Iterator[tuple[slice, StageValue[OwnTerm]]]:
+        """A stage over a group, and which of its rows; a large tile of walked rows by runs of k-blocks, so
+        that memory does not grow with their number.
         """
         axes = self.stage(name).tile
         sizes = [span.stop - span.start for span in (self.extent(group, axis) for axis in axes)]

@@ -172,7 +172,8 @@ def check(
     if smallest:
         explained = run_case(under_test, *smallest[-1]).findings if explain else []
         # What depends on an order that nobody chose may be gone: then what was seen is told.
-        report.failure = Failure(*smallest[-1], explained or seen[smallest[-1]], bool(explained) or not explain)
+        again = bool(explained) or not explain
+        report.failure = Failure(*smallest[-1], explained or seen[smallest[-1]], again)
     report.seconds = time.monotonic() - began
     return report
 

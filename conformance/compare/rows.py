@@ -117,15 +117,15 @@ def judge_rows(
     return found
 
 
-def _same(one: Output, other: Output) -> bool:
+def _same(before: Output, now: Output) -> bool:
     """Whether both have the same bits and marks, and launches stored to the same pages."""
-    if one.values.shape != other.values.shape or (one.stored is None) != (other.stored is None):
+    if before.values.shape != now.values.shape or (before.stored is None) != (now.stored is None):
         return False
-    rows = one.rows_stored()
+    rows = before.rows_stored()
     return (
-        (one.stored is None or np.array_equal(one.stored, other.stored))
-        and one.values[rows].tobytes() == other.values[rows].tobytes()
-        and one.written[rows].tobytes() == other.written[rows].tobytes()
+        (before.stored is None or np.array_equal(before.stored, now.stored))
+        and before.values[rows].tobytes() == now.values[rows].tobytes()
+        and before.written[rows].tobytes() == now.written[rows].tobytes()
     )
 
 

@@ -26,7 +26,7 @@ def stored(form: Form, value: F64, bound: F64) -> tuple[F64, F64]:
 
 
 def _by_row(reduce: np.ufunc, parts: F64, first: I64) -> F64:
-    """`reduce` over the parts of each row, which begin at `first`; of parts that are one per row themselves."""
+    """`reduce` over the parts of each row, which begin at `first`."""
     return parts if len(first) == len(parts) else reduce.reduceat(parts, first, axis=0)
 
 

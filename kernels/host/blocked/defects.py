@@ -30,7 +30,7 @@ DEFECTS: tuple[PlantedDefect, ...] = (
     _planted("s-mask", "the mask is skipped", "seen[i, j], torch", "seen[i, j] | True, torch", "S"),
     _planted(
         "s-diagonal", "the causal limit is one key too far", "torch.tensor(seen), pairs",
-        "torch.tensor(seen) | torch.tensor(seen).roll(1, 1) & (torch.arange(one.n) > 0), pairs", "S",
+        "torch.tensor(seen) | torch.tensor(seen).roll(1, 1) & (torch.arange(sequence.n) > 0), pairs", "S",
     ),
     _planted("s-scale", "sm_scale is skipped", "P * (scale * LOG2_E)", "P * LOG2_E", "S"),
     _planted("s-natural", "2^x is e^(x ln 2)", "torch.exp2(exponent)",

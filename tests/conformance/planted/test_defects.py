@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 from tileproof.conformance.planted.defects import (
     build_planted,
@@ -197,3 +202,26 @@ def test_every_listed_defect_fits_its_text(planted: PlantedDefect) -> None:
             )
     with planted_reference(planted):  # an edit of a module that does not fit is an error here
         pass
+
+
+def test_edited_modules_use_only_defined_names(tmp_path: Path) -> None:
+    """A name that a module lost gives every example an error, which is found too, but not as the defect."""
+    for planted in defects().values():
+        texts: dict[str, str] = {}
+        for edit in planted.edits:
+            if edit.place.kind == "module":
+                name = edit.place.file
+                text = texts.get(name) or Path(str(importlib.import_module(name).__file__)).read_text()
+                texts[name] = edits.apply(planted.id, edit, text)
+        for name, text in texts.items():
+            (tmp_path / f"{planted.id}--{name}.py").write_text(text)
+    assert sum(1 for _ in tmp_path.iterdir()) > 20
+    assert _undefined(tmp_path) == ""
+    (tmp_path / "sample.py").write_text("known = 1\nprint(known, unknown)\n")
+    assert "unknown" in _undefined(tmp_path)
+
+
+def _undefined(folder: Path) -> str:
+    """The undefined names of the modules of a folder, as ruff prints them."""
+    command = [sys.executable, "-m", "ruff", "check", "--isolated", "--select=F821", "-q", str(folder)]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout

@@ -2,8 +2,8 @@
 
 Draws problems of each kernel variant. Where the run under `early` is certified for all schedules, the problem
 runs under `--schedules` / number of problems other schedules: each must be certified too, with the same
-findings, outputs (of sums of floats within twice their bound) and multiset of additions. Exit code 1 if one
-is not.
+findings, outputs (of sums of floats within twice their bound) and multiset of additions. Otherwise the exit
+code is 1.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ class Explored:
 
     dynamic: int = 0
     names: PlanNames | None = None
-    _bounds: dict[str, npt.NDArray[np.float64]] | None = None
+    _bounds: dict[str, tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]] | None = None
 
     @property
     def title(self) -> str:
@@ -118,10 +118,16 @@ class Explored:
         """
         if (first.view(np.uint8) == second.view(np.uint8)).all():
             return np.zeros(first.shape, dtype=np.bool_)
-        return differing(first, second, self._bound(name))
+        differ, known = differing(first, second, None), self._bound(name)
+        if known is not None:
+            rows, bound = known
+            differ[rows] = differing(first[rows], second[rows], bound)
+        return differ
 
-    def _bound(self, name: str) -> npt.NDArray[np.float64] | None:
-        """Twice the error bound of one order; from the kernel's own tiles, as an early launch shows them."""
+    def _bound(self, name: str) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]] | None:
+        """The rows that tiles are added to, and twice the error bound of an order of additions; from the
+        kernel's own tiles, as an early launch shows them.
+        """
         if self._bounds is None:
             self._bounds = {}
             if accumulated(self.plan):
@@ -130,5 +136,5 @@ class Explored:
                 problem, tiling = self.plan.problem, tiling_of(self.plan)
                 chain = Chain(self.inputs, index(tiles), {}, problem=problem, tiling=tiling)
                 for rows in judge_rows(self.plan, chain, seen, "production", explain=False):
-                    self._bounds[rows.at.parameter] = 2 * rows.sums.bound()
+                    self._bounds[rows.at.parameter] = rows.sums.rows, 2 * rows.sums.bound()
         return self._bounds.get(name)

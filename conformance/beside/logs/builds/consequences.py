@@ -35,6 +35,7 @@ _DECLARES = re.compile(
     r"(?<![\w.])(?!(?:return|throw|goto|case|else|delete|typename|new|co_return|co_yield)\b)"
     r"[\w:]+(?:<[^;]*>)?[\s&*]+(\w+)\s*[=;({\[]"
 )
+_MISFIT = re.compile(r"because argument #(\d+) does not match")
 NEAR = 40  # lines
 _UNDEFINED = re.compile(r"identifier \"(?P<edg>\w+)\" is undefined|'(?P<host>\w+)' was not declared")
 
@@ -49,6 +50,28 @@ def broken(diagnostic: Diagnostic) -> bool:
     notes = (note for note in diagnostic.notes if note.startswith("argument types are:"))
     frames = (frame.inside for frame in diagnostic.frames)
     return any("<error-" in text for text in (diagnostic.text, *notes, *frames))
+
+
+def own_mismatch(diagnostic: Diagnostic) -> bool:
+    """Whether an argument with a known type does not fit: a mistake beside the broken arguments."""
+    types = next((note for note in diagnostic.notes if note.startswith("argument types are: (")), "")
+    told = [int(found[1]) for note in diagnostic.notes if (found := _MISFIT.search(note))]
+    if not told or any("failed deduction" in note for note in diagnostic.notes):
+        return False
+    arguments = _split(types.partition("(")[2].rpartition(")")[0])
+    return all(number <= len(arguments) and "<error-" not in arguments[number - 1] for number in told)
+
+
+def _split(types: str) -> list[str]:
+    """The types of a list, which commas separate outside brackets."""
+    found, depth = [""], 0
+    for sign in types:
+        depth += (sign in "<([{") - (sign in ">)]}")
+        if sign == "," and not depth:
+            found.append("")
+        else:
+            found[-1] += sign
+    return found
 
 
 def may_belong(first: Diagnostic, diagnostic: Diagnostic) -> bool:
@@ -104,6 +127,13 @@ def near(first: Diagnostic, diagnostic: Diagnostic) -> bool:
     if first.place is None or diagnostic.place is None:
         return False
     return 0 <= diagnostic.place.line - first.place.line <= NEAR
+
+
+def statement_words(diagnostic: Diagnostic) -> list[str]:
+    """The words of the statement of an error."""
+    if not diagnostic.echo or diagnostic.statement < 0:
+        return []
+    return re.findall(r"(?<![\w.])[A-Za-z_]\w*", diagnostic.echo[0][diagnostic.statement :].split(";")[0])
 
 
 def words_read_on(diagnostic: Diagnostic) -> list[str]:

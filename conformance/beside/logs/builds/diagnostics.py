@@ -196,9 +196,10 @@ class _Reader:
             )
             carets += found.tool == "nvcc" and not note and re.fullmatch(r"\s+\^\s*", line) is not None
             if found.tool in ("nvcc", "host") and (line[:1].isspace() or _GNU_SOURCE.match(line)):
-                if not in_trail and not note and len(found.echo) < 4 and not _STAR.fullmatch(line):
+                told = "argument types are:" in line
+                if not (told or in_trail or note or _STAR.fullmatch(line)) and len(found.echo) < 4:
                     found.echo.append(_GNU_SOURCE.sub("", line).strip())
-                if "argument types are:" in line or "candidate" in line:
+                if told or "candidate" in line:
                     found.notes.append(stripped)
             elif found.tool != "nvcc" or in_trail:
                 break

@@ -20,8 +20,10 @@ from tileproof.conformance.beside.logs.builds.consequences import (
     follows,
     may_belong,
     near,
+    own_mismatch,
     same_call,
     scope,
+    statement_words,
     trail,
     undefined,
     words_read_on,
@@ -172,8 +174,8 @@ class _Grouper:
 
     def _group(self, diagnostic: Diagnostic, path: tuple[SourcePlace, ...]) -> BuildFinding:
         first, before = self._before(diagnostic, path)
-        if broken(diagnostic):
-            outer = before or self._outer(path)
+        if broken(diagnostic) and not own_mismatch(diagnostic):
+            outer = before or self._outer(path) or self._of_variable(diagnostic)
             outer = outer or next((each for each in reversed(self.found) if _one_compile(each, path)), None)
             if outer is not None:
                 return _follow(outer, diagnostic)
@@ -225,6 +227,12 @@ class _Grouper:
             return finding if near(first, diagnostic) else None
         keys = ((scope(diagnostic)[0], word) for word in words_read_on(diagnostic))
         return next((self._unknown[key] for key in keys if key in self._unknown), None)
+
+    def _of_variable(self, diagnostic: Diagnostic) -> BuildFinding | None:
+        """The finding of an error that left a variable of this statement without a type."""
+        found = [self._lost.get((scope(diagnostic), word)) for word in statement_words(diagnostic)]
+        some = [each for each in found if each is not None and near(each[0], diagnostic)]
+        return max(some, key=lambda each: each[0].line)[1] if some else None
 
     def _outer(self, path: tuple[SourcePlace, ...]) -> BuildFinding | None:
         """The finding of an error at a place that led to this error."""

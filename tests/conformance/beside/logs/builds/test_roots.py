@@ -92,6 +92,36 @@ a.cu(10): error: identifier "x" is undefined
 
 5 errors detected in the compilation of "a.cu".
 """
+# `x` has no type behind line 15; in the call at line 20 its other argument fits no function either.
+CALLS = """d.cu(15): error: no instance of function template "take" matches the argument list
+            argument types are: (int, float)
+    auto x = take(1, 2.0f) + r.top() + s.size;
+             ^
+d.cu(11): note #3327-D: candidate function template "take" failed deduction
+  template <class T> __attribute__((device)) T take(T a, T b) { return a + b; }
+                                               ^
+
+d.cu(15): error: class "P" has no member "size"
+    auto x = take(1, 2.0f) + r.top() + s.size;
+                                         ^
+
+d.cu(19): error: a value of type "int" cannot be assigned to an entity of type "float *"
+    s.p = 3;
+        ^
+
+d.cu(20): error: no instance of overloaded function "f" matches the argument list
+            argument types are: (<error-type>, P)
+    f(x, s);
+    ^
+d.cu(10): note #3326-D: function "f(char, int)" does not match because argument #2 does not match parameter
+  __attribute__((device)) void f(char p, int q) {}
+                               ^
+d.cu(9): note #3326-D: function "f(int *, int)" does not match because argument #2 does not match parameter
+  __attribute__((device)) void f(int *p, int n) {}
+                               ^
+
+4 errors detected in the compilation of "d.cu".
+"""
 INCLUDE = """b.cu:1:10: fatal error: not_there/at_all.h: No such file or directory
     1 | #include <not_there/at_all.h>
       |          ^~~~~~~~~~~~~~~~~~~~
@@ -107,10 +137,11 @@ ROOTS = {
     "assertions": (ASSERTIONS, {(13, "undeclared"), (13, "expected"), (2, "16 bits"), (6, "16 bytes")}),
     "names": (NAMES, {(19, '"Missing"'), (21, '"::"'), (23, "make_thing"), (23, '"use"')}),
     "template and include": (TEMPLATE + INCLUDE, {(13, "undefined_one"), (9, '"::"'), (1, "at_all.h")}),
+    "calls": (CALLS, {(15, '"take"'), (15, '"size"'), (19, "cannot be assigned"), (20, '"f"')}),
     "linker and compile": (LINKER + NAMES, {(0, "launch(int)"), (19, '"Missing"'), (21, '"::"'),
                                             (23, "make_thing"), (23, '"use"')}),
 }  # fmt: skip
-FOLLOW = {"assertions": 0, "names": 4, "template and include": 3, "linker and compile": 4}
+FOLLOW = {"calls": 0, "assertions": 0, "names": 4, "template and include": 3, "linker and compile": 4}
 
 
 def differences(name: str) -> list[str]:
@@ -142,6 +173,13 @@ def test_consequences_are_printed_below_their_root() -> None:
         'identifier "m2" is undefined',
     ]
     assert [row["follow"] for row in rows] == [4, 0, 0, 0]
+
+
+def test_a_call_with_a_broken_argument_follows_from_the_error_that_broke_it() -> None:
+    """Not from the last error; another argument that does not fit is a mistake of its own ("calls")."""
+    rows = report.explain(report.parse(CALLS.replace("argument #2", "argument #1")))["findings"]
+    follow = {row["at"]["line"]: row["follow"] for row in rows if row["at"] is not None and row["follow"]}
+    assert follow == {15: 1}
 
 
 def test_a_variable_of_another_function_does_not_follow() -> None:

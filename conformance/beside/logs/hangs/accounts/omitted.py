@@ -136,6 +136,16 @@ class Omitted(WaitEvidence):
         made = ledger.total(actor, wait.copy)
         if not begun or made >= len(begun):
             return None
+        ahead = [copy for who, copy in ledger.made if who == actor and (ledger.unused(copy) or 0) > 1]
+        if ahead and not ledger.by_states:
+            odd = min(ahead)
+            what = (
+                f"an arrival went to another barrier: {actor} arrived on {odd} beyond what waits used, and "
+                f"its arrival on {wait.copy} is missing"
+            )
+            fix = f"{actor}: arrive on {wait.copy}, not on {odd}"
+            lines = [self.last_arrival(actor, odd), wait.step.line]
+            return LoggedReason("wrong-barrier", wait.copy, wait.actor, what, fix, lines, 80, actor, False)
         last = max(begun, key=lambda step: step.line)
         what = (
             f"an arrival is missing: {actor} passed {last.to[0]} and waits for {mine.copy} again (line "

@@ -204,7 +204,7 @@ class Reasoner(Omitted, Counted, Astray):
         copy, ledger = wait.copy, self.ledger
         init = ledger.init(copy)
         threads = ledger.threads[copy]
-        if not ledger.producers(copy) or late or ledger.is_cut(wait):
+        if not ledger.producers(copy) or late:
             return []
         lines = [
             *(line for actor in sorted(ledger.producers(copy)) if (line := self.last_arrival(actor, copy))),

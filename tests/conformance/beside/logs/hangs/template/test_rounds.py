@@ -48,6 +48,19 @@ def test_an_arrival_twice_in_a_round_stands_for_a_missing_one(again: str, code: 
     assert cause(log)[:2] == (code, "empty")
 
 
+@pytest.mark.parametrize("used, code", [(1, "wrong-barrier"), (3, "skipped-arrive")])
+def test_arrivals_that_no_wait_used_stand_for_missing_ones(used: int, code: str) -> None:
+    """Three arrivals on `out`, one in each round, and none on `empty`."""
+    log = "".join(
+        f"load waits empty[{k}] 1 k{k}\nload passed empty[{k}]\n"
+        f"load expects 8 on full[{k}]\nload copies 8 to full[{k}]\n"
+        f"mma waits full[{k}] 0 k{k}\nmma passed full[{k}]\nmma arrives out\n"
+        for k in range(3)
+    )
+    log += "".join(f"store waits out {k % 2} k{k}\nstore passed out\n" for k in range(used))
+    assert cause(log + "load waits empty[0] 0 k3\nmma waits full[0] 1 k3\n")[:2] == (code, "empty")
+
+
 def test_an_arrival_without_the_bytes_of_the_others() -> None:
     """`load` owes an arrival on `next`, and arrives on `full` without bytes."""
     log = (

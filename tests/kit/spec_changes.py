@@ -291,8 +291,8 @@ CHANGES: tuple[Change, ...] = (
     Change(
         "rows of 25 bits are exact",
         "arithmetic/sums.py",
-        "self._unit * 2.0**24",
-        "self._unit * 2.0**25",
+        "unit * 2.0**24",
+        "unit * 2.0**25",
         TERMS,
     ),
     Change(

@@ -26,6 +26,7 @@ py::dict hang_state(const Engine& engine);  // hang_state.cpp
 void read_schedule(const py::dict& from, Config& config);
 void write_schedule(const Engine& engine, py::dict& result);
 void bind_products(py::module_& m);  // mma_bindings.cpp
+void bind_clock(py::module_& m);     // race_clock_bindings.cpp
 }  // namespace tileproof
 
 namespace {
@@ -472,6 +473,7 @@ PYBIND11_MODULE(_engine, m) {
   m.attr("PAGE_BYTES") = kPageBytes;
   // For tests against spec/machine:
   bind_products(m);
+  bind_clock(m);
   m.def(
       "wrong_tensor_map",
       [](const std::string& bytes) {

@@ -1,5 +1,6 @@
 // st.async, red.async, st.bulk (PTX ISA 9.7.9.12 to 14, 9.7.13.7).
 #include "change.hpp"
+#include "pool.hpp"
 #include "slots/remote_store.hpp"
 
 namespace tileproof {
@@ -25,6 +26,21 @@ void land(Engine& e, Cta& to, uint32_t offset, const uint8_t* data, uint32_t siz
 }
 
 namespace {
+
+// Of one lane, until its bytes come.
+struct Landing {
+  Engine* e;
+  Cta* to;
+  uint32_t offset;
+  std::array<uint8_t, 16> data;
+  uint32_t size, bar_offset;
+  Change change;
+  bool pending;
+  Origin at;
+  void operator()() const { land(*e, *to, offset, data.data(), size, bar_offset, change, pending, at); }
+  static void* operator new(size_t) { return Pool<sizeof(Landing)>::take(); }
+  static void operator delete(void* at) { Pool<sizeof(Landing)>::give(at); }
+};
 
 // st.async and red.async: the values are read at once, the bytes come later.
 Step st_async(Exec& x, const Instr& i) {
@@ -62,7 +78,7 @@ Step st_async(Exec& x, const Instr& i) {
                   x.src<uint8_t>(values[k]) + static_cast<uint32_t>(l) * element, element);
     const bool pending = !e->early() && !change.op;
     if (pending) add_pending(&to->shared.state[offset], size);
-    const auto lands = [=] { land(*e, *to, offset, data.data(), size, bar_offset, change, pending, at); };
+    const Landing lands{e, to, offset, data, size, bar_offset, change, pending, at};
     // At once: what is referred to takes no memory of its own.
     std::function<void()> complete =
         e->early() ? std::function<void()>([&lands] { lands(); }) : std::function<void()>(lands);

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "findings.hpp"
+#include "growing.hpp"
 #include "listener.hpp"
 #include "race_clock.hpp"
 #include "race_phases.hpp"
@@ -535,7 +536,7 @@ class Races : public Listener {
   std::vector<std::unique_ptr<ClusterState>> clusters_;  // by slot
   const Cta* state_of_ = nullptr;                        // last asked for
   CtaState* state_ = nullptr;
-  std::vector<Access> accesses_;
+  Growing<Access> accesses_;
   std::unordered_map<uint64_t, Pipe> pipes_;
   std::unordered_map<uint64_t, Flag> flags_;
   std::set<uint32_t> released_;  // clusters that have released something in global memory

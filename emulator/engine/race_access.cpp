@@ -45,7 +45,8 @@ int8_t lane_of(const View& v) {
 uint32_t Races::record(Thread& t, const Origin& at, uint32_t lanes, Path path) {
   const size_t pc = at.instr ? static_cast<size_t>(at.instr - e_.program.code.data()) : 0;
   if (t.nth.empty()) t.nth.resize(e_.program.code.size() + 1, 0);
-  Access a;
+  static const Access none{};
+  Access& a = accesses_.push_back(none);
   a.at = at;
   a.issued = t.now;
   a.lanes = lanes;
@@ -54,13 +55,12 @@ uint32_t Races::record(Thread& t, const Origin& at, uint32_t lanes, Path path) {
   a.barrier = t.barrier;
   a.phase = t.phase;
   a.nth = ++t.nth[pc];
-  if (accesses_.size() >= kMostAccesses && !e_.stopped)
+  if (accesses_.size() > kMostAccesses && !e_.stopped)
     e_.fault("memory-limit",
              std::string("the race checker keeps ")
                  .append(std::to_string(kMostAccesses))
                  .append(" accesses of resident clusters"),
              at);
-  accesses_.push_back(a);
   return static_cast<uint32_t>(accesses_.size() - 1);
 }
 
@@ -455,19 +455,20 @@ void Races::finish_cluster(Cluster& cluster) {
   std::erase_if(flags_, [&](const auto& f) { return f.first >> 36 == shared_flag(*cluster.ctas[0]) >> 36; });
   if (e_.live.size() > 1) return;
   alike_.clear();
-  std::vector<Access> kept(accesses_.begin(), accesses_.begin() + static_cast<std::ptrdiff_t>(retired_));
+  const size_t before = retired_;
+  std::vector<Access> kept;
   std::map<std::tuple<const Instr*, bool, uint32_t>, uint32_t> ids;
   std::vector<uint32_t> now(accesses_.size());  // of a record that was met
   global_.each_touched([&](Slot& s) {
-    if (s.record < retired_) return;
+    if (s.record < before) return;
     if (now[s.record]) {
       s.record = now[s.record];
       return;
     }
     const Access& a = accesses_[s.record];
     const bool released = released_.count(a.cluster) != 0;
-    auto [it, fresh] =
-        ids.try_emplace({a.at.instr, a.strong, released ? s.record : 0}, static_cast<uint32_t>(kept.size()));
+    auto [it, fresh] = ids.try_emplace({a.at.instr, a.strong, released ? s.record : 0},
+                                       static_cast<uint32_t>(before + kept.size()));
     if (fresh) {
       kept.push_back(a);
       if (!released) {
@@ -477,7 +478,8 @@ void Races::finish_cluster(Cluster& cluster) {
     }
     s.record = now[s.record] = it->second;
   });
-  accesses_ = std::move(kept);
+  accesses_.shrink(before);
+  for (const Access& a : kept) accesses_.push_back(a);
   retired_ = accesses_.size();
   if (released_.empty()) next_base_ = 0;
   op_.reset();

@@ -1,5 +1,6 @@
 // Asynchronous operations: what their thread knew at issue, and when their accesses count as complete.
 #include "machine.hpp"
+#include "pool.hpp"
 #include "race.hpp"
 
 namespace tileproof {
@@ -45,7 +46,7 @@ std::shared_ptr<View> Races::issued(const Origin& at, const char* engine, uint64
   if (op_) return op_;  // the second half of the operation that completes now
   Thread& t = thread_at(at);
   const std::string_view name = engine;
-  auto v = std::make_shared<View>(view_of(t, group_of(t, at.lane), 1u << at.lane));
+  auto v = std::allocate_shared<View>(Pooled<View>{}, view_of(t, group_of(t, at.lane), 1u << at.lane));
   v->at = at;
   if (name == "cp.async") {
     issue_copies(t, *v);

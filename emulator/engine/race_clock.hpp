@@ -72,15 +72,24 @@ class Clock {
     whole_.clear();
     far_.clear();
     partial_.clear();
+    apart_.clear();
   }
 
  private:
+  using Lanes = std::array<Tick, 32>;
   struct Partial {  // a warp of which some lanes are further than the whole
     uint32_t agent;
-    Tick latest;         // of its lanes
+    Tick latest = 0;     // of its lanes
     uint32_t known = 0;  // lanes that are not 0: often the lane that arrives for its warp
-    std::array<Tick, 32> lanes{};
+    uint32_t apart = 0;  // 0: all known lanes are at `latest`; else their place in apart_, from 1
+    bool same_lanes(const Partial& p) const {
+      return agent == p.agent && known == p.known && !(apart | p.apart);
+    }
   };
+  void raise(Partial& p, uint32_t lanes, Tick tick);
+  Lanes& spread(Partial& p);
+  void gather(Partial& p);
+  void erase(Partial& p);
   void settle(Partial& p, Tick& whole);
   Tick& at(uint32_t agent);
   Tick far(uint32_t agent) const;
@@ -92,6 +101,7 @@ class Clock {
   std::vector<Tick> whole_;  // by agent - base_
   std::vector<std::pair<uint32_t, std::vector<Tick>>> far_;  // of other clusters, by their bases
   std::vector<Partial> partial_;
+  std::vector<Lanes> apart_;  // of warps whose lanes have reached different ticks
 };
 
 // Writes of tensor maps: which have passed a fence.proxy.tensormap::generic.release on the way, and which an

@@ -10,7 +10,7 @@
 namespace tileproof {
 
 Races::Races(Engine& engine) : e_(engine) {
-  accesses_.resize(1);
+  accesses_.push_back({});
   if (Dependences::wanted(engine.program)) follows_ = std::make_unique<Dependences>(engine.program);
   if (FirstColumns::wanted(engine.program))
     columns_ = std::make_unique<FirstColumns>(engine, [this](const Origin& at, const std::string& text) {

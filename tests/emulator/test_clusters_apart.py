@@ -214,3 +214,16 @@ def test_drawn_programs(accesses: list[tuple[tuple[str, str, int], int]]) -> Non
     many, again, _ = launched(body, THREADS, words=1024)
     assert cells.tobytes() == again.tobytes()
     assert single.counters == many.counters and not many.findings
+
+
+@pytest.mark.parametrize("cluster", range(1, CLUSTERS, 2))
+def test_a_cluster_stops_with_stores_on_their_way(cluster: int) -> None:
+    """The operations of a host's thread end after it."""
+    stores = " ".join(
+        f"st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [%r5+{128 * k}], %t, [%r6];"
+        for k in range(40)
+    )
+    body = f"""{init_barrier(1280)} shl.b32 %r5, %t, 2; add.u32 %r5, %r5, 2048; mov.u32 %r6, 1280;
+    mapa.shared::cluster.u32 %r5, %r5, 0; mapa.shared::cluster.u32 %r6, %r6, 0;
+    setp.ne.u32 %p1, %r1, {cluster}; @%p1 exit; {stores} @%p0 st.global.f32 [%rd1+2], %f1;"""
+    assert "misaligned" in codes(both(body, False, schedule=Schedule("late"), shared_bytes=0x3000))

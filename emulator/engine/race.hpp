@@ -475,11 +475,34 @@ class Races : public Listener {
     // A write and a read that come before it, with all lanes, by what its thread knew at the issue.
     uint32_t ordered_write = 0, ordered_read = 0;
     Readers before, after;  // of a read beside others
+    // A granule without further slots, and what the access left there.
+    bool repeats = false;
+    uint16_t units;
+    uint64_t write_before, read_before;
+    Slot write_after, read_after;
+    void keep(const Slot& write, const Slot& read, uint16_t of, const Cell& cell) {
+      repeats = !cell.list;
+      units = of;
+      write_before = write.bits();
+      read_before = read.bits();
+      write_after = cell.write;
+      read_after = cell.read;
+    }
+    bool again(Cell& cell, uint16_t of) const {
+      if (!repeats || cell.write.bits() != write_before || cell.read.bits() != read_before || units != of)
+        return false;
+      cell.write = write_after;
+      cell.read = read_after;
+      return true;
+    }
   };
   // The same for the next granule that the operation touches, where often nothing is new.
   template <class S>
   void visit_next(Alike& alike, S& shadow, Cell& cell, uint16_t units, uint32_t id, int8_t lane, bool write,
                   const View& v, Place place, int rank, uint64_t address);
+  template <class S>
+  void visit_other(Alike& alike, S& shadow, Cell& cell, uint16_t units, uint32_t id, int8_t lane, bool write,
+                   const View& v, Place place, int rank, uint64_t address);
   bool quiet(const Slot& s, uint64_t alike, uint32_t ordered, uint16_t units, uint32_t id) const {
     return s.bits() == alike || s.record == id || !(s.units & units) || seen(s.record) ||
            (ordered && accesses_[s.record].ordered_as(accesses_[ordered]));

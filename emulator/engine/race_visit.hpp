@@ -86,6 +86,12 @@ inline bool adds_others(const Readers& now, const Readers& before, uint64_t adde
 template <class S>
 inline void Races::visit_next(Alike& alike, S& shadow, Cell& cell, uint16_t units, uint32_t id, int8_t lane,
                               bool write, const View& v, Place place, int rank, uint64_t address) {
+  if (alike.again(cell, units)) return;
+  visit_other(alike, shadow, cell, units, id, lane, write, v, place, rank, address);
+}
+template <class S>
+void Races::visit_other(Alike& alike, S& shadow, Cell& cell, uint16_t units, uint32_t id, int8_t lane,
+                        bool write, const View& v, Place place, int rank, uint64_t address) {
   remember_for(id);
   const uint16_t others = static_cast<uint16_t>(~units);
   const Slot fresh{id, units, lane};
@@ -95,12 +101,14 @@ inline void Races::visit_next(Alike& alike, S& shadow, Cell& cell, uint16_t unit
   if (single && ordered) [[likely]] {
     if (!write && !unknown_ && (!reader.units || reader.bits() == alike.read)) {
       cell.read = fresh;
+      alike.keep(writer, reader, units, cell);
       return;
     }
     if (write && writer.record != id && !(writer.units & others) &&
         quiet(reader, alike.read, alike.ordered_read, units, id) && !accesses_[id].adds) {
       cell.write = fresh;
       cell.read.units &= others;
+      alike.keep(writer, reader, units, cell);
       return;
     }
   }
@@ -113,6 +121,7 @@ inline void Races::visit_next(Alike& alike, S& shadow, Cell& cell, uint16_t unit
   const uint64_t told = told_;
   visit(shadow, cell, units, id, lane, write, v, place, rank, address);
   if (told != told_ || unknown_) return;
+  if (single && !cell.more()) alike.keep(writer, reader, units, cell);
   alike.write = writer.bits();
   if (writer.units & units && seen(writer.record)) alike.ordered_write = writer.record;
   if (cell.more()) {

@@ -29,8 +29,8 @@ def lanes_of(lanes: int) -> list[int]:
 
 def some_lanes(draw: random.Random) -> int:
     """Lanes as kernels have them: one, often the first; halves; all; any."""
-    one = 1 << draw.choice((0, 0, draw.randrange(32)))
-    return draw.choice((one, one, 0xFFFF, 0xFFFF0000, ALL, ALL ^ one, draw.randint(1, ALL)))
+    single = 1 << draw.choice((0, 0, draw.randrange(32)))
+    return draw.choice((single, single, 0xFFFF, 0xFFFF0000, ALL, ALL ^ single, draw.randint(1, ALL)))
 
 
 def agree(draw: random.Random, clock: Clock, ticks: Table) -> None:

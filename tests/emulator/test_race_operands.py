@@ -71,6 +71,35 @@ def test_a_chunk_that_a_thread_writes_again(row: int, schedule: Schedule) -> Non
 
 @ROWS
 @SCHEDULES
+def test_a_chunk_that_a_thread_writes_again_before_any_product(row: int, schedule: Schedule) -> None:
+    """No operation has read the chunks: only their writes differ."""
+    tail = f"{mma(0)}\n{commit(0)}\n{wait(BARS[0])}"
+    (found,) = severe(products(f"{READY}\n{again(row)}\n{SYNC}\n{tail}", schedule)).items()
+    assert found[0] == "race-proxy-fence"
+    assert f"shared byte {hex(FIRST + 32 * row + 16)}" in found[1]
+    assert not severe(products(f"{READY}\n{again(row)}\n{FENCE}\n{SYNC}\n{AFTER}\n{tail}", schedule))
+
+
+@ROWS
+@SCHEDULES
+def test_a_chunk_that_a_thread_reads_between_two_copies(row: int, schedule: Schedule) -> None:
+    """Only the reads of the chunks differ."""
+
+    def copy(parity: int) -> str:
+        form = "cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes"
+        return (
+            f"@%p0 mbarrier.arrive.expect_tx.shared::cta.b64 _, [{BARS[0]}], 4096;"
+            f" @%p0 {form} [{FIRST}], [%a0], 4096, [{BARS[0]}];\n{wait(BARS[0], parity)}"
+        )
+
+    read = f"setp.eq.u32 %p4, %t, 0; @%p4 ld.shared.b32 %r2, [{FIRST + 32 * row}];"
+    found = severe(products(f"{copy(0)}\n{SYNC}\n{read}\n{copy(1)}", schedule))
+    assert any(f" {hex(FIRST + 32 * row)} of CTA" in text for text in found.values()), found
+    assert not severe(products(f"{copy(0)}\n{SYNC}\n{read}\n{SYNC}\n{copy(1)}", schedule))
+
+
+@ROWS
+@SCHEDULES
 def test_products_of_two_threads_both_read_each_chunk(row: int, schedule: Schedule) -> None:
     # A thread writes after the end of both products, or of only one of them.
     head = f"{READY}\n{mma(0)}\n{commit(0)}\n{mma(1)}\n{commit(1)}"

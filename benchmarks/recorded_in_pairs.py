@@ -1,0 +1,174 @@
+"""What launches with race checking cost in an older engine and in this one.
+
+    python benchmarks/recorded_in_pairs.py CHECKOUT [--kernels NAME ...] [--pairs 11] [--topk 2048]
+    python benchmarks/recorded_in_pairs.py --record FILE      # and on another machine:
+    python benchmarks/recorded_in_pairs.py CHECKOUT --launches FILE
+
+`engines_in_pairs.py` runs each checkout's own kernels. This one records the launches of this checkout (PTX,
+parameters, memory) and launches them with the engine of both, so that CHECKOUT may have other kernels and
+another conformance suite; it needs `Module.from_ptx`, `Memory.buffer` and `Memory.empty`. The launches run in
+turn; printed are medians of processor time and of the pairs' ratios, and whether outputs and instruction
+counts are equal. Exit code 1 if they are not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import hashlib
+import json
+import os
+import pickle
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as the command line does
+
+POLICIES = ("early", "late", "random")
+Recorded = dict[str, Any]  # the arguments of `Module.launch`, with the bytes of its memory
+
+
+def recorded(name: str, topk: int) -> Recorded:
+    """The launch of a query token of `topk` keys."""
+    import numpy as np
+    from tileproof.conformance.drivers import emulator
+    from tileproof.emulator import module
+    from tileproof.kernels.registry import kernel
+    from tileproof.spec.machine.schedule import Schedule
+
+    sys.path.insert(0, str(Path(__file__).parent))
+    found = kernel(name)
+    variant = found.variant(d_qk=576)
+    built = found.build(variant)
+    launch = found.launch(__import__("engine").inputs(576, topk, variant["h_q"]), built)
+    kept: Recorded = {"ptx": built.ptx}
+    real, pack = module.Module.launch, module.pack
+
+    def noted(self: module.Module, entry: str, **how: Any) -> Any:
+        def packing(*args: Any) -> Any:
+            packed = pack(*args)
+            kept["args"] = [packed.data[at : at + size] for at, size, _ in packed.names]
+            return packed
+
+        kept["entry"] = entry
+        kept.update({word: how[word] for word in ("grid", "block", "cluster", "shared_bytes")})
+        kept["memory"] = [
+            (buffer.name, buffer.address, buffer.numpy().reshape(-1).view(np.uint8).copy(), buffer.tracked)
+            for buffer in how["memory"].buffers
+        ]
+        vars(module)["pack"] = packing
+        try:
+            return real(self, entry, **how)
+        finally:
+            vars(module)["pack"] = pack
+
+    module.Module.launch = noted  # type: ignore[method-assign]
+    try:
+        emulator.run(launch, found.plan(variant), schedule=Schedule("early"), taps=False, races=False)
+    finally:
+        module.Module.launch = real  # type: ignore[method-assign]
+    return kept
+
+
+def serve(path: str) -> None:
+    """Launches what the lines of standard input name: kernel and policy, with race checking."""
+    import numpy as np
+    from tileproof.emulator import Memory, Module, Schedule
+
+    with open(path, "rb") as file:
+        launches: dict[str, Recorded] = pickle.load(file)
+    modules = {name: Module.from_ptx(launch["ptx"]) for name, launch in launches.items()}
+    for line in sys.stdin:
+        name, policy = json.loads(line)
+        launch, memory = launches[name], Memory()
+        buffers = [
+            memory.empty(len(data), np.uint8, title, at) if tracked else memory.buffer(data.copy(), title, at)
+            for title, at, data, tracked in launch["memory"]
+        ]
+        how = {word: launch[word] for word in ("grid", "block", "cluster", "shared_bytes", "args")}
+        gc.collect()
+        began = time.process_time()
+        result = modules[name].launch(
+            launch["entry"], memory=memory, schedule=Schedule(policy, 0), races=True, **how
+        )
+        took = time.process_time() - began
+        digest = hashlib.sha256(b"".join(buffer.numpy().tobytes() for buffer in buffers)).hexdigest()
+        print(json.dumps([took, digest, result.counters.warp_instructions]), flush=True)
+
+
+class Engine:
+    """A process with the engine of a checkout."""
+
+    def __init__(self, checkout: Path, path: str) -> None:
+        command = [str(checkout / ".venv/bin/python"), str(Path(__file__).resolve()), "--serve", path]
+        self._process = subprocess.Popen(
+            command, cwd=checkout, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def run(self, name: str, policy: str) -> tuple[float, list[Any]]:
+        """Seconds of processor time, and what must be equal."""
+        assert self._process.stdin and self._process.stdout
+        print(json.dumps([name, policy]), file=self._process.stdin, flush=True)
+        took, *same = json.loads(self._process.stdout.readline())
+        return took, same
+
+
+def main() -> None:
+    """Prints a line per kernel and policy."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("checkout", nargs="?", type=Path, help="with its .venv and its engine built")
+    parser.add_argument("--kernels", nargs="+", default=("head64", "head128-columns"))
+    parser.add_argument("--pairs", type=int, default=11)
+    parser.add_argument("--topk", type=int, default=2048)
+    parser.add_argument("--record", metavar="FILE", type=Path, help="only record the launches")
+    parser.add_argument("--launches", metavar="FILE", type=Path, help="that --record wrote")
+    parser.add_argument("--serve", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.serve:
+        serve(args.serve)
+        return
+    if args.record:
+        args.record.write_bytes(pickle.dumps({name: recorded(name, args.topk) for name in args.kernels}))
+        return
+    if args.checkout is None:
+        parser.error("the checkout of the other engine is missing")
+    with tempfile.NamedTemporaryFile() as file:
+        path = args.launches or Path(file.name)
+        if not args.launches:
+            path.write_bytes(pickle.dumps({name: recorded(name, args.topk) for name in args.kernels}))
+        folders = args.checkout.resolve(), Path(__file__).resolve().parent.parent
+        before, now = (Engine(folder, str(path.resolve())) for folder in folders)
+        equal = [compare(before, now, name, args.pairs) for name in args.kernels]
+        sys.exit(not all(equal))
+
+
+def compare(before: Engine, now: Engine, name: str, count: int) -> bool:
+    """Prints a line per policy; whether both engines give the same."""
+    equal = True
+    for policy in POLICIES:
+        same = before.run(name, policy)[1] == now.run(name, policy)[1]
+        equal &= same
+        pairs = []
+        for number in range(count):
+            first, second = (now, before) if number % 2 else (before, now)
+            taken = first.run(name, policy)[0], second.run(name, policy)[0]
+            pairs.append(taken[::-1] if number % 2 else taken)
+        ratios = sorted(new / old for old, new in pairs)
+        old, new = (median(pair[side] for pair in pairs) for side in (0, 1))
+        print(
+            f"{name:<16} {policy:<7} {old * 1e3:5.0f} -> {new * 1e3:5.0f} ms, ratio {median(ratios):.3f} "
+            f"({ratios[0]:.3f} to {ratios[-1]:.3f}), {'equal' if same else 'NOT EQUAL'}",
+            flush=True,
+        )
+    return equal
+
+
+if __name__ == "__main__":
+    main()

@@ -1,14 +1,14 @@
-"""What launches with race checking cost in an older engine and in this one.
+"""What launches with race checking cost in an older engine and in this checkout.
 
     python benchmarks/recorded_in_pairs.py CHECKOUT [--kernels NAME ...] [--pairs 11] [--topk 2048]
     python benchmarks/recorded_in_pairs.py --record FILE      # and on another machine:
     python benchmarks/recorded_in_pairs.py CHECKOUT --launches FILE
 
-`engines_in_pairs.py` runs each checkout's own kernels. This script records the launches of this checkout (PTX,
-parameters, memory) and launches them with the engine of both, so that CHECKOUT may have other kernels and
-another conformance suite; it needs `Module.from_ptx`, `Memory.buffer` and `Memory.empty`. The launches run in
-turn; printed are medians of processor time and of the pairs' ratios, and whether outputs and instruction
-counts are equal. Exit code 1 if they are not.
+`engines_in_pairs.py` runs each checkout's own kernels. This script records the launches of this checkout
+(PTX, parameters, memory) and launches them with the engine of both, so that CHECKOUT may have other kernels
+and another conformance suite; it needs `Module.from_ptx`, `Memory.buffer` and `Memory.empty`. The launches
+run in turn; printed are medians of processor time and of the pairs' ratios, and whether outputs and
+instruction counts are equal. Exit code 1 if they are not.
 """
 
 from __future__ import annotations

@@ -65,12 +65,15 @@ def k_count(graph: WaitGraph, root: Wait) -> HangCause | None:
 
 
 def _at_round_end(history: History) -> bool:
-    """Whether its last step is the last step of each of its rounds."""
+    """Whether its last step is the last step of each of its rounds: a step that came once, after several
+    rounds, may stand in place of another.
+    """
     steps = history.tokens
     last = steps[-1][0]
     nexts = Counter(steps[at + 1][0] for at in range(len(steps) - 1) if steps[at][0] == last)
     first = steps[0][0]
-    return last[0] == "arrive" and (not nexts or set(nexts) == {first})
+    rounds = sum(step[0] == first for step in steps)
+    return last[0] == "arrive" and (set(nexts) == {first} if nexts else rounds == 1)
 
 
 def _stopped_between(graph: WaitGraph, root: Wait, edge: LogEdge) -> bool:

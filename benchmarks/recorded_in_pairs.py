@@ -23,14 +23,32 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    from tileproof.emulator import Memory, Module
+    from tileproof.emulator.arguments import Packed
+    from tileproof.emulator.result import RunResult
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as the command line does
 
 POLICIES = ("early", "late", "random")
-Recorded = dict[str, Any]  # the arguments of `Module.launch`, with the bytes of its memory
+
+
+@dataclass
+class Recorded:
+    """A launch: its PTX, the arguments of `Module.launch`, and name, address and bytes of each buffer, and
+    whether its writes are tracked.
+    """
+
+    ptx: str
+    entry: str = ""
+    how: dict[str, object] = field(default_factory=dict)
+    memory: list[tuple[str, int, np.ndarray, bool]] = field(default_factory=list)
 
 
 def recorded(name: str, topk: int) -> Recorded:
@@ -46,24 +64,24 @@ def recorded(name: str, topk: int) -> Recorded:
     variant = found.variant(d_qk=576)
     built = found.build(variant)
     launch = found.launch(__import__("engine").inputs(576, topk, variant["h_q"]), built)
-    kept: Recorded = {"ptx": built.ptx}
+    kept = Recorded(built.ptx)
     real, pack = module.Module.launch, module.pack
 
-    def noted(self: module.Module, entry: str, **how: Any) -> Any:
-        def packing(*args: Any) -> Any:
+    def noted(self: Module, entry: str, *, memory: Memory, **how: object) -> RunResult:
+        def packing(*args: object) -> Packed:
             packed = pack(*args)
-            kept["args"] = [packed.data[at : at + size] for at, size, _ in packed.names]
+            kept.how["args"] = [packed.data[at : at + size] for at, size, _ in packed.names]
             return packed
 
-        kept["entry"] = entry
-        kept.update({word: how[word] for word in ("grid", "block", "cluster", "shared_bytes")})
-        kept["memory"] = [
+        kept.entry = entry
+        kept.how |= {word: how[word] for word in ("grid", "block", "cluster", "shared_bytes")}
+        kept.memory = [
             (buffer.name, buffer.address, buffer.numpy().reshape(-1).view(np.uint8).copy(), buffer.tracked)
-            for buffer in how["memory"].buffers
+            for buffer in memory.buffers
         ]
         vars(module)["pack"] = packing
         try:
-            return real(self, entry, **how)
+            return real(self, entry, memory=memory, **how)
         finally:
             vars(module)["pack"] = pack
 
@@ -82,19 +100,18 @@ def serve(path: str) -> None:
 
     with open(path, "rb") as file:
         launches: dict[str, Recorded] = pickle.load(file)
-    modules = {name: Module.from_ptx(launch["ptx"]) for name, launch in launches.items()}
+    modules = {name: Module.from_ptx(launch.ptx) for name, launch in launches.items()}
     for line in sys.stdin:
         name, policy = json.loads(line)
         launch, memory = launches[name], Memory()
         buffers = [
             memory.empty(len(data), np.uint8, title, at) if tracked else memory.buffer(data.copy(), title, at)
-            for title, at, data, tracked in launch["memory"]
+            for title, at, data, tracked in launch.memory
         ]
-        how = {word: launch[word] for word in ("grid", "block", "cluster", "shared_bytes", "args")}
         gc.collect()
         began = time.process_time()
         result = modules[name].launch(
-            launch["entry"], memory=memory, schedule=Schedule(policy, 0), races=True, **how
+            launch.entry, memory=memory, schedule=Schedule(policy, 0), races=True, **launch.how
         )
         took = time.process_time() - began
         digest = hashlib.sha256(b"".join(buffer.numpy().tobytes() for buffer in buffers)).hexdigest()
@@ -110,7 +127,7 @@ class Engine:
             command, cwd=checkout, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
 
-    def run(self, name: str, policy: str) -> tuple[float, list[Any]]:
+    def run(self, name: str, policy: str) -> tuple[float, list[object]]:
         """Seconds of processor time, and what must be equal."""
         assert self._process.stdin and self._process.stdout
         print(json.dumps([name, policy]), file=self._process.stdin, flush=True)

@@ -1,13 +1,13 @@
 """Fields of line templates: rounds of two loops, barriers by address, context of earlier lines, counts."""
 
 import pytest
+from tileproof.conformance.beside.logs.hangs.as_data import Diagnosis
 from tileproof.conformance.beside.logs.hangs.template.explain import explained, user_lines
 from tileproof.conformance.beside.logs.hangs.template.pattern import parse
 from tileproof.spec.machine.errors import TileproofError
-from tileproof.spec.machine.types import UncheckedObject
 
 
-def answer(log: str, *templates: str) -> UncheckedObject:
+def answer(log: str, *templates: str) -> Diagnosis:
     user = user_lines(templates)
     assert user is not None
     return explained(log, "run.log", user)

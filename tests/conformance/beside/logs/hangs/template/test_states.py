@@ -3,8 +3,8 @@
 import random
 
 import pytest
+from tileproof.conformance.beside.logs.hangs.as_data import Diagnosis
 from tileproof.conformance.beside.logs.hangs.template.explain import explained, user_lines
-from tileproof.spec.machine.types import UncheckedObject
 
 from tests.conformance.beside.logs.hangs.template.test_templates import DEFECTS, TEMPLATES, lines, ring
 
@@ -66,7 +66,7 @@ TAIL = (
 )  # fmt: skip
 
 
-def tail(lost: int) -> UncheckedObject:
+def tail(lost: int) -> Diagnosis:
     user = user_lines(TAIL)
     assert user is not None
     log = f"full needs 2\nmma: {lost} lines lost\nload: {lost} lines lost\n"

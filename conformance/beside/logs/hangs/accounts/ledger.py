@@ -17,7 +17,7 @@ _STAGE = re.compile(r"(?<=.)[_.+#]?\d+$")
 
 # Names of a free and of a filled buffer decide where a role's first waits alone would be wrong.
 _FREES = re.compile(
-    r"empty|free|avail|drain|consum|releas|finish|frei|leer|vide|libre|vac[ií]o|vuoto|liber|空", re.IGNORECASE
+    r"empty|free|drain|consum|releas|finish|frei|leer|vide|libre|vac[ií]o|vuoto|liber|空", re.IGNORECASE
 )
 _FILLS = re.compile(
     r"full|fill|ready|rdy|arriv|post|scaled|rescaled|voll|bereit|skaliert|plein|pret|llen|listo|pieno|pront|满",

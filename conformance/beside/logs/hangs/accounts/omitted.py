@@ -50,7 +50,8 @@ class Omitted(WaitEvidence):
                 )
                 fix = f"{actor}: arrive on {copy} between them"
                 lines = [prior.line, step.line, wait.step.line]
-                return LoggedReason("skipped-arrive", copy, wait.actor, what, fix, lines, 95, actor, True)
+                sure = not self._may_come_late(wait, actor)
+                return LoggedReason("skipped-arrive", copy, wait.actor, what, fix, lines, 95, actor, sure)
             what = f"wrong stage: {actor} arrived on {odd}, where the turn is {copy}"
             fix = f"{actor}: arrive on {copy}, not on {odd}"
             lines = [step.line, wait.step.line]
@@ -214,8 +215,13 @@ class Omitted(WaitEvidence):
         if before.kind == "arrive" and {*before.to} & {*self.ledger.twins(copy)}:
             what = f"an arrival reached only {place}: {actor} arrives on {copy} too in other rounds"
             return self.one_cta(wait, actor, what, [before.line, wait.step.line], 95, True)
-        sure = blocked is None or step is not blocked.step  # else it may only come too late
-        return self._skipped(wait, actor, mine[at - 1], step, sure)
+        late = (blocked is not None and step is blocked.step) or self._may_come_late(wait, actor)
+        return self._skipped(wait, actor, mine[at - 1], step, not late)
+
+    def _may_come_late(self, wait: Blocked, actor: Actor) -> bool:
+        """Whether a missing arrival may stand behind the wait of its actor, which depends on it."""
+        blocked = self.waits.get(actor)
+        return blocked is not None and (blocked is wait or self.depends(blocked, wait))
 
     @staticmethod
     def _skipped(

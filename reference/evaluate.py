@@ -15,6 +15,7 @@ import numpy as np
 from tileproof.spec.arithmetic import F32, Form, StageValue
 from tileproof.spec.arithmetic.operation import AnyArithmetic
 from tileproof.spec.arithmetic.reads import OwnTerm
+from tileproof.spec.arithmetic.sums import TOGETHER
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.problems.base import (
     GroundDatum,
@@ -30,7 +31,6 @@ from tileproof.spec.stage import Stage
 
 Span = tuple[slice, ...]
 T = TypeVar("T")
-TOGETHER = 1 << 19  # elements of a large tile that are evaluated together: they stay in a cache
 # What evaluations on the same inputs share: terms of ground data, and results by the terms they came of.
 Shared = dict[Hashable, OwnTerm]
 

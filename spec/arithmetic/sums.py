@@ -13,7 +13,7 @@ from tileproof.spec.numerics import F32_MAX, F32_MIN_NORMAL, grain
 
 F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
-TOGETHER = 1 << 19  # elements that are added up together: they stay in a cache
+TOGETHER = 1 << 19  # elements of a large tile that are computed or added up together: they stay in a cache
 _NO_GRAIN = 2.0**500  # of what was never added to: larger than any real one
 
 
@@ -47,6 +47,7 @@ class RowSums:
     _unit: F64
     _additions: F64
     _waiting: list[tuple[npt.NDArray[np.int64], F64, F64 | None]] = field(default_factory=list)
+    _elements: int = 0  # of those that are waiting
     _bound: F64 | None = None  # found when it is asked for, until something is added
 
     @staticmethod
@@ -66,14 +67,15 @@ class RowSums:
         if len(rows):
             self._bound = None
             self._waiting.append((np.asarray(rows), np.asarray(values), errors))
-            if sum(part[1].size for part in self._waiting) >= TOGETHER:
+            self._elements += self._waiting[-1][1].size
+            if self._elements >= TOGETHER:
                 self.settle()
 
     def settle(self) -> None:
         """Add up what was collected, which then takes no memory: by row, one reduction per quantity."""
         if not self._waiting:
             return
-        waiting, self._waiting = self._waiting, []
+        waiting, self._waiting, self._elements = self._waiting, [], 0
         rows = np.concatenate([part[0] for part in waiting])
         order = np.argsort(rows, kind="stable")
         first = np.flatnonzero(np.diff(rows[order], prepend=-1))

@@ -9,7 +9,7 @@ _NUMBERED = ("roleid", "thread", "warp")
 
 
 class LoggedNames:
-    """LoggedNames of numbers; a number without a CTA is the same in all."""
+    """The names of numbers; a number without a CTA is the same in all."""
 
     def __init__(self) -> None:
         self.barriers: dict[tuple[int, int], Values] = {}

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class _Blocks:
+class BasicBlocks:
     """Basic blocks by number. The exit is an extra block without successors."""
 
     starts: list[int]  # first instruction of each block
@@ -23,12 +23,8 @@ class _Blocks:
         return len(self.starts)
 
 
-def immediate_post_dominators(code: list[tuple[str, int, bool]]) -> dict[int, int]:
-    """Return the index of the immediate post-dominator of each conditional branch, -1 for the exit.
-
-    `code`: (kind, target, conditional) of each instruction; kind is "next", "branch" or "exit".
-    """
-    blocks = _blocks(code)
+def immediate_post_dominators(blocks: BasicBlocks, code: list[tuple[str, int, bool]]) -> dict[int, int]:
+    """Return the index of the immediate post-dominator of each conditional branch, -1 for the exit."""
     dominators = _post_dominators(blocks)
     meets: dict[int, int] = {}
     for block, last in enumerate(blocks.last):
@@ -39,7 +35,10 @@ def immediate_post_dominators(code: list[tuple[str, int, bool]]) -> dict[int, in
     return meets
 
 
-def _blocks(code: list[tuple[str, int, bool]]) -> _Blocks:
+def basic_blocks(code: list[tuple[str, int, bool]]) -> BasicBlocks:
+    """Return the basic blocks of (kind, target, conditional) of each instruction; kind is "next", "branch" or
+    "exit".
+    """
     leaders = {0}
     for index, (kind, target, _) in enumerate(code):
         if kind == "branch":
@@ -59,10 +58,10 @@ def _blocks(code: list[tuple[str, int, bool]]) -> _Blocks:
             successors.append([block_of[target], behind] if conditional else [block_of[target]])
         else:
             successors.append([behind])
-    return _Blocks(starts, last, [*successors, []])
+    return BasicBlocks(starts, last, [*successors, []])
 
 
-def _postorder(blocks: _Blocks) -> list[int]:
+def _postorder(blocks: BasicBlocks) -> list[int]:
     """Postorder of the reversed graph from the exit; blocks in endless loops never reach it."""
     predecessors: list[list[int]] = [[] for _ in blocks.successors]
     for block, out in enumerate(blocks.successors):
@@ -84,7 +83,7 @@ def _postorder(blocks: _Blocks) -> list[int]:
     return order
 
 
-def _post_dominators(blocks: _Blocks) -> dict[int, int]:
+def _post_dominators(blocks: BasicBlocks) -> dict[int, int]:
     """The immediate post-dominator of each block that reaches the exit."""
     order = _postorder(blocks)
     number = {block: index for index, block in enumerate(order)}

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 from tileproof.emulator import _engine, registry
-from tileproof.emulator.cfg import immediate_post_dominators
+from tileproof.emulator.cfg import BasicBlocks, basic_blocks, immediate_post_dominators
 from tileproof.emulator.errors import PtxError, UnsupportedInstruction
 from tileproof.emulator.operands import Operands
 from tileproof.emulator.program import NONE, PACKED, SPECIALS, Decoded, Register, Symbol
@@ -23,6 +23,8 @@ from tileproof.emulator.ptx import (
     Statement,
     parse_body,
 )
+from tileproof.emulator.reach import registers_of_barriers
+from tileproof.emulator.register_slots import register_file
 from tileproof.emulator.slots import layout_of, place
 from tileproof.emulator.spelling import Target
 from tileproof.emulator.unused_waits import unused_waits
@@ -133,19 +135,25 @@ class Decoder(Operands):
             code[index] = row
         for index, scope, name, line in self.pending_targets:
             code[index]["target"] = self._resolve(scope, name, line)
-        self._reconvergence(code)
+        blocks = self._reconvergence(code)
         for index in unused_waits(code, self.vec):
             code[index]["m"][layout_of("mbarrier.wait").modifiers.index("unused")] = 1
+        names = {number: name for name, number in _HANDLERS.items()}
+        own = {*self.specials.values(), *registers_of_barriers(code, names)}
+        file = register_file(code, self.vec, names, blocks, bytes(self.register_widths), own)
+        placed = code.copy()
+        for operands in ("o", "pred"):
+            placed[operands] = file.moved(code[operands])
         program = _engine.Program(
             kernel=self.entry.name,
-            code=code.tobytes(),
-            vec=np.asarray(self.vec, dtype="<i4").tobytes(),
+            code=placed.tobytes(),
+            vec=file.moved(np.asarray(self.vec, dtype="<i4")).tobytes(),
             constants=bytes(self.constants),
             names=self.names,
             sources=self.sources,
-            specials=[(slot, SPECIALS[name]) for name, slot in self.specials.items()],
-            register_bytes=self.register_bytes + 128,
-            register_widths=bytes(self.register_widths) + bytes(2),
+            specials=[(file.of(slot), SPECIALS[name]) for name, slot in self.specials.items()],
+            register_bytes=file.bytes + 128,
+            register_widths=file.widths + bytes(2),
             local_bytes=self.local_bytes,
             static_shared_bytes=base - RESERVED_SHARED_BYTES,
         )
@@ -163,7 +171,7 @@ class Decoder(Operands):
             bytes(self.constants),
             frozenset(self.specials.values()),
             self.shared_symbols,
-            self.register_bytes,
+            file,
             self.local_bytes,
             self.vec,
         )
@@ -373,8 +381,8 @@ class Decoder(Operands):
                 )
             at = self.scope_parent[at]
 
-    def _reconvergence(self, code: np.ndarray) -> None:
-        """Set `rpc` of every conditional branch to its immediate post-dominator."""
+    def _reconvergence(self, code: np.ndarray) -> BasicBlocks:
+        """Set `rpc` of every conditional branch to its immediate post-dominator; return the blocks."""
         branch, leave = _HANDLERS["bra"], _HANDLERS["ret"]
         stops, astray = (leave, _HANDLERS["trap"]), _HANDLERS["brx.none"]
         kinds = []
@@ -394,8 +402,10 @@ class Decoder(Operands):
                 kinds.append(("exit", -1, False))
             else:
                 kinds.append(("next", -1, False))
-        for index, meet in immediate_post_dominators(kinds).items():
+        blocks = basic_blocks(kinds)
+        for index, meet in immediate_post_dominators(blocks, kinds).items():
             code[index]["rpc"] = meet
+        return blocks
 
 
 _HANDLERS: dict[str, int] = _engine.handlers()

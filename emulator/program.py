@@ -8,6 +8,7 @@ import numpy as np
 from tileproof.emulator import _engine
 from tileproof.emulator.enumerations import enumeration
 from tileproof.emulator.ptx import Entry
+from tileproof.emulator.register_slots import RegisterFile
 from tileproof.spec.machine.certificate import Doubt
 
 NONE = -(2**31)
@@ -119,7 +120,7 @@ class Decoded:
     constants: bytes
     special_slots: frozenset[int]
     shared_symbols: dict[str, tuple[int, int]]  # name -> (offset in the CTA's shared memory, bytes)
-    register_bytes: int  # of a warp
+    registers: RegisterFile  # where the registers of a warp are
     local_bytes: int  # of a thread
     vec: list[int]  # operands of instructions with lists
     # Of certificate.py: by what ran, and instructions that may be doubts.

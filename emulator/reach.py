@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Literal
 
+import numpy as np
 from tileproof.emulator import _engine
 from tileproof.emulator.program import NONE, SHARED_WINDOW, Decoded
 from tileproof.emulator.slots import layout_of
@@ -13,6 +14,40 @@ RANK_SHIFT = 24
 OFFSET_MASK = (1 << RANK_SHIFT) - 1
 _WINDOW_BYTES = 0x010000000000
 Deed = Literal["arrive", "expect", "deliver"]
+
+
+_SUMS = {"add.32": 4, "add.64": 8}  # bytes
+# Instructions that name an mbarrier.
+_OF_BARRIERS = (
+    "mbarrier.", "cp.async.arrive", "tcgen05.commit", "tma.load", "bulk.copy", "st.async", "clc.try_cancel",
+)  # fmt: skip
+_BEFORE = 3  # instructions before a use in which its address is added up
+
+
+def registers_of_barriers(code: np.ndarray, names: dict[int, str]) -> set[int]:
+    """Registers, by offset, that `ProgramView.barrier_named` and `reaches_cta` read in any warp of a CTA."""
+    handlers = [names[number] for number in code["handler"].tolist()]
+    operands = code["o"].tolist()
+    found: set[int] = set()
+
+    def add(pc: int, operand: int) -> None:
+        if operand < 0:
+            return
+        found.add(operand)
+        for before in range(pc - 1, max(-1, pc - 1 - _BEFORE), -1):
+            layout = layout_of(handlers[before])
+            if "dst" in layout.operands and operands[before][layout.operands.index("dst")] == operand:
+                if handlers[before] in _SUMS:
+                    for name in ("a", "b"):
+                        add(before, operands[before][layout.operands.index(name)])
+                return
+
+    for pc, handler in enumerate(handlers):
+        if handler.startswith(_OF_BARRIERS):
+            layout = layout_of(handler)
+            for name in {"barrier", "base", "mask"} & set(layout.operands):
+                add(pc, operands[pc][layout.operands.index(name)])
+    return found
 
 
 class ProgramView:
@@ -133,12 +168,11 @@ class ProgramView:
         """Return an operand's value, and whether it is constant: offsets are added just before the use."""
         if operand < 0 or operand in self._decoded.special_slots:
             return self.value(operand, lane, size, registers), True
-        for before in range(pc - 1, max(-1, pc - 4), -1):
+        for before in range(pc - 1, max(-1, pc - 1 - _BEFORE), -1):
             handler = self.handler[before]
             if self._operand_of(before, "dst") != operand:
                 continue
-            if handler in ("add.32", "add.64"):
-                width = 4 if handler == "add.32" else 8
+            if width := _SUMS.get(handler):
                 base, base_constant = self._computed(
                     before, self._operand_of(before, "a"), lane, width, registers
                 )
@@ -151,7 +185,10 @@ class ProgramView:
 
     def value(self, operand: int, lane: int, size: int, registers: bytes) -> int:
         """Return an operand's value in one lane, from the constant bank or the registers of a warp."""
-        data, at = (self._decoded.constants, ~operand) if operand < 0 else (registers, operand)
+        if operand < 0:
+            data, at = self._decoded.constants, ~operand
+        else:
+            data, at = registers, self._decoded.registers.of(operand)
         return int.from_bytes(data[at + size * lane : at + size * (lane + 1)], "little")
 
     def operand(self, pc: int, name: str) -> int | None:

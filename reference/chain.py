@@ -41,9 +41,9 @@ def outputs_of(
     own = problem.stages[stage]
     with np.errstate(invalid="ignore", over="ignore"):
         if own.scatter is not None:
-            kept = added_rows(problem, inputs, tiling, stage)
-            sums = chain.scatter(stage, RowSums.of(kept, problem.size(inputs, own.output[1])))
-            return Known(*stored(own.stored, sums.value, sums.bound()), kept)
+            rows = added_rows(problem, inputs, tiling, stage)
+            sums = chain.scatter(stage, RowSums.of(rows, problem.size(inputs, own.output[1])))
+            return Known(*stored(own.stored, sums.value, sums.bound()), rows)
         axes = problem.output(stage)
         shape = tuple(problem.size(inputs, axis) for axis in axes)
         value, error = np.zeros(shape), np.zeros(shape)

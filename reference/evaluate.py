@@ -15,7 +15,7 @@ import numpy as np
 from tileproof.spec.arithmetic import F32, Form, StageValue
 from tileproof.spec.arithmetic.operation import AnyArithmetic
 from tileproof.spec.arithmetic.reads import OwnTerm
-from tileproof.spec.arithmetic.sums import TOGETHER
+from tileproof.spec.arithmetic.sums import CHUNK_ELEMENTS
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.problems.base import (
     GroundDatum,
@@ -99,8 +99,8 @@ class Evaluation:
                 result = stage.over(self.m, dict(zip(stage.inputs, terms, strict=True)))
             self._check(stage, group, result)
             self.shared[key] = terms, result
-        kept: StageValue[OwnTerm] = self.shared[key][1]
-        return kept
+        computed: StageValue[OwnTerm] = self.shared[key][1]
+        return computed
 
     def terms(self, name: str, group: int, cta: int | None) -> tuple[OwnTerm, ...]:
         """The inputs of a stage over a group, in the forms that the stage reads."""
@@ -183,8 +183,8 @@ class Evaluation:
 
     def earlier(self, name: str, group: int, form: Form) -> OwnTerm:
         """The result of an earlier stage, as a later one reads it: its rounded copy unless it is f32."""
-        kept = self.whole(name, group)
-        return kept.value if kept.copy is None or form == F32 else kept.copy
+        computed = self.whole(name, group)
+        return computed.value if computed.copy is None or form == F32 else computed.copy
 
     def _of_cta(self, name: str, group: int, term: OwnTerm, cta: int | None) -> OwnTerm:
         """The part of an input that lies in the CTA's parts of the shared axes."""
@@ -246,11 +246,11 @@ class Evaluation:
         """
         axes = self.stage(name).tile
         sizes = [span.stop - span.start for span in (self.extent(group, axis) for axis in axes)]
-        if axes[0] != self.problem.walked or math.prod(sizes) <= TOGETHER:
+        if axes[0] != self.problem.walked or math.prod(sizes) <= CHUNK_ELEMENTS:
             yield slice(None), self.whole(name, group, cta)
             return
         blocks = self.block_slices(group, cta)
-        run = max(1, len(blocks) * TOGETHER // math.prod(sizes))
+        run = max(1, len(blocks) * CHUNK_ELEMENTS // math.prod(sizes))
         for first in range(0, len(blocks), run):
             end = min(first + run, len(blocks))
             own = slice(blocks[first].start, blocks[end - 1].stop)

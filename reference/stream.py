@@ -95,8 +95,8 @@ def _group(inputs: ProblemInputs, name: str, group: int, problem: ProblemType, t
                 else BOUND.read(stage.reads[source], data[source][index] if index else data[source])
             )
         with np.errstate(invalid="ignore", over="ignore"):
-            kept = stage.over(BOUND, terms)
-        term = kept.value if kept.copy is None else kept.copy
+            computed = stage.over(BOUND, terms)
+        term = computed.value if computed.copy is None else computed.copy
         parts.append((np.asarray(term.value), np.asarray(term.errors)))
     value, error = (np.concatenate(some, axis=-1) for some in zip(*parts, strict=True))
     return Known(value, error)

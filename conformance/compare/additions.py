@@ -81,7 +81,7 @@ def explain_additions(
         _look(pool, row, columns, residual[row, columns], bound[row, columns], seen)
     if seen.elements < MIN_ELEMENTS or seen.known < AGREE * seen.elements or not (seen.lost or seen.came):
         return ""
-    return _told(contributions, pool, seen, row_word)
+    return _described(contributions, pool, seen, row_word)
 
 
 def _look(pool: _Pool, row: int, columns: I64, remaining: F64, bound: F64, seen: _Seen) -> None:
@@ -129,7 +129,7 @@ def _of_other_columns(
     return found
 
 
-def _told(contributions: Sequence[Contribution], pool: _Pool, seen: _Seen, word: str) -> str:
+def _described(contributions: Sequence[Contribution], pool: _Pool, seen: _Seen, word: str) -> str:
     """The additions that are missing or doubled, by tile rows and columns, and where they went."""
     said = []
     for kind, elements in (("missing", seen.lost), ("made twice", seen.twice)):

@@ -174,8 +174,8 @@ def row_sums(
 
     `behind`: the rows are those of so many k-blocks before (the first k-block's at least).
     """
-    kept = added_rows(chain.problem, chain.inputs, chain.tiling, stage)
-    sums = RowSums.of(kept, chain.problem.size(chain.inputs, chain.stage(stage).output[1]))
+    rows = added_rows(chain.problem, chain.inputs, chain.tiling, stage)
+    sums = RowSums.of(rows, chain.problem.size(chain.inputs, chain.stage(stage).output[1]))
     for coord, value, error in _contributions(chain, stage):
         if ctas is not None and coord.cta not in ctas:
             continue

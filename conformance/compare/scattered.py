@@ -76,10 +76,10 @@ def explain_scatter(
         taken = _taken(matrix, norms, residual[row, columns], limit)
         for text in {_said(pool, taken, int(row), row_word)} if taken else ():
             said[text] += 1
-    told = [text for text, _ in said.most_common() if text]
-    if not told or sum(said[text] for text in told) < AGREE * rows.size:
+    texts = [text for text, _ in said.most_common() if text]
+    if not texts or sum(said[text] for text in texts) < AGREE * rows.size:
         return ""
-    return "; ".join(told[:SHOWN])  # lost in one row, a contribution is found in another
+    return "; ".join(texts[:SHOWN])  # lost in one row, a contribution is found in another
 
 
 def _candidates(contributions: Sequence[Contribution], columns: npt.NDArray[np.int64]) -> list[_Candidate]:

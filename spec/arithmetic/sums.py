@@ -13,7 +13,7 @@ from tileproof.spec.numerics import F32_MAX, F32_MIN_NORMAL, grain
 
 F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
-TOGETHER = 1 << 19  # elements of a large tile that are computed or added up together: they stay in a cache
+CHUNK_ELEMENTS = 1 << 19  # of a large tile, computed or summed at once: they stay in a cache
 _NO_GRAIN = 2.0**500  # of what was never added to: larger than any real one
 
 
@@ -68,7 +68,7 @@ class RowSums:
             self._bound = None
             self._waiting.append((np.asarray(rows), np.asarray(values), errors))
             self._elements += self._waiting[-1][1].size
-            if self._elements >= TOGETHER:
+            if self._elements >= CHUNK_ELEMENTS:
                 self.settle()
 
     def settle(self) -> None:
@@ -157,7 +157,7 @@ class RowSums:
         self.settle()
         if self._bound is None:
             self._bound = np.empty(self._value.shape)
-            run = max(1, TOGETHER // max(1, self._value.shape[1]))
+            run = max(1, CHUNK_ELEMENTS // max(1, self._value.shape[1]))
             for first in range(0, len(self.rows), run):
                 part = slice(first, first + run)
                 bound = numerics.bound_scatter(

@@ -365,10 +365,10 @@ class RoundedTerm(Bounded):
         error, magnitude_bound = self.base.errors, self.base.magnitude_bound
         with np.errstate(invalid="ignore", over="ignore"):
             wider = np.where(magnitude_bound <= largest, error + unit * magnitude_bound + tiny / 2, np.inf)
-            kept = np.array(error == 0)
-            if kept.any():
-                kept[kept] = np.ravel(round_in(self.form, self.value[kept]) == self.value[kept])
-        return np.where(kept, 0.0, wider)
+            exact = np.array(error == 0)
+            if exact.any():
+                exact[exact] = np.ravel(round_in(self.form, self.value[exact]) == self.value[exact])
+        return np.where(exact, 0.0, wider)
 
     @property
     def error(self) -> F64 | float:

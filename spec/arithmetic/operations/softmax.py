@@ -33,9 +33,9 @@ class LogSumExp2(Operation):
             shown = np.where(mask, a, -np.inf)
             top = shown.max(axis=1, initial=-np.inf)
             some = np.isfinite(top)
-            kept = np.where(some, top, 0.0)
-            total = np.exp2(shown - kept[:, None]).sum(axis=1)
-            return np.where(some, kept + np.log2(np.where(some, total, 1.0)), np.inf)
+            shift = np.where(some, top, 0.0)
+            total = np.exp2(shown - shift[:, None]).sum(axis=1)
+            return np.where(some, shift + np.log2(np.where(some, total, 1.0)), np.inf)
 
     def rounded(self, m: Arithmetic, mask: npt.NDArray[np.bool_], a: F64, online: Online) -> F64:
         return round_f32(self.exact(m, mask, a, online))
@@ -45,8 +45,8 @@ class LogSumExp2(Operation):
             shown = np.where(mask, a.value, -np.inf)
             top = shown.max(axis=1, initial=-np.inf)
             some = np.isfinite(top)
-            kept = np.where(some, top, 0.0)[:, None]
-            below = np.where(mask, a.value - kept, -np.inf)
+            shift = np.where(some, top, 0.0)[:, None]
+            below = np.where(mask, a.value - shift, -np.inf)
             off = np.where(mask, a.errors + (U_F32 + U_F64) * (np.abs(below) + a.errors), 0.0)
             weight = np.exp2(below)
             spread = np.expm1((off + F32_MIN_NORMAL) * math.log(2.0))
@@ -60,8 +60,8 @@ class LogSumExp2(Operation):
             log = np.log2(np.where(some, total, 1.0))
             relative = np.where(error < total / 2, error / total, np.inf)
             far = -np.log2(1 - np.minimum(relative, 0.5)) + LG2_ERROR * np.maximum(1.0, np.abs(log))
-            value = kept[:, 0] + log
-            found = far + (U_F32 + U_F64) * (np.abs(value) + np.abs(kept[:, 0]) + far)
+            value = shift[:, 0] + log
+            found = far + (U_F32 + U_F64) * (np.abs(value) + np.abs(shift[:, 0]) + far)
             found = np.where(some & np.isfinite(relative), found, np.inf)
             return Bounded(np.where(some, value, np.inf), found, None if some.all() else ~some)
 

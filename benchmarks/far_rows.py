@@ -74,8 +74,8 @@ def main() -> None:
             best[rows] = {name: min(value, best.get(rows, seen)[name]) for name, value in seen.items()}
     first = best[args.rows[0]]
     for rows, seen in best.items():
-        told = (f"{name} {value:.3f} ({value / first[name]:.2f})" for name, value in seen.items())
-        print(f"{rows:>10} rows: {', '.join(told)}")
+        columns = (f"{name} {value:.3f} ({value / first[name]:.2f})" for name, value in seen.items())
+        print(f"{rows:>10} rows: {', '.join(columns)}")
 
 
 if __name__ == "__main__":

@@ -42,9 +42,9 @@ def measure(check: GateCheck, gated: GatedVariant, certificates: bool) -> Unchec
         os._exit(0)
     os.close(write)
     with os.fdopen(read) as answer:
-        told = json.loads(answer.read())
+        answered = json.loads(answer.read())
     _, _, used = os.wait4(pid, 0)
-    return {"seconds": round(used.ru_utime + used.ru_stime, 2), **told}
+    return {"seconds": round(used.ru_utime + used.ru_stime, 2), **answered}
 
 
 def main() -> None:

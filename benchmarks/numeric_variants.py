@@ -143,12 +143,12 @@ def main() -> None:
         print(json.dumps({**row, "cpu": round(sum(usage.ru_utime + usage.ru_stime for usage in used), 1)}))
         return
     part, parts = (int(number) for number in given.part.split("/"))
-    kept = (
+    earlier = (
         [json.loads(text) for text in given.out.read_text().splitlines()]
         if given.out and given.out.exists()
         else []
     )
-    done = {row["name"]: row for row in kept}
+    done = {row["name"]: row for row in earlier}
     wanted = [
         variant
         for number, variant in enumerate(VARIANTS.values())

@@ -64,18 +64,18 @@ def recorded(name: str, topk: int) -> Recorded:
     variant = found.variant(d_qk=576)
     built = found.build(variant)
     launch = found.launch(__import__("engine").inputs(576, topk, variant["h_q"]), built)
-    kept = Recorded(built.ptx)
+    launch_record = Recorded(built.ptx)
     real, pack = module.Module.launch, module.pack
 
     def noted(self: Module, entry: str, *, memory: Memory, **how: object) -> RunResult:
         def packing(*args: object) -> Packed:
             packed = pack(*args)
-            kept.how["args"] = [packed.data[at : at + size] for at, size, _ in packed.names]
+            launch_record.how["args"] = [packed.data[at : at + size] for at, size, _ in packed.names]
             return packed
 
-        kept.entry = entry
-        kept.how |= {word: how[word] for word in ("grid", "block", "cluster", "shared_bytes")}
-        kept.memory = [
+        launch_record.entry = entry
+        launch_record.how |= {word: how[word] for word in ("grid", "block", "cluster", "shared_bytes")}
+        launch_record.memory = [
             (buffer.name, buffer.address, buffer.numpy().reshape(-1).view(np.uint8).copy(), buffer.tracked)
             for buffer in memory.buffers
         ]
@@ -90,7 +90,7 @@ def recorded(name: str, topk: int) -> Recorded:
         emulator.run(launch, found.plan(variant), schedule=Schedule("early"), taps=False, races=False)
     finally:
         module.Module.launch = real  # type: ignore[method-assign]
-    return kept
+    return launch_record
 
 
 def serve(path: str) -> None:

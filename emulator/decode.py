@@ -223,7 +223,7 @@ class Decoder(Operands):
         number = self._label_scopes
         self._label_scopes += 1
         after = self.jump_unguarded()
-        kept = self.scopes, self.label_scopes, self.branch_targets
+        outer = self.scopes, self.label_scopes, self.branch_targets
         scope: dict[str, Register | Symbol | list[int]] = {}
         for parameter in (*parameters, *function.results):
             scope[parameter.name] = Register(self._allocate(parameter.bytes), parameter.bytes)
@@ -240,7 +240,7 @@ class Decoder(Operands):
         self._walk(statements)
         self.inlined.pop()
         self.labels[(number, "return")] = len(self.rows)
-        (self.scopes, self.label_scopes, self.branch_targets), self.current = kept, ins
+        (self.scopes, self.label_scopes, self.branch_targets), self.current = outer, ins
         for result, operand in zip(function.results, results, strict=True):
             if not isinstance(operand, Sink):
                 made = scope[result.name]

@@ -100,19 +100,19 @@ def declared(file: Path) -> list[Enumeration]:
 def generate(folders: Iterable[Path], into: Path) -> None:
     """Write one header for each file with declarations. An unchanged header keeps its time stamp."""
     into.mkdir(parents=True, exist_ok=True)
-    kept: set[str] = set()
+    written: set[str] = set()
     for file in sorted(path for folder in folders for path in folder.glob("*.py")):
         found = declared(file)
         if found:
             header = f"{file.stem}.hpp"
-            if header in kept:
+            if header in written:
                 raise ValueError(f"two files would write {header}")
-            kept.add(header)
+            written.add(header)
             text = _header(file.name, found)
             if not (into / header).exists() or (into / header).read_text() != text:
                 (into / header).write_text(text)
     for stale in into.glob("*.hpp"):
-        if stale.name not in kept:
+        if stale.name not in written:
             stale.unlink()
 
 

@@ -83,7 +83,7 @@ class _Search:
         result, _ = self.runner.launch(**how)
         return schedule.replayed(result.decisions, base)
 
-    def kept(self, like: Schedule, holds: Sequence[Hold]) -> tuple[Hold, ...] | None:
+    def reproduced(self, like: Schedule, holds: Sequence[Hold]) -> tuple[Hold, ...] | None:
         """The decisions that the replay came to when it has the finding."""
         result = self.shows(replace(like, decisions=tuple(holds)))
         return None if result is None else tuple(held.hold for held in result.held_back)
@@ -92,13 +92,17 @@ class _Search:
         """The replay with fewer decisions; true if none can be removed."""
         like, holds = start, start.decisions
         plain = replace(like, environment=0)
-        if plain != like and self.kept(plain, holds) is not None:
+        if plain != like and self.reproduced(plain, holds) is not None:
             like = plain
         holds = self._single(like, self._prefix(like, holds))
         # Before the first try of a wait rather than after it: that does not depend on who was late before.
         first = tuple(Hold(h.actor, h.step & ~255) if h.kind == "w" else h for h in holds)
-        if first != holds and (kept := self.kept(like, first)) is not None and len(kept) <= len(holds):
-            holds = kept
+        if (
+            first != holds
+            and (fewer := self.reproduced(like, first)) is not None
+            and len(fewer) <= len(holds)
+        ):
+            holds = fewer
         holds, minimal = self._ddmin(like, holds)
         if minimal and 2 <= len(holds) <= _SEVERAL:
             holds = self._least(like, holds)
@@ -109,8 +113,8 @@ class _Search:
         low, high = 0, len(holds)
         while low < high and not self.over:
             middle = (low + high) // 2
-            if (kept := self.kept(like, holds[:middle])) is not None:
-                holds, high = kept, min(middle, len(kept))
+            if (fewer := self.reproduced(like, holds[:middle])) is not None:
+                holds, high = fewer, min(middle, len(fewer))
             else:
                 low = middle + 1
         return holds
@@ -121,8 +125,8 @@ class _Search:
         for hold in sorted(first.values(), key=holds.index, reverse=True)[:_SINGLES]:
             if len(holds) <= _SEVERAL or self.over:
                 break
-            if (kept := self.kept(like, [hold])) is not None:
-                return kept
+            if (fewer := self.reproduced(like, [hold])) is not None:
+                return fewer
         return holds
 
     def _least(self, like: Schedule, holds: tuple[Hold, ...]) -> tuple[Hold, ...]:
@@ -132,7 +136,7 @@ class _Search:
             for some in combinations(holds, size):
                 if self.over:
                     return holds
-                if self.kept(like, some) is not None:
+                if self.reproduced(like, some) is not None:
                     return some
         return holds
 
@@ -143,8 +147,8 @@ class _Search:
             for at in range(0, len(holds), size):
                 if self.over:
                     return holds, False
-                if (kept := self.kept(like, holds[:at] + holds[at + size :])) is not None:
-                    holds, parts = kept, max(parts - 1, 2)
+                if (fewer := self.reproduced(like, holds[:at] + holds[at + size :])) is not None:
+                    holds, parts = fewer, max(parts - 1, 2)
                     break
             else:
                 if size == 1:

@@ -125,12 +125,12 @@ def generate(folder: Path, into: Path) -> None:
     """Write a header per family, and `declared.hpp`; an unchanged header keeps its time stamp."""
     into.mkdir(parents=True, exist_ok=True)
     every: list[Slots] = []
-    kept = {"declared.hpp"}
+    written = {"declared.hpp"}
     for family in sorted(folder.glob("*.py")):
         found = declared(family)
         if found:
             every += found
-            kept.add(f"{family.stem}.hpp")
+            written.add(f"{family.stem}.hpp")
             _write(into / f"{family.stem}.hpp", "\n".join(_header(family.stem, found)))
     lines = [
         "// Generated from emulator/isa/ by emulator/slots.py: handlers with slots of their own, whether",
@@ -160,7 +160,7 @@ def generate(folder: Path, into: Path) -> None:
     ]
     _write(into / "declared.hpp", "\n".join(lines))
     for stale in into.glob("*.hpp"):
-        if stale.name not in kept:
+        if stale.name not in written:
             stale.unlink()
 
 

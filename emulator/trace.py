@@ -129,9 +129,9 @@ class Trace:
 
     def only(self, indices: list[int]) -> Trace:
         """The trace with these of its events."""
-        kept = copy(self)
-        kept.raw = self.raw[indices]
-        return kept
+        part = copy(self)
+        part.raw = self.raw[indices]
+        return part
 
     def cluster_of(self, event: Event) -> tuple[int, ...]:
         """The cluster in which an event is, by its coordinates in the grid of clusters."""

@@ -50,11 +50,11 @@ def write(rows: Iterable[Row], folder: Path) -> Sequence[Row]:
     TileproofError for a manifest of another version.
     """
     every = {row["entry"]: row for row in (*read(folder), *rows)}
-    kept = [every[entry] for entry in sorted(every)]
-    stated = {"schema": SCHEMA, "schema_version": SCHEMA_VERSION, "entries": kept}
+    entries = [every[entry] for entry in sorted(every)]
+    stated = {"schema": SCHEMA, "schema_version": SCHEMA_VERSION, "entries": entries}
     _replace(folder / FILE, json.dumps(stated, indent=1) + "\n")
-    _replace(folder / c_header.FILE, c_header.render(kept))
-    return kept
+    _replace(folder / c_header.FILE, c_header.render(entries))
+    return entries
 
 
 def read(folder: Path) -> list[Row]:

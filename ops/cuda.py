@@ -160,15 +160,15 @@ class Prepared:
 
     def tensor_map(self, rows: RowsAt, address: int) -> bytes:
         """The tensor map over the rows at an address, as the driver encodes it."""
-        kept = rows.maps
-        if address in kept:
-            kept.move_to_end(address)
-            return kept[address]
+        maps = rows.maps
+        if address in maps:
+            maps.move_to_end(address)
+            return maps[address]
         fields = rows.value.fields(rows.rows, address)
         encoded = called(self._driver, "cuTensorMapEncodeTiled", *tiled_map(self._driver, fields))
-        kept[address] = made = map_bytes(encoded)
-        if len(kept) > MAPS:
-            kept.popitem(last=False)
+        maps[address] = made = map_bytes(encoded)
+        if len(maps) > MAPS:
+            maps.popitem(last=False)
         return made
 
 

@@ -101,8 +101,8 @@ class Stage:
 
     def bounded(self, *, copy: bool = False, **inputs: OwnTerm) -> Bounded:
         """Value and error of the result in f32, or of its rounded `copy`."""
-        kept = self.over(BOUND, inputs)
-        term: Bounded | None = kept.copy if copy else kept.value
+        computed = self.over(BOUND, inputs)
+        term: Bounded | None = computed.copy if copy else computed.value
         if term is None:
             raise TileproofError(f"{self.name} has no rounded copy", where=f"stage {self.name}")
         return term
@@ -118,32 +118,32 @@ class Stage:
             if self.axes.get(name) == () and self.reads[name] == F32:
                 text.roundings.append(f"{name} to f32")
             terms.append(named(name, self.axes.get(name, ()), self.symbols))
-        kept: StageValue[Formula] = self._computed(text, terms)
-        return kept
+        computed: StageValue[Formula] = self._computed(text, terms)
+        return computed
 
     @cached_property
     def printed(self) -> Printed:
         """The stage in words."""
         text = Text()
-        kept = self.text_over(text)
-        if kept.value.axes != self.tile:
+        computed = self.text_over(text)
+        if computed.value.axes != self.tile:
             raise TileproofError(
                 "the axes of a stage's tile differ from its formula's",
                 where=f"stage {self.name}",
-                expected=str(kept.value.axes),
+                expected=str(computed.value.axes),
                 found=str(self.tile),
             )
         roundings, operations = list(text.roundings), list(text.operations)
         if self.scatter is not None:
             more = Text()
             rows = named("indices", ("",), {})
-            self.scatter(more, named(self.name, self.output, self.symbols), rows, kept.value)
+            self.scatter(more, named(self.name, self.output, self.symbols), rows, computed.value)
             roundings += more.roundings
             operations += more.operations
         if self.stored != F32:
             roundings.append(f"the sums to {self.stored.name}, once")
-        rest = "f32" + (f"; {text.narrow} as {kept.use}" if kept.use else "")
-        return Printed(kept.value, kept.use, rest, tuple(roundings), tuple(operations))
+        rest = "f32" + (f"; {text.narrow} as {computed.use}" if computed.use else "")
+        return Printed(computed.value, computed.use, rest, tuple(roundings), tuple(operations))
 
     @property
     def formula(self) -> str:

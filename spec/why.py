@@ -80,18 +80,18 @@ def lines(
     problem: ProblemType, name: str, sizes: Mapping[str, Sequence[ErrorSize]] | None = None
 ) -> list[str]:
     """The explanation of a stage's bound; `sizes`: the errors of each stage's `steps` on a case."""
-    told: list[str] = [f"bound of {name}, problem {problem.name}, from the given data", NAMES, ""]
+    text: list[str] = [f"bound of {name}, problem {problem.name}, from the given data", NAMES, ""]
     used = ""
     for each in order(problem, name):
         stage = problem.stages[each]
-        told += [*_stage_lines(problem, stage, None if sizes is None else sizes[each]), ""]
+        text += [*_stage_lines(problem, stage, None if sizes is None else sizes[each]), ""]
         used += "".join(step.operation.error + step.operation.source for step in steps(stage))
-    told.append("constants")
+    text.append("constants")
     for constant in CONSTANTS:
         word = constant.name.partition("(")[0]
         if re.search(rf"\b{word}\b", used + " U_F32 U_F64"):
-            told.append(f"  {constant.name} = {constant.value}: {constant.meaning} [{constant.source}]")
-    return [part for line in told for part in _folded(line)]
+            text.append(f"  {constant.name} = {constant.value}: {constant.meaning} [{constant.source}]")
+    return [part for line in text for part in _folded(line)]
 
 
 def _folded(line: str) -> list[str]:

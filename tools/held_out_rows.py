@@ -97,7 +97,7 @@ def held_out(folder: Path, chosen: HeldOutSet) -> Iterator[Row]:
 
 def table(folder: Path, chosen: HeldOutSet) -> list[str]:
     """The rows of docs/time.md: measured, predicted before, and what the model gives now."""
-    told = {
+    predicted = {
         found[1]: [float(value.replace(",", "")) for value in found.group(2, 3, 4)]
         for found in re.finditer(
             r"^(.*): ([\d.,]+) \(([\d.,]+) to ([\d.,]+)\)", evidence.read_text(chosen.predicted), re.M
@@ -108,7 +108,7 @@ def table(folder: Path, chosen: HeldOutSet) -> list[str]:
         "|---|---|---|---|---|---|---|---|",
     ]
     for row in held_out(folder, chosen):
-        likely, low, high = told[row.what]
+        likely, low, high = predicted[row.what]
         held = "yes" if low <= row.measured <= high else "no"
         lines.append(
             f"| {row.what} | {row.measured:,.1f} | {likely:,.1f} | {low:,.1f} to {high:,.1f} | "

@@ -286,14 +286,14 @@ def main() -> None:
     ]
     chosen = [(program, faulty) for program, faulty in labelled if faulty is not None]
 
-    def told(chosen: tuple[LabelledProgram, bool]) -> LabelledVerdict:
+    def judged(chosen: tuple[LabelledProgram, bool]) -> LabelledVerdict:
         row = apart(module, *chosen)
         state = "" if row.right else ("MISSED" if row.faulty else "FALSE")
         print(f"{row.name}: {row.refused or ', '.join(row.errors) or 'clean'} {state}", flush=True)
         return row
 
     with ThreadPoolExecutor(given.jobs) as pool:
-        rows = list(pool.map(told, chosen))
+        rows = list(pool.map(judged, chosen))
     print(table(rows))
     if given.json:
         given.json.write_text(json.dumps([asdict(row) for row in rows], indent=1))

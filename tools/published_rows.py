@@ -59,10 +59,10 @@ def table() -> list[str]:
     for name, row in published().items():
         offs = [off(peer) for peer in row]
         held_out += [abs(value) for value, peer in zip(offs, row, strict=True) if not peer.fitted]
-        told = (
+        cells = (
             f"{value:+.1%}{' (fitted)' if peer.fitted else ''}" for value, peer in zip(offs, row, strict=True)
         )
-        lines.append(f"| {name} | {' | '.join(told)} |")
+        lines.append(f"| {name} | {' | '.join(cells)} |")
     lines += ["", f"- {len(held_out)} rows held out: off by {sum(held_out) / len(held_out):.1%} on average, "
               f"{max(held_out):.1%} at most."]  # fmt: skip
     return lines

@@ -32,8 +32,8 @@ def table(rows: Sequence[Row]) -> list[str]:
     for row in rows:
         low, high = sorted((row.best, row.worst))
         lines.append(
-            f"| {row.what} | {_told(row.measured)} | {_told(row.likely)} | {_told(low)} to {_told(high)} | "
-            f"{row.fits or 'held out'} |"
+            f"| {row.what} | {_clocks(row.measured)} | {_clocks(row.likely)} | "
+            f"{_clocks(low)} to {_clocks(high)} | {row.fits or 'held out'} |"
         )
     return [*lines, "", *summary(rows)]
 
@@ -69,7 +69,7 @@ def of(group: str) -> Callable[[Path], Iterator[Row]]:
     return found
 
 
-def _told(clocks: float) -> str:
+def _clocks(clocks: float) -> str:
     return f"{clocks:,.0f}" if clocks >= 1000 else f"{clocks:.1f}"
 
 

@@ -94,26 +94,26 @@ def is_right(truth: UncheckedObject, found: UncheckedObject | None, lenient: boo
     if found is None or found["outcome"] != "hang" or not found["causes"] or found["root"] is None:
         return False
     root = found["root"]
-    told = {flat(root["barrier"]), flat(root["copy"].split(" in CTA")[0])}
-    if _says(truth, found["causes"][0], root, told):
+    names = {flat(root["barrier"]), flat(root["copy"].split(" in CTA")[0])}
+    if _says(truth, found["causes"][0], root, names):
         return True
     if not lenient:
         return False
     for cause in found["causes"][1:]:
         words = {flat(word) for word in re.split(r"[,;:]? ", cause["what"])}
-        if _says(truth, cause, root, told | words):
+        if _says(truth, cause, root, names | words):
             return True
     return False
 
 
-def _says(truth: UncheckedObject, cause: UncheckedObject, root: UncheckedObject, told: set[str]) -> bool:
+def _says(truth: UncheckedObject, cause: UncheckedObject, root: UncheckedObject, words: set[str]) -> bool:
     alone = truth["kind"] == "count" and cause["code"] == "skipped-arrive" and cause["culprit"] is not None
     alone = alone and bool(re.search(r" (?:warp|thread) \d+$", cause["culprit"]["role"]))
     if cause["code"] not in CODES[truth["kind"]] and not alone:
         return False
     spelled = [truth["barrier"], truth.get("printed"), *truth.get("also", ())]
     names = {flat(name) for name in spelled if name}
-    if not {_bare(name) for name in names} & {_bare(name) for name in told}:
+    if not {_bare(name) for name in names} & {_bare(name) for name in words}:
         return False
     if cause["culprit"] is None or not truth.get("role"):
         return True

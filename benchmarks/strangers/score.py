@@ -242,12 +242,12 @@ def _places_right(log: StrangerLog, found: UncheckedObject) -> bool:
     """Whether each warp that stands in a barrier is reported there, and no cause is called certain."""
     if found["outcome"] != "hang" or found["certainty"] == "certain":
         return False
-    told = {(item["actor"]["cta"], re.sub(r"\D", "", item["actor"]["role"])) for item in found["blocked"]}
+    blocked = {(item["actor"]["cta"], re.sub(r"\D", "", item["actor"]["role"])) for item in found["blocked"]}
     for who, op in log.run.blocked.items():
         if op.kind == "stop":
             continue
         warp = WARPS[who[0]]
-        if not {(who[1], str(warp)), (who[1], str(32 * warp))} & told:
+        if not {(who[1], str(warp)), (who[1], str(32 * warp))} & blocked:
             return False
     waits = [op for op in log.run.blocked.values() if op.kind == "wait"]
     names = " ".join(key(item["barrier"]) for item in found["blocked"])

@@ -57,19 +57,19 @@ def _never_ran(verdict: VerdictRecord) -> list[str]:
     lines: dict[str, list[int]] = {}
     for missing in verdict.coverage.missing() if verdict.coverage else ():
         lines.setdefault(f"{missing.kind} {missing.opcode}", []).append(missing.ptx_line)
-    told = []
+    sentences = []
     for what, where in lines.items():
         shown = ", ".join(map(str, where[:MAX_SHOWN])) + (", ..." if len(where) > MAX_SHOWN else "")
-        told.append(f"{what} never ran, at {len(where)} place(s): PTX line {shown}")
-    return told
+        sentences.append(f"{what} never ran, at {len(where)} place(s): PTX line {shown}")
+    return sentences
 
 
 def _checks(checks: tuple[CheckOutcome, ...]) -> Iterator[str]:
     for check in checks:
         why = check.fault.splitlines()[0] if check.fault else check.reason
         outcome = "no result" if check.fault else check.outcome
-        told = f": {why}" if why and check.outcome != "failed" else ""
-        yield f"  {check.name:<12} {outcome}{told}"
+        tail = f": {why}" if why and check.outcome != "failed" else ""
+        yield f"  {check.name:<12} {outcome}{tail}"
         for text in check.details.get("unset", ())[:MAX_LINES]:
             yield f"  {'':<12}   {text}"
         for score in check.details.get("outputs", ()):
@@ -79,8 +79,8 @@ def _checks(checks: tuple[CheckOutcome, ...]) -> Iterator[str]:
                 f"elements within their bound, largest error {score['worst']:.3g} of it{stated}"
             )
         if known := check.details.get("fixed inputs"):
-            told = ", ".join(known[:MAX_SHOWN]) + (", ..." if len(known) > MAX_SHOWN else "")
-            yield f"  {'':<12}   fixed inputs: a stored answer for {told} would not be noticed"
+            names = ", ".join(known[:MAX_SHOWN]) + (", ..." if len(known) > MAX_SHOWN else "")
+            yield f"  {'':<12}   fixed inputs: a stored answer for {names} would not be noticed"
         for text, count in list(check.details.get("remarks", {}).items())[:MAX_LINES]:
             yield f"  {'':<12}   {text} (under {count} schedules)"
         for text in in_words(check.details["certificate"], True) if "certificate" in check.details else ():

@@ -123,8 +123,8 @@ def _wrong_tiles(
     for first, *others in wrong.values():
         finding = diagnose(chain, first, build, others=len(others), coded=coded, explain=explain)
         if explain and finding.cause in WEAK:
-            told = filter(None, (finding.cause, _cause_from_other_tiles(chain, first, others)))
-            finding = replace(finding, cause="; ".join(told))
+            causes = filter(None, (finding.cause, _cause_from_other_tiles(chain, first, others)))
+            finding = replace(finding, cause="; ".join(causes))
         if explain and sums.right(first.tile):
             finding = replace(finding, cause="; ".join(filter(None, (finding.cause, partial.RIGHT))))
         found.append(finding)
@@ -144,9 +144,9 @@ def _cause_from_other_tiles(chain: Chain, first: Divergence, others: list[Diverg
     }
     others = [other for other in reversed(asked) if groups.get(other.tile.coord.group) is not other]
     for group in [*groups.values(), *others][:ELSEWHERE]:
-        told = cause(chain, group)
-        if told not in WEAK:
+        words = cause(chain, group)
+        if words not in WEAK:
             coord = group.tile.coord
             block = "" if coord.k_block is None else f", k-block {coord.k_block}"
-            return f"in {chain.problem.unit} {coord.group}{block}: {told}"
+            return f"in {chain.problem.unit} {coord.group}{block}: {words}"
     return ""

@@ -67,5 +67,5 @@ def _named(finding: Finding, known: Sequence[Finding], stages: list[str]) -> Fin
         return finding
     nearest = max(before, key=lambda finding: stages.index(finding.problem.stage))
     where = source_or_line(nearest.machine.source, nearest.machine.ptx_line)
-    told = f"{nearest.code}{' at ' + where if where else ''}: see the machine's finding"
-    return replace(finding, cause="; ".join(filter(None, (finding.cause, told))))
+    pointer = f"{nearest.code}{' at ' + where if where else ''}: see the machine's finding"
+    return replace(finding, cause="; ".join(filter(None, (finding.cause, pointer))))

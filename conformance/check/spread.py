@@ -75,9 +75,9 @@ def _steps(spread: Spread, launch: LaunchFile, own: LaunchFile) -> Iterator[Laun
         elif step.grid == alone.grid:
             yield step
         else:
-            kept = [_along(spread, axis, (step, alone), (launch.main, own.main)) for axis in range(3)]
+            along = [_along(spread, axis, (step, alone), (launch.main, own.main)) for axis in range(3)]
             numbers = np.arange(prod(_extents(step))).reshape(_extents(step)[::-1])
-            clusters = () if None in kept else tuple(numbers[np.ix_(*kept[::-1])].reshape(-1).tolist())
+            clusters = () if None in along else tuple(numbers[np.ix_(*along[::-1])].reshape(-1).tolist())
             yield replace(step, clusters=clusters) if clusters else None
 
 

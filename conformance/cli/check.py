@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import click
 from tileproof.conformance.cli.driving import CUDA, DRIVERS, driver_of, opened
 from tileproof.conformance.cli.given import FILE_ONLY, KERNEL_ONLY, expect_option, refuse
-from tileproof.conformance.cli.judge import judged_file, told
+from tileproof.conformance.cli.judge import judged_file, print_verdict
 from tileproof.conformance.cli.options import (
     ALLOW,
     MMA,
@@ -157,7 +157,7 @@ def _check_launch_file(file: LaunchFile, path: str, variant: str | None, given: 
     )  # fmt: skip
     made = judged_file(file, Path(path), given.expect, words, options)
     write_views([made], given.views, [Path(path).parent])
-    return told(made, "-" if given.as_json else None)
+    return print_verdict(made, "-" if given.as_json else None)
 
 
 def _check_kernel(

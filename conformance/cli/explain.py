@@ -89,9 +89,9 @@ def explanation(
         if log is not None:
             return {"kind": "hang", **_with_proposal(diagnosis(log, plan), text)}
         if parsed.is_build_log:
-            told = proposed(text)  # a hang log behind a build, in words that are not known
-            speaks = any(not template.startswith("?") for template in told)
-            return {**build, "proposal": told if speaks else []}
+            templates = proposed(text)  # a hang log behind a build, in words that are not known
+            speaks = any(not template.startswith("?") for template in templates)
+            return {**build, "proposal": templates if speaks else []}
         raise NotUnderstood(
             "the log contains neither a compiler error nor a barrier",
             where=str(path),
@@ -143,8 +143,8 @@ def render(result: Json, waits: bool = False) -> str:
         parts = ["The build:", report.text(result["build"]), "", "The run:", hang_text(result["hang"], waits)]
         return "\n".join(parts)
     if result["kind"] == "build":
-        told = result.get("proposal")
-        return "\n".join([report.text(result), *(("", *proposal(told)) if told else ())])
+        templates = result.get("proposal")
+        return "\n".join([report.text(result), *(("", *proposal(templates)) if templates else ())])
     return hang_text(result, waits)
 
 

@@ -136,7 +136,7 @@ def judge(launch: str | None, variant: str | None, given: JudgeArguments) -> int
     made = _judged(launch, variant, given)
     path = Path(launch)
     write_views([made], views, [path if path.is_dir() else path.parent] if path.exists() else ())
-    return told(made, given.json_path)
+    return print_verdict(made, given.json_path)
 
 
 def _judge_options(given: JudgeArguments, processes: int, host_threads: int) -> JudgeOptions:
@@ -227,7 +227,7 @@ def _judging(
         yield Judging(words, progress.start, (KeyboardInterrupt, Stopped), first)
 
 
-def told(made: VerdictRecord, json_path: str | None) -> int:
+def print_verdict(made: VerdictRecord, json_path: str | None) -> int:
     """Prints a verdict, or writes it as JSON; its exit code."""
     from tileproof.conformance.api.page import lines
     from tileproof.conformance.verdict import jsonform

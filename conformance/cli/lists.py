@@ -40,8 +40,8 @@ def kernels(as_json: bool) -> int:
             }
         )
     text.print_rows("Kernels", rows, as_json)
-    for told, names in errors.items():
-        click.echo(f"not usable: {', '.join(names)}: {told}", err=True)
+    for reason, names in errors.items():
+        click.echo(f"not usable: {', '.join(names)}: {reason}", err=True)
     return CLEAN
 
 

@@ -72,7 +72,7 @@ def locate(
     import numpy as np
     from tileproof.conformance.beside.locate.located import locate as located
     from tileproof.conformance.cases.resolve import launch_file
-    from tileproof.conformance.cli.judge import told
+    from tileproof.conformance.cli.judge import print_verdict
     from tileproof.conformance.report import terminal as text
     from tileproof.conformance.tensors.judging import judge_tensors
     from tileproof.conformance.tensors.named import named
@@ -95,7 +95,7 @@ def locate(
     if json_path != "-":
         with closed_pipe_is_fine():
             print("\n".join(_lines(found)))
-    return told(verdict, json_path)
+    return print_verdict(verdict, json_path)
 
 
 def _tensor(name: str, where: str, known: dict[str, tuple[str, tuple[int, ...]]]) -> BufferTensor:

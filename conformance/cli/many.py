@@ -91,14 +91,14 @@ def judge_many(options: JudgeOptions, expect: str | None, workers: int) -> int:
     more = True
     with stoppable(), closed_pipe_is_fine(), Children[str](as_json=True) as children:
 
-        def told(case: AskedCase, text: str) -> None:
+        def print_answer(case: AskedCase, text: str) -> None:
             print(text, flush=True)
             words.append(json.loads(text)["verdict"])
 
         def ended(number: int, result: ChildResult[str]) -> None:
             case, process = running.pop(number)
             warm.give(case.expect, process, not result.fault)
-            told(
+            print_answer(
                 case, result.value if isinstance(result.value, str) else _answer(case, _broken(case, result))
             )
 
@@ -113,7 +113,7 @@ def judge_many(options: JudgeOptions, expect: str | None, workers: int) -> int:
                     children.start(asked.number, partial(_work, asked, process, MEMORY_PART / workers))
                     continue
                 elif isinstance(asked, tuple):
-                    told(*asked)
+                    print_answer(*asked)
                     continue
                 also = [_INPUT] if more and len(running) < workers else []
                 for number, result in children.ended(LOOK_S, also):

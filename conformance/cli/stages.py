@@ -29,11 +29,11 @@ def stages(stage: str | None, problem: str | None, why: bool, as_json: bool) -> 
         if stage is None:
             raise TileproofError("--why needs a stage", where="stages", do="tileproof stages STAGE --why")
         found = _problem_with(stage, problem)
-        told = lines(found, stage, _sizes(found, stage))
+        reasons = lines(found, stage, _sizes(found, stage))
         if as_json:
-            text.print_rows("Why", [{"line": line} for line in told], as_json)
+            text.print_rows("Why", [{"line": line} for line in reasons], as_json)
         else:
-            click.echo("\n".join(told))
+            click.echo("\n".join(reasons))
         return CLEAN
     types = problem_types().values() if problem is None else [problem_type(problem)]
     rows = [

@@ -85,7 +85,7 @@ def tensors(dump: Path, given: TensorOptions) -> int:
     Exit code 0: clean; 1: a defect; 2: the dump could not be compared; 3: interrupted.
     """
     from tileproof.conformance.check.stopped import Stopped
-    from tileproof.conformance.cli.judge import told
+    from tileproof.conformance.cli.judge import print_verdict
     from tileproof.conformance.report import terminal as text
     from tileproof.conformance.tensors.files import read
     from tileproof.conformance.tensors.judging import judge_tensors
@@ -115,7 +115,7 @@ def tensors(dump: Path, given: TensorOptions) -> int:
             interrupts=(KeyboardInterrupt, Stopped),
         )
     write_views([made], given.views)
-    return told(made, given.json_path)
+    return print_verdict(made, given.json_path)
 
 
 def problem_of(name: str) -> ProblemType:

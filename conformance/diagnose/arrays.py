@@ -113,8 +113,8 @@ def coarse(value: Array, wrong: npt.NDArray[np.bool_], right: F64 | None = None)
     usable = np.isfinite(value) & (value != 0)
     at = usable & wrong if (usable & wrong).sum() >= COARSE else usable
     bits = _significant_bits(value[at])
-    kept = 24 if value.dtype.itemsize == 4 else 8
-    if at.sum() < COARSE or bits >= kept or (right is not None and _significant_bits(right[at]) <= bits):
+    width = 24 if value.dtype.itemsize == 4 else 8
+    if at.sum() < COARSE or bits >= width or (right is not None and _significant_bits(right[at]) <= bits):
         return ""
     return f"no value has more than {bits} significant bits"
 

@@ -42,13 +42,13 @@ def explain_columns(product: Product, found: F64, bound: F64, region: Region) ->
     if product.kind != "rowsum" or rows.size < MIN_ROWS or product.a.shape[1] % (LANES * CHUNK):
         return ""
     for side in (1, 0):
-        told = (
+        words = (
             _moved(product, side, found, bound, rows)
             or _swizzled(product, side, found, bound, rows)
             or _fields(product, side, found, bound, rows)
         )
-        if told:
-            return told
+        if words:
+            return words
     return _lane(product, found, bound, rows)
 
 
@@ -177,14 +177,14 @@ def _read_fields(rows: I64, count: int) -> Iterator[tuple[str, I64]]:
     )  # fmt: skip
     for others in (False, True):  # a mask alone first
         for size, what, own, first, unit, swizzle in fields:
-            for kept, taken in itertools.product(range(size), range(1, size) if others else (0,)):
+            for mask, taken in itertools.product(range(size), range(1, size) if others else (0,)):
                 for shift in range(-3, 6) if taken else (0,):
                     bits = (chunk >> shift if shift >= 0 else chunk << -shift) & taken
-                    read = first + unit * ((own & kept | bits) ^ swizzle)
-                    if kept & taken or (read == chunk).all():
+                    read = first + unit * ((own & mask | bits) ^ swizzle)
+                    if mask & taken or (read == chunk).all():
                         continue
                     scale = f"c / {CHUNK << shift}" if shift >= 0 else f"c / {CHUNK} * {1 << -shift}"
-                    used = [f"its bits {kept:#x}"] * (kept > 0) + [f"bits {taken:#x} of {scale}"] * (
+                    used = [f"its bits {mask:#x}"] * (mask > 0) + [f"bits {taken:#x} of {scale}"] * (
                         taken > 0
                     )
                     yield f"{what}, but was read at {' and '.join(used) or '0'}", read

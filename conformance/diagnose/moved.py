@@ -164,8 +164,8 @@ def _words(name: str, piece: I64, length: int, off: int) -> str:
     runs = np.split(piece, np.flatnonzero(np.diff(piece) > 1) + 1)
     columns = " and ".join(f"{run[0]}..{run[-1]}" for run in runs)
     where = "" if piece.size == length else f"columns {columns} of "
-    told = [f"{abs(down)} row{'s' if abs(down) > 1 else ''} {'further' if down > 0 else 'before'}"] * (
+    distances = [f"{abs(down)} row{'s' if abs(down) > 1 else ''} {'further' if down > 0 else 'before'}"] * (
         down != 0
     )
-    told += [f"{abs(right)} columns {'further' if right > 0 else 'before'}"] * (right != 0)
-    return f"{where}operand {name} came from {' and '.join(told)}: a wrong address or coordinate"
+    distances += [f"{abs(right)} columns {'further' if right > 0 else 'before'}"] * (right != 0)
+    return f"{where}operand {name} came from {' and '.join(distances)}: a wrong address or coordinate"

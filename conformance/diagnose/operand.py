@@ -26,10 +26,10 @@ def explain_operand(deviation: Deviation, region: Region) -> str:
     """Which step had another operand, in words, when that explains the region; else ""."""
     if not deviation.usable(np.ix_(*region)):
         return ""
-    return _told(deviation, region) or ("" if deviation.ctas == 1 else _by_share(deviation, region))
+    return _explained(deviation, region) or ("" if deviation.ctas == 1 else _by_share(deviation, region))
 
 
-def _told(deviation: Deviation, region: Region) -> str:
+def _explained(deviation: Deviation, region: Region) -> str:
     return _slipped(deviation, region) or _replaced(deviation, region)
 
 
@@ -79,13 +79,13 @@ def _further(operand: F64, off: int, period: int) -> tuple[F64, npt.NDArray[np.b
 
 def _by_share(deviation: Deviation, region: Region) -> str:
     """The same where each CTA has its share of the tile's columns, and an operand of its own."""
-    told = []
+    parts = []
     for share in _shares(deviation.residual.shape[1], deviation.ctas):
         part = region[0], np.intersect1d(region[1], share)
         at = np.ix_(*part)
         if (np.abs(deviation.residual[at]) > deviation.slack[at]).any():
-            told.append(_told(deviation, part))
-    return "; in other columns ".join(dict.fromkeys(told)) if all(told) else ""
+            parts.append(_explained(deviation, part))
+    return "; in other columns ".join(dict.fromkeys(parts)) if all(parts) else ""
 
 
 def _shares(length: int, ctas: int) -> Iterator[npt.NDArray[np.int64]]:
@@ -137,16 +137,16 @@ def _replaced(deviation: Deviation, region: Region) -> str:
     for group in _groups(deviation.steps, deviation.block, deviation.ctas):
         b = np.concatenate([step.term.b[step.at] for step in group])[:, region[1]]
         a = np.concatenate([step.term.a[:, step.at] for step in group], axis=1)[region[0]]
-        told = []
+        solved_sides = []
         for side, base, matrix, limit in ((0, b, wrong, allowed), (1, a.T, wrong.T, allowed.T)):
             if _spans(base, rooms[side], matrix, limit):
                 own = a if side == 0 else b.T
                 solved = own + matrix @ np.linalg.pinv(base)
-                told.append((side, _what(group, side, solved, own, region, deviation.inputs)))
-        if told:
+                solved_sides.append((side, _what(group, side, solved, own, region, deviation.inputs)))
+        if solved_sides:
             # Of other rows of the same either operand may have been exchanged: the one that is known to lie
             # somewhere was.
-            sides = [side for side in told if side[1]][:1] or told
+            sides = [side for side in solved_sides if side[1]][:1] or solved_sides
             return _words(group, [side for side, _ in sides], sides[0][1])
     return ""
 
@@ -171,13 +171,13 @@ def _different(columns: F64) -> int:
 
 
 def _words(group: list[ProductStep], sides: list[int], what: str) -> str:
-    told, products = [], []
+    unread, products = [], []
     for term in {id(step.term): step.term for step in group}.values():
         products.append(term.title)
         names = " or ".join(term.names[side] for side in sides)
-        told.append(f"{runs_of([step for step in group if step.term is term])} of operand {names}")
+        unread.append(f"{runs_of([step for step in group if step.term is term])} of operand {names}")
     steps = "step" if len(group) == 1 else "steps"
-    text = f"{' and '.join(told)} were not read by the {steps} of {' and '.join(products)}"
+    text = f"{' and '.join(unread)} were not read by the {steps} of {' and '.join(products)}"
     return f"{text}: {what or 'its address, its layout, or its contents'}"
 
 

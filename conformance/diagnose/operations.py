@@ -62,8 +62,8 @@ def other_operations(stage: Stage, reference: Reference, copied: bool) -> Iterat
     for number, (name, count) in enumerate(plain.done):
         for change in _changes(name, count):
             with np.errstate(invalid="ignore", over="ignore"):
-                kept = stage.over(_Other(BOUND, number, change), dict(reference.operands))
-                term = kept.copy if copied and kept.copy is not None else kept.value
+                computed = stage.over(_Other(BOUND, number, change), dict(reference.operands))
+                term = computed.copy if copied and computed.copy is not None else computed.value
                 value, errors = (np.broadcast_to(_rows(part), shape) for part in (term.value, term.errors))
             words = _printed(stage, _Other(Text(), number, change))
             yield Alternative(f"it is {words}, not {stage.formula}", value, errors)
@@ -83,8 +83,8 @@ def _rows(values: F64) -> F64:
 def _printed(stage: Stage, m: _Other) -> str:
     terms = (named(name, (), stage.symbols) for name in stage.inputs)
     result = stage.compute(WithOperands(m, stage.operand), *terms)
-    kept: StageValue[OwnTerm] = result if isinstance(result, StageValue) else StageValue(result)
-    return str(kept.value.plain)
+    computed: StageValue[OwnTerm] = result if isinstance(result, StageValue) else StageValue(result)
+    return str(computed.value.plain)
 
 
 def _changes(name: str, count: int) -> Iterator[Change]:

@@ -46,12 +46,12 @@ def _length(distance: tuple[int, int]) -> int:
 
 
 def _where(down: int, right: int) -> str:
-    told = [
+    distances = [
         f"{abs(off)} {unit}{'s' if abs(off) > 1 else ''} {'after' if off > 0 else 'before'}"
         for off, unit in ((down, "row"), (right, "column"))
         if off
     ]
-    return " and ".join(told) + " it"
+    return " and ".join(distances) + " it"
 
 
 def explain_vector(

@@ -221,21 +221,21 @@ def _counted(deviation: Deviation, region: Region, at: Index) -> str:
     allowed += numerics.gamma(4, numerics.U_F32_RZ) * (np.abs(matrix[:, len(steps) :]) @ np.abs(held))
     if not counts.any() or (np.abs(wanted - matrix @ counts) > allowed).any():
         return ""
-    told = []
+    mistakes = []
     if held.any():
         # Where keys repeat, tiles that are wrong in the same way are alike.
         if held.min() < 0 or held.max() > 1 or (counts[: len(steps)] == -1).all():
             return ""
         names = " and ".join(name for (name, _), c in zip(before, held, strict=True) if c)
-        told.append(f"{names} was added: the accumulator was not cleared")
+        mistakes.append(f"{names} was added: the accumulator was not cleared")
     counts = counts[: len(steps)]
     for count in sorted(set(counts[counts != 0].tolist())):
         how = _COUNTS.get(1 + count, f"was counted {1 + count} times")
         for title, term in {step.term.title: step.term for step in steps}.items():
             own = [step for step, c in zip(steps, counts, strict=True) if c == count and step.term is term]
             if own:
-                told.append(f"the contribution of {runs_of(own)} to {title} {how}")
-    return "; ".join(told[:SHOWN]) + (
+                mistakes.append(f"the contribution of {runs_of(own)} to {title} {how}")
+    return "; ".join(mistakes[:SHOWN]) + (
         "" if held.any() else _cleared(deviation, counts.tolist(), set(live.tolist()))
     )
 

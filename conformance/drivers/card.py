@@ -141,9 +141,9 @@ class Card:
         second = self.run(launch, FILLS[1]) if unknown else first
         for outcome in launch.outcomes:
             # What starts as the caller's values (a sum to be added to) cannot be told apart by its bytes.
-            kept = (first.outputs[outcome.name] == FILLS[0]) & (second.outputs[outcome.name] == FILLS[1])
-            kept &= outcome.role == "output"
-            first.written[outcome.name] = ~kept
+            untouched = (first.outputs[outcome.name] == FILLS[0]) & (second.outputs[outcome.name] == FILLS[1])
+            untouched &= outcome.role == "output"
+            first.written[outcome.name] = ~untouched
         first.touched |= second.touched
         return first
 

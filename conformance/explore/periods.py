@@ -65,8 +65,8 @@ def _edge(plan: KernelPlan) -> int:
 
 def ordered(trace: Trace) -> npt.NDArray[np.void]:
     """The rows of a trace that have an order in their thread, whatever the schedule."""
-    kept: npt.NDArray[np.void] = trace.raw[np.isin(trace.raw["kind"], _ORDERED)]
-    return kept
+    rows: npt.NDArray[np.void] = trace.raw[np.isin(trace.raw["kind"], _ORDERED)]
+    return rows
 
 
 def periods(trace: Trace, plan: KernelPlan, inputs: ProblemInputs) -> Periods:

@@ -39,13 +39,13 @@ def explained(
         done = in_child(lambda array=array: _asked(launch, reference, array, each), each + 5.0)  # type: ignore[misc]
         seen.cause = done.value or ""
         if not array.stage and each > 0:
-            told = in_child(
+            probes = in_child(
                 lambda array=array: probed(  # type: ignore[misc]
                     launch, dict(modules), reference, array.name, each, progress
                 ),
                 each + 5.0,
             )
-            seen.evidence = tuple(told.value or ())
+            seen.evidence = tuple(probes.value or ())
 
 
 def _asked(launch: LaunchFile, reference: ReferenceFunction, array: WrongArray, seconds: float) -> str:

@@ -40,8 +40,8 @@ def _array(folder: Path, name: str, array: Array, written: Array) -> JsonObject:
     file = "".join(c if c.isalnum() or c in "-_." else "_" for c in name)
     own = array.dtype.isbuiltin == 1
     np.save(folder / f"{file}.npy", array if own else array.view(f"u{array.dtype.itemsize}"))
-    told: JsonObject = {"file": f"{file}.npy", "dtype": array.dtype.name, "shape": list(array.shape)}
+    entry: JsonObject = {"file": f"{file}.npy", "dtype": array.dtype.name, "shape": list(array.shape)}
     if not written.all():
         np.save(folder / f"{file}.written.npy", written)
-        told["written"] = f"{file}.written.npy"
-    return told
+        entry["written"] = f"{file}.written.npy"
+    return entry

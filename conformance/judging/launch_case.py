@@ -164,7 +164,7 @@ class LaunchCase(Case):
             points=run.counters.schedule_points,
             seconds=run.seconds,
             certificate=run.certificate,
-            result=_kept(run) if first else None,
+            result=_without_launches(run) if first else None,
         )
         if run.stopped:
             return made
@@ -251,8 +251,8 @@ class LaunchCase(Case):
         if self.reference is not None and fixed(self.launch):
             details["fixed inputs"] = fixed(self.launch)
         if self.reference is None:
-            told = "no reference was given (--expect): outputs were compared between schedules only"
-            return shared.not_run("values", told, **details)
+            reason = "no reference was given (--expect): outputs were compared between schedules only"
+            return shared.not_run("values", reason, **details)
         if self.reference_fault is not None:
             fault = self.reference_fault
             details["errors"] = [fault.as_dict()]
@@ -268,8 +268,8 @@ class LaunchCase(Case):
 
     def _stages(self, log: RunLog) -> CheckOutcome:
         if not self.launch.captures:
-            told = "the launch file has no captures, and no plan defines stages"
-            return CheckOutcome("stages", False, "not run", told)
+            reason = "the launch file has no captures, and no plan defines stages"
+            return CheckOutcome("stages", False, "not run", reason)
         if not log.runs:
             return shared.not_run("stages", log.stopped)
         captures = log.first.stages if log.first else {}
@@ -279,11 +279,11 @@ class LaunchCase(Case):
         never = [name for name, capture in captures.items() if not capture.moments]
         unjudged = [name for name in captures if name not in log.scores and name not in never]
         if never:
-            told = f"{', '.join(never)} was never captured: its barrier completed no such phase"
-            return shared.not_run("stages", told, **details)
+            reason = f"{', '.join(never)} was never captured: its barrier completed no such phase"
+            return shared.not_run("stages", reason, **details)
         if unjudged:
-            told = f"no reference for {', '.join(unjudged)}"
-            return CheckOutcome("stages", False, "not run", told, details=details)
+            reason = f"no reference for {', '.join(unjudged)}"
+            return CheckOutcome("stages", False, "not run", reason, details=details)
         return CheckOutcome("stages", True, "passed", details=details)
 
     def _outputs(self, log: RunLog) -> CheckOutcome:
@@ -310,7 +310,7 @@ class LaunchCase(Case):
         }
 
 
-def _kept(run: RunResult) -> RunResult:
+def _without_launches(run: RunResult) -> RunResult:
     """A result without what its launches alone have, for another process."""
     return replace(run, launches=(), captures=())
 
@@ -323,6 +323,6 @@ def _streams(order: StepOrder, log: RunLog, findings: Sequence[Finding]) -> Chec
     if own:
         return CheckOutcome("streams", True, "failed", own[0].message, details=details)
     if len(sequences) < 2:
-        told = f"{order.pairs} pairs of launches and copies are unordered; a single order was run"
-        return CheckOutcome("streams", True, "not run", told, details=details)
+        reason = f"{order.pairs} pairs of launches and copies are unordered; a single order was run"
+        return CheckOutcome("streams", True, "not run", reason, details=details)
     return CheckOutcome("streams", True, "passed", details=details)

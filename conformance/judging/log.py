@@ -45,7 +45,7 @@ class SeenCause:
     small: tuple[Schedule, tuple[str, ...]] | None = None
     anew: bool = False  # only the run with other inputs showed it
 
-    def told(self, runs: int, base: Schedule, command: Sequence[str]) -> Finding:
+    def reported(self, runs: int, base: Schedule, command: Sequence[str]) -> Finding:
         """The finding with all of that; `runs` were made, the first under `base`; `command` repeats it."""
         if self.anew:
             return replace(
@@ -158,7 +158,7 @@ class RunLog:
     def findings(self, command: Sequence[str] = (), checks: Sequence[str] = ()) -> list[Finding]:
         """The findings, a cause each, in the order of `checks` and there as they came."""
         base = self.base
-        found = [seen.told(len(self.runs), base, command) for seen in self.causes.values()]
+        found = [seen.reported(len(self.runs), base, command) for seen in self.causes.values()]
         places = {name: place for place, name in enumerate(checks)}
         return sorted(found, key=lambda finding: places.get(finding.check, len(places)))
 

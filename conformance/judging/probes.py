@@ -94,7 +94,7 @@ def probed(
     """The results of the probes on the output `name`, a line each, within the time."""
     deadline = time.monotonic() + seconds
     options = RunOptions(races=False, captures=False)
-    told = []
+    evidence = []
     for probe in coded(launch):
         remaining = deadline - time.monotonic()
         if remaining <= 0:
@@ -110,11 +110,11 @@ def probed(
             continue
         _, wrong = compared(name, run.outputs[name].values, run.outputs[name].written, expected[name])
         if wrong is None:
-            told.append(f"with {probe.words}: {name} is right")
+            evidence.append(f"with {probe.words}: {name} is right")
         else:
             where = pattern(wrong.wrong, wrong.unit)
-            told.append(f"with {probe.words}: wrong in {where}{origin(wrong, expected[name])}")
-    return told
+            evidence.append(f"with {probe.words}: wrong in {where}{origin(wrong, expected[name])}")
+    return evidence
 
 
 def origin(array: WrongArray, expected: ExpectedOutput) -> str:

@@ -71,10 +71,10 @@ def described(launch: LaunchFile, reference: ReferenceFunction) -> LaunchFile:
 
     A recorded program's allocations are bytes: this is where they get their types.
     """
-    told = dict(reference.buffers)
+    unused = dict(reference.buffers)
     buffers, renamed = [], {}
     for buffer in launch.buffers:
-        given = dict(told.pop(buffer.name, {}))
+        given = dict(unused.pop(buffer.name, {}))
         if wrong := sorted(set(given) - set(_DTYPE_KEYS)):
             raise _bad(reference, f"BUFFERS[{buffer.name!r}]", ", ".join(_DTYPE_KEYS), wrong[0])
         if "shape" in given:
@@ -88,9 +88,9 @@ def described(launch: LaunchFile, reference: ReferenceFunction) -> LaunchFile:
             raise _bad(reference, f"BUFFERS[{buffer.name!r}]", f"{buffer.bytes} bytes", f"{made.bytes} bytes")
         renamed[buffer.name] = made.name
         buffers.append(made)
-    if told:
+    if unused:
         known = ", ".join(buffer.name for buffer in launch.buffers)
-        raise _bad(reference, "BUFFERS", f"names of buffers: {known}", ", ".join(told))
+        raise _bad(reference, "BUFFERS", f"names of buffers: {known}", ", ".join(unused))
     return _renamed(replace_buffers(launch, buffers), renamed) if reference.buffers else launch
 
 

@@ -47,9 +47,9 @@ class ReferenceFile:
     def __init__(self, path: Path, function: str, process: ForeignProcess | None = None) -> None:
         self.path, self.function = path, function
         self.seconds: float | None = None  # of a call; None for the limits' own
-        self._process, told = self._started(process)
-        self.__signature__ = _signature(told.get("parameters"), path)
-        self.buffers = _buffers(told.get("buffers"), path)
+        self._process, reply = self._started(process)
+        self.__signature__ = _signature(reply.get("parameters"), path)
+        self.buffers = _buffers(reply.get("buffers"), path)
 
     def __call__(self, **given: Array | float) -> tuple[Expected, ...] | dict[str, Expected]:
         if not self._process.usable:
@@ -70,16 +70,16 @@ class ReferenceFile:
                 found=described(self.path),
             )  # fmt: skip
         process = process or server(self.path)
-        told = process.ask({"load": str(self.path), "function": self.function}, seconds=self.seconds)
-        return process, told.body
+        reply = process.ask({"load": str(self.path), "function": self.function}, seconds=self.seconds)
+        return process, reply.body
 
 
-def _signature(told: Json, path: Path) -> inspect.Signature:
+def _signature(parameters: Json, path: Path) -> inspect.Signature:
     try:
         return inspect.Signature(
             [
                 inspect.Parameter(name, getattr(inspect.Parameter, kind), default=None if optional else _NONE)
-                for name, kind, optional in told
+                for name, kind, optional in parameters
             ]
         )
     except (TypeError, ValueError, AttributeError) as error:
@@ -89,10 +89,10 @@ def _signature(told: Json, path: Path) -> inspect.Signature:
 _NONE = inspect.Parameter.empty
 
 
-def _buffers(told: Json, path: Path) -> dict[str, UncheckedObject]:
+def _buffers(buffers: Json, path: Path) -> dict[str, UncheckedObject]:
     """The description of buffers, with the types of a launch file."""
     try:
-        for given in told.values():
+        for given in buffers.values():
             for key, value in given.items():
                 if key == "shape":
                     given[key] = tuple(map(int, value))
@@ -104,7 +104,7 @@ def _buffers(told: Json, path: Path) -> dict[str, UncheckedObject]:
             expected="a dictionary by buffer of name, dtype, role (texts) and shape (numbers)",
             found=str(error),
         ) from None  # fmt: skip
-    return told  # type: ignore[no-any-return]
+    return buffers  # type: ignore[no-any-return]
 
 
 def _returned(answer: Message) -> tuple[Expected, ...] | dict[str, Expected]:

@@ -101,8 +101,8 @@ def _alone(array: WrongArray, found: F64, before: F64 | None, region: Region) ->
 
 def _order(array: WrongArray, found: F64) -> str:
     """Rows, columns or tiles of the right array in another place."""
-    if told := permuted(array.expected, array.bound, found, ("row", "column")):
-        return told.replace("of the tile", "of the array").replace("rows (rows)", "rows")
+    if words := permuted(array.expected, array.bound, found, ("row", "column")):
+        return words.replace("of the tile", "of the array").replace("rows (rows)", "rows")
     rows, columns = found.shape
     if rows == columns and holds(found, array.expected.T, array.bound):
         return "the array is transposed"
@@ -265,7 +265,7 @@ def _counted(
     if live.size == 0 or live.size > residual.size:
         return
     solved = np.linalg.lstsq(parts[:, live], residual, rcond=None)[0]
-    for count, told in ((-1, "were skipped"), (1, "were counted twice")):
+    for count, how in ((-1, "were skipped"), (1, "were counted twice")):
         chosen = [firsts[int(i)] for i, x in zip(live, solved, strict=True) if abs(x - count) < 0.2]
         if not chosen:
             continue
@@ -274,4 +274,4 @@ def _counted(
             value[_at(each, axis, first, width)] *= 1 + count
         spans = ", ".join(f"{first}..{first + width - 1}" for first in chosen[:4])
         more = f" and {len(chosen) - 4} more parts" if len(chosen) > 4 else ""
-        yield f"as if {spans}{more} of axis {axis} of {each.name} {told}", again({each.name: value})
+        yield f"as if {spans}{more} of axis {axis} of {each.name} {how}", again({each.name: value})

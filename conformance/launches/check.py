@@ -105,15 +105,15 @@ def contradictions(
 
 def unset_bytes(launch: LaunchFile, modules: Mapping[str, LoadedModule]) -> list[str]:
     """Bytes of parameters that no item sets, in words: a kernel may be right not to read them."""
-    told = []
+    names = []
     for step in launch.launches:
         entries = modules[launch.module_of(step).name].module.entries
         for argument, (name, _, _) in zip(step.arguments, entries.get(step.entry, ()), strict=False):
-            told += [
+            names += [
                 f"bytes {start}..{stop - 1} of parameter {name} of {step.entry} are not set by an item"
                 for start, stop in unset(argument)
             ]
-    return list(dict.fromkeys(told))
+    return list(dict.fromkeys(names))
 
 
 def _entry(module: LoadedModule, name: str, known: dict[tuple[str, str], EntryInfo]) -> EntryInfo | None:
@@ -330,27 +330,27 @@ def _host_steps(launch: LaunchFile, modules: Mapping[str, LoadedModule]) -> Iter
         elif isinstance(step, BufferRead):
             spans = [(step.buffer, step.offset, step.bytes)]
         for name, offset, size in spans:
-            most = launch.buffer(name).bytes
-            if offset < 0 or size < 0 or offset + size > most:
+            size_limit = launch.buffer(name).bytes
+            if offset < 0 or size < 0 or offset + size > size_limit:
                 yield TileproofError(
                     "the host copies past a buffer",
                     where=f"buffer {name}",
-                    expected=f"at most {most} bytes",
+                    expected=f"at most {size_limit} bytes",
                     found=f"{size} bytes at {offset}",
                 )
 
 
 def _variable(step: VariableWrite, module: LoadedModule) -> Iterator[TileproofError]:
     try:
-        most = module.module.variable(step.variable).bytes
+        size_limit = module.module.variable(step.variable).bytes
     except LaunchError as error:
         yield error
         return
-    if step.offset < 0 or step.bytes < 0 or step.offset + step.bytes > most:
+    if step.offset < 0 or step.bytes < 0 or step.offset + step.bytes > size_limit:
         yield TileproofError(
             "the host writes past a variable",
             where=f"variable {step.variable}",
-            expected=f"at most {most} bytes",
+            expected=f"at most {size_limit} bytes",
             found=f"{step.bytes} bytes at {step.offset}",
         )
 

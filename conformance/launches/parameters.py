@@ -179,5 +179,5 @@ class _Walk:
         return use is not None and (use.bytes != 8 or use.type.startswith("f"))
 
     def _forget(self, register: str) -> None:
-        for kept in (self.holds, self.points, self.symbols):
-            kept.pop(register, None)  # type: ignore[attr-defined]
+        for known in (self.holds, self.points, self.symbols):
+            known.pop(register, None)  # type: ignore[attr-defined]

@@ -169,8 +169,8 @@ class _Skeleton:
         if role != "output":
             drawn: JsonObject = {"kind": "normal", "seed": _SEED + len(self.buffers)}
             floats = dtype in _FLOATS.values()
-            told = f'the content of {name}, such as {{"kind": "normal", "seed": 1}} (docs/judging.md)'
-            content = {"content": drawn if floats else _blank(told)}
+            words = f'the content of {name}, such as {{"kind": "normal", "seed": 1}} (docs/judging.md)'
+            content = {"content": drawn if floats else _blank(words)}
         self.buffers.append({"name": name, "dtype": dtype, "shape": [_blank(shape)], "role": role, **content})
 
     def _named(self, name: str) -> str:

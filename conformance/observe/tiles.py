@@ -146,10 +146,10 @@ class Chain(Evaluation):
         """
         if self.is_partial_sum(name, coord):
             return self.partial_sum(name, coord, coord.k_block or 0)
-        kept = self.whole(*self.whole_of(name, coord))
+        computed = self.whole(*self.whole_of(name, coord))
         own = self.own_tiles.get((name, coord))
-        copied = kept.copy is not None and (own is None or own.operand or own.value.dtype.itemsize == 2)
-        term: OwnTerm = kept.copy if copied else kept.value
+        copied = computed.copy is not None and (own is None or own.operand or own.value.dtype.itemsize == 2)
+        term: OwnTerm = computed.copy if copied else computed.value
         return cast(Bounded, term)
 
     def earlier(self, name: str, group: int, form: Form) -> OwnTerm:

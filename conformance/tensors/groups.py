@@ -99,8 +99,8 @@ class GroupComparer:
         chain = self._chain(inputs, tiles, shared)
         compared, of_sums = compare(chain, tiles), compare(chain, sums)
         wrong_sums = WrongSums(chain, sums, of_sums, Comparison())
-        told = wrong_sums.findings(Comparison(), "", coded=False, explain=explain)
-        findings = [self._placed(finding, group) for finding in told]
+        of_wrong_sums = wrong_sums.findings(Comparison(), "", coded=False, explain=explain)
+        findings = [self._placed(finding, group) for finding in of_wrong_sums]
         wrong: dict[str, list[Divergence]] = {}
         for divergence in wrong_sums.without_consequences(compared).divergences:
             wrong.setdefault(divergence.tile.stage, []).append(divergence)

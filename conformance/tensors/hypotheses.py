@@ -134,8 +134,8 @@ def alternatives(chain: Chain, name: str, group: int) -> Iterator[tuple[str, dic
             value: F64, coord: TileCoord = coord, rows: slice = rows, cols: slice = cols
         ) -> StageTile:
             with np.errstate(over="ignore", invalid="ignore"):
-                kept = value.astype(np.float32)
-            return StageTile(name, coord, rows, cols, kept, np.ones(value.shape, bool))
+                stored = value.astype(np.float32)
+            return StageTile(name, coord, rows, cols, stored, np.ones(value.shape, bool))
 
         right[name, coord] = as_tile(reference.value)
         seen = WrongTile(

@@ -207,9 +207,9 @@ class PartialChain(Chain):
         piece = next((tile for tile in self.pieces.get(name, ()) if tile.coord == coord), None)
         if piece is None:
             return super().judged(name, coord)
-        kept = self.whole(*self.whole_of(name, coord))
+        computed = self.whole(*self.whole_of(name, coord))
         narrow = piece.operand or piece.value.dtype.itemsize == 2
-        term: Bounded = kept.copy if narrow and kept.copy is not None else kept.value
+        term: Bounded = computed.copy if narrow and computed.copy is not None else computed.value
         return term
 
     def earlier(self, name: str, group: int, form: Form) -> OwnTerm:

@@ -141,8 +141,8 @@ def _causes(
         parts = []
         for t in tiles:
             numbers = np.flatnonzero(t.live)[order]
-            kept = numbers[np.unique(t.index[numbers], return_index=True)[1]]
-            parts.append((t.index[kept], t.values[kept], t.errors[kept]))
+            first = numbers[np.unique(t.index[numbers], return_index=True)[1]]
+            parts.append((t.index[first], t.values[first], t.errors[first]))
         yield f"of the {slot}s of a {problem.unit} with the same row only the {which} is added", sums(parts)
     for words, value, _ in other_columns(right):
         yield words, value

@@ -154,14 +154,14 @@ def _add_group(chain: Evaluation, form: TensorForm, at: tuple[slice, ...], stage
     index = tuple(
         slice(own.start + part.start, own.start + part.stop) for own, part in zip(at, local, strict=True)
     )
-    kept = chain.whole(form.stage, 0)
+    computed = chain.whole(form.stage, 0)
     shape = stage.value[index].shape
-    value = kept.value.value
+    value = computed.value.value
     stage.value[index] = value.reshape(shape)
-    stage.bound[index] = kept.value.errors.reshape(shape)
-    if stage.narrow is not None and kept.copy is not None:
+    stage.bound[index] = computed.value.errors.reshape(shape)
+    if stage.narrow is not None and computed.copy is not None:
         with np.errstate(invalid="ignore"):
-            off = np.abs(kept.copy.value - value) + kept.copy.errors
+            off = np.abs(computed.copy.value - value) + computed.copy.errors
         stage.narrow[index] = np.where(np.isnan(off), np.inf, off).reshape(shape)
 
 

@@ -63,8 +63,8 @@ def trust() -> JsonObject:
     of its own; "shared" where this process imported it. `isolated`: what `judge --isolate` denies to both.
     """
     places, held = list(shared.places()), list(isolation.held())
-    told: JsonObject = {"processes": "shared", "shared_with": places} if places else {"processes": "separate"}
-    return {**told, "isolated": held} if held else told
+    code: JsonObject = {"processes": "shared", "shared_with": places} if places else {"processes": "separate"}
+    return {**code, "isolated": held} if held else code
 
 
 def record(

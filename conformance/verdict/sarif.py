@@ -113,13 +113,13 @@ def _rule(code: str, findings: Sequence[Finding]) -> JsonObject:
 
 def _invocation(record: VerdictRecord) -> JsonObject:
     """Whether the tool could judge; each reason that is no finding is a notification."""
-    told = {f"{finding.check}: {headline(finding)}" for finding in record.findings}
+    reported = {f"{finding.check}: {headline(finding)}" for finding in record.findings}
     level = "error" if record.verdict == "error" else "warning"
     return {
         "executionSuccessful": record.verdict != "error",
         "exitCode": record.exit_code,
         "toolExecutionNotifications": [
-            {"level": level, "message": {"text": reason}} for reason in record.why if reason not in told
+            {"level": level, "message": {"text": reason}} for reason in record.why if reason not in reported
         ],
     }
 

@@ -157,11 +157,11 @@ def _compare(
             to = first_slot if half == 0 else second_slot
             if to != NONE:
                 # With both halves the second must not see a predicate that the first has overwritten.
-                kept = other
+                joined = other
                 if packed and code and half == 0 and other == first_slot and second_slot != NONE:
                     other = d.temporary(0)
-                    d.emit("mov.pred", dst=other, a=kept)
-                    kept = first_slot
+                    d.emit("mov.pred", dst=other, a=joined)
+                    joined = first_slot
                 no_second = NONE if packed else second_slot
                 d.emit(
                     f"setp.{compare}.f32",
@@ -169,7 +169,7 @@ def _compare(
                     a=wide[0],
                     b=wide[1],
                     inverse=no_second,
-                    other=kept,
+                    other=joined,
                     combine=code,
                     negated=negated,
                 )

@@ -118,12 +118,12 @@ def _without_filters() -> int:
 def _system() -> str:
     """What this system provides; a system call that fails is named."""
     kernel = os.uname()
-    told = [f"{kernel.sysname} {kernel.release} on {kernel.machine}"]
+    facts = [f"{kernel.sysname} {kernel.release} on {kernel.machine}"]
     abi = _landlock_abi()
-    told += [f"Landlock ABI {abi}" if abi else "no landlock_create_ruleset"]
+    facts += [f"Landlock ABI {abi}" if abi else "no landlock_create_ruleset"]
     if code := _without_filters():
-        told += [f"seccomp: {os.strerror(code)}"]
-    return ", ".join(told) + (
+        facts += [f"seccomp: {os.strerror(code)}"]
+    return ", ".join(facts) + (
         " (qemu-user emulates neither call)" if not abi and code and _emulated() else ""
     )
 

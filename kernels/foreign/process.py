@@ -128,8 +128,8 @@ class ForeignProcess:
         return f"its process ended with code {code}"
 
 
-def _error_of(told: object) -> TileproofError:
+def _error_of(body: object) -> TileproofError:
     """The error that the other side tells; texts only, whatever it sent."""
-    parts = told if isinstance(told, Mapping) else {}
+    parts = body if isinstance(body, Mapping) else {}
     what, *rest = (str(parts.get(key, "")) for key in _PARTS)
     return TileproofError(what or "an error without a text", **dict(zip(_PARTS[1:], rest, strict=True)))

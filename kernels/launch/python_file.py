@@ -26,17 +26,17 @@ def launch_of(path: Path) -> LaunchFile:
     """The launch file that a Python file makes; TileproofError when it makes none."""
     require_file(path, "a Python file with launch() or LAUNCH")
     with ForeignProcess(__name__, WHAT, str(path)) as process:
-        told = process.ask({"path": os.fspath(path)})
-    data, folder = told.body.get("launch"), told.body.get("folder")
+        reply = process.ask({"path": os.fspath(path)})
+    data, folder = reply.body.get("launch"), reply.body.get("folder")
     if not isinstance(data, dict) or not isinstance(folder, str):
         raise TileproofError(f"{WHAT} ended without an answer", where=str(path))
     made = jsonform.parse(data, Path(folder), str(path))
-    return replace(made, buffers=tuple(_filled(buffer, told) for buffer in made.buffers))
+    return replace(made, buffers=tuple(_filled(buffer, reply) for buffer in made.buffers))
 
 
-def _filled(buffer: LaunchBuffer, told: Message) -> LaunchBuffer:
+def _filled(buffer: LaunchBuffer, reply: Message) -> LaunchBuffer:
     """The buffer with its bytes, where those came beside the JSON."""
-    data = told.arrays.get(buffer.name)
+    data = reply.arrays.get(buffer.name)
     return buffer if data is None else replace(buffer, content=InlineBytes(data.tobytes()))
 
 

@@ -152,20 +152,20 @@ def summary(certificates: Iterable[Certificate | None]) -> CertificateSummary:
     }
 
 
-def in_words(told: CertificateSummary, same: bool, schedules: int = 0) -> list[str]:
+def in_words(totals: CertificateSummary, same: bool, schedules: int = 0) -> list[str]:
     """A `summary` as lines; none without race checking. `same`: all runs are of one launch with the same
     inputs, so that a single certificate covers them. `schedules`: that many ran, where it is not `launches`.
     """
-    launches, certified = told["launches"], told["certified"]
+    launches, certified = totals["launches"], totals["certified"]
     if not launches:
         return []
-    part = [f"{told['part']} of {launches} launches ran only chosen clusters: {OTHERS}"][: told["part"]]
+    part = [f"{totals['part']} of {launches} launches ran only chosen clusters: {OTHERS}"][: totals["part"]]
     if certified == launches or (same and certified):
         return ["certified for all schedules (docs/certificate.md)", *part]
     head = f"sampled: {schedules or launches} schedules"
     if not same:
         head = f"certified for all schedules: {certified} of {launches} launches"
-    reasons = list(told["reasons"].items())[:3]
+    reasons = list(totals["reasons"].items())[:3]
     not_certified = (f"not certified: {text} ({count} run{'s'[: count - 1]})" for text, count in reasons)
     return [head, *part, *not_certified]
 

@@ -43,15 +43,15 @@ def folded(findings: Sequence[Finding]) -> list[tuple[Finding, list[Finding]]]:
     hangs of the run that hung.
     """
     hang: tuple[Finding, list[Finding]] | None = None
-    kept: list[tuple[Finding, list[Finding]]] = []
+    roots: list[tuple[Finding, list[Finding]]] = []
     for finding in hang_first(findings):
         same_run = hang is not None and finding.replay == hang[0].replay
         if hang and same_run and (finding.code in AFTER_HANG or root(finding)):
             hang[1].append(finding)
             continue
-        kept.append((finding, []))
-        hang = hang or (kept[-1] if root(finding) else None)
-    return kept
+        roots.append((finding, []))
+        hang = hang or (roots[-1] if root(finding) else None)
+    return roots
 
 
 def following(findings: Sequence[Finding]) -> list[str]:

@@ -37,8 +37,8 @@ def unwrapped(page: str, width: int = WIDTH) -> list[int]:
             quoted = not quoted and line.split()[0] == "```text"
         elif line in ("<pre>", "</pre>"):
             quoted = line == "<pre>"
-        kept = quoted or line.startswith(("|", "$$")) or " " not in line.strip()
-        if len(line) > width and not kept:
+        unbreakable = quoted or line.startswith(("|", "$$")) or " " not in line.strip()
+        if len(line) > width and not unbreakable:
             found.append(number)
     return found
 
@@ -46,12 +46,12 @@ def unwrapped(page: str, width: int = WIDTH) -> list[int]:
 def _blocks(lines: list[str]) -> Iterator[tuple[list[str], bool]]:
     """The page in pieces: paragraphs and list items whole (True), every other line alone."""
     block: list[str] = []
-    fence, listed, kept = "", False, False
+    fence, listed, preformatted = "", False, False
     for line in lines:
-        kept = (kept or line == "<pre>") and line != "</pre>"
-        mark = None if kept else _FENCE.match(line)
+        preformatted = (preformatted or line == "<pre>") and line != "</pre>"
+        mark = None if preformatted else _FENCE.match(line)
         code = not block and not listed and line.startswith(("    ", "\t"))
-        alone = bool(fence or mark or code or kept or not line.strip() or _ALONE.match(line))
+        alone = bool(fence or mark or code or preformatted or not line.strip() or _ALONE.match(line))
         if alone or _ITEM.match(line):
             if block:
                 yield block, True

@@ -128,9 +128,9 @@ def _truncate(total: I64, unit: I64) -> F32:
     magnitude = np.abs(total)
     length = np.frexp(magnitude.astype(np.float64))[1].astype(np.int64)
     drop = np.maximum(np.maximum(length - 24, -149 - unit), 0)
-    kept = (magnitude >> np.minimum(drop, 62)) << np.minimum(drop, 62)
+    truncated = (magnitude >> np.minimum(drop, 62)) << np.minimum(drop, 62)
     with np.errstate(over="ignore"):
-        value = np.ldexp(kept.astype(np.float64), unit)
+        value = np.ldexp(truncated.astype(np.float64), unit)
         return (np.sign(total) * value).astype(np.float32) + np.float32(0)
 
 
@@ -212,6 +212,6 @@ def instruction(
             result = np.ldexp(total.astype(np.float64), top - fraction).astype(np.float16).astype(np.float32)
     else:
         result = _truncate(total, top - fraction)
-        kept = np.uint32(-(1 << (24 - result_bits)) & 0xFFFFFFFF)
-        result = (result.view(np.uint32) & kept).view(np.float32)
+        mask = np.uint32(-(1 << (24 - result_bits)) & 0xFFFFFFFF)
+        result = (result.view(np.uint32) & mask).view(np.float32)
     return _with_specials(result, special, bad_a, bad_b, c64) if special.any() else result

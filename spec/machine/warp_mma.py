@@ -116,11 +116,11 @@ def block(a: Array, b: Array, c: float, type_: str, d_type: str = "f32") -> np.f
 
 def _nearest(total: int, unit: int, bits: int, lowest: int) -> np.float16:
     drop = max(abs(total).bit_length() - bits, lowest - unit, 0)
-    kept, rest = abs(total) >> drop, abs(total) & ((1 << drop) - 1)
+    quotient, rest = abs(total) >> drop, abs(total) & ((1 << drop) - 1)
     half = 1 << drop >> 1
-    kept += drop > 0 and (rest > half or (rest == half and kept % 2 == 1))
+    quotient += drop > 0 and (rest > half or (rest == half and quotient % 2 == 1))
     with np.errstate(over="ignore"):
-        return np.float16(np.ldexp(float(-kept if total < 0 else kept), unit + drop)) + np.float16(0)
+        return np.float16(np.ldexp(float(-quotient if total < 0 else quotient), unit + drop)) + np.float16(0)
 
 
 def dot(a: Array, b: Array, c: float, type_: str, d_type: str = "f32") -> np.float32:

@@ -294,7 +294,7 @@ def _barriers(rope: int, end: int) -> tuple[tuple[Barrier, ...], int]:
     hi_parts = HALF_COLS // COL_TILE if rope else 1  # of the upper columns, which are waited for
     add("kv_hi_ready", KV_STAGES * hi_parts, 1, half // hi_parts, "gather4", "mma", parts=hi_parts)
     add("kv_lo_free", KV_STAGES, 1, 0, commit, "load")
-    told = "a lane of the peer's signal warp: its finishing warps have read the share there"
+    arrival = "a lane of the peer's signal warp: its finishing warps have read the share there"
     if rope:
         read = "a lane of each finishing warp: the shares were read"
         add("kv_hi_free", 1, FINISHING_WARPS, 0, read, "load")
@@ -321,8 +321,8 @@ def _barriers(rope: int, end: int) -> tuple[tuple[Barrier, ...], int]:
     if rope:
         add("in_p_free", 1, 1, 0, "commit of the peer's mma: its dQ has read the keys there", "softmax")
     else:
-        add("in_p_free", 1, 1, 0, told, "softmax")
-    add("in_dp_free", 1, 1, 0, told, "softmax")
+        add("in_p_free", 1, 1, 0, arrival, "softmax")
+    add("in_dp_free", 1, 1, 0, arrival, "softmax")
     by = "a lane of each finishing warp, and st.async of the peer's softmax"
     add("s_ready", 1, FINISHING_WARPS, share, by, "mma")
     add("ds_ready", 1, FINISHING_WARPS, share, by, "mma")

@@ -148,8 +148,8 @@ def _extents(pick: random.Random) -> Iterator[OperandRow]:
             yield OperandRow("extent", form, _a(form, 64, tiles=2), fit_b, _c(form, 1, 2))
         # The wall of issue 5: B [64, 256] K-major where [256, 64] MN-major is meant, and the same turned.
         wide = MmaForm(m, 256, b_major="MN", **options)
-        kept = _tile(64, wide.b_rows, "K", "128B")
-        yield OperandRow("extent", wide, _a(wide, 64), kept, _c(wide))
+        tile = _tile(64, wide.b_rows, "K", "128B")
+        yield OperandRow("extent", wide, _a(wide, 64), tile, _c(wide))
         yield OperandRow(
             "extent", wide, _a(wide, 64), _tile(64, wide.b_rows, "K", "128B", transposed=True), _c(wide)
         )

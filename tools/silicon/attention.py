@@ -112,16 +112,16 @@ class SideBySide:
         self._write(self)
 
     def _collect(self) -> None:
-        kept = []
+        waiting = []
         for task, then, progress in self._tasks:
             if not task.ready():
-                kept.append((task, then, progress))
+                waiting.append((task, then, progress))
                 continue
             try:
                 then(task.get())
             except Exception as error:
                 progress.ended = f"{type(error).__name__}: {error}"[:400]
-        self._tasks = kept
+        self._tasks = waiting
 
     def _start(
         self,

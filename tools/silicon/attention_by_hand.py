@@ -50,11 +50,11 @@ def same_dropout() -> JsonObject:
         theirs = torch.empty(shape, device="cuda")
         torch.ops.aten._fill_mem_eff_dropout_mask_(theirs, 0.5, seed, offset)
         mine = philox.uniform(philox.words(seed, offset, int(np.prod(shape)))).reshape(shape)
-        kept = theirs.cpu().numpy()
+        numbers = theirs.cpu().numpy()
         found[str(shape)] = {
-            "equal": bool((kept == mine).all()),
-            "same_side_of_a_half": int(((kept > 0.5) == (mine > 0.5)).sum()),
-            "elements": int(kept.size),
+            "equal": bool((numbers == mine).all()),
+            "same_side_of_a_half": int(((numbers > 0.5) == (mine > 0.5)).sum()),
+            "elements": int(numbers.size),
         }
     return found
 

@@ -30,7 +30,7 @@ from tileproof.spec.machine.types import Json, UncheckedObject
 OTHER_TARGET = re.compile(r"\.target (?!sm_100a|sm_90)")
 ONLY_SM100 = re.compile(rf"tcgen05|gather4|scatter4|cta_group|f32x2|{OTHER_TARGET.pattern}")
 MAX_RECORDS = 12000
-_kept: dict[str, tuple[UncheckedObject, list[np.ndarray]]] = {}
+_records: dict[str, tuple[UncheckedObject, list[np.ndarray]]] = {}
 _ran = 0
 
 
@@ -98,7 +98,7 @@ def _record(request: pytest.FixtureRequest) -> Iterator[None]:
         if not text or unwanted.search(text) or result.errors or given.get("taps") or not memory:
             return result
         described = [_argument(argument, memory) for argument in args]
-        if None in described or sum(len(b) for b in before) > 1 << 20 or len(_kept) >= MAX_RECORDS:
+        if None in described or sum(len(b) for b in before) > 1 << 20 or len(_records) >= MAX_RECORDS:
             return result
         sizes = [size for _, size, _ in self.entries[entry]]
         executed = sorted({i.opcode for i in instructions(self.decode(entry), result.executed) if i.ran})
@@ -120,10 +120,10 @@ def _record(request: pytest.FixtureRequest) -> Iterator[None]:
         key = hashlib.sha256(
             json.dumps(same, default=str).encode() + b"".join(b.tobytes() for b in before)
         ).hexdigest()
-        if key not in _kept and (by_test[test] < each or not spelled.issuperset(executed)):
+        if key not in _records and (by_test[test] < each or not spelled.issuperset(executed)):
             by_test[test] += 1
             spelled.update(executed)
-            _kept[key] = (case, [*before, *after])
+            _records[key] = (case, [*before, *after])
         return result
 
     _alive: list[Module] = []
@@ -134,7 +134,7 @@ def _record(request: pytest.FixtureRequest) -> Iterator[None]:
     out.parent.mkdir(parents=True, exist_ok=True)
     arrays: UncheckedObject = {}  # of arrays: savez's own parameters come by name too
     cases = []
-    for number, (case, data) in enumerate(_kept.values()):
+    for number, (case, data) in enumerate(_records.values()):
         cases.append({**case, "buffers": len(data) // 2})
         for index, array in enumerate(data):
             arrays[f"{number}_{index}"] = array

@@ -91,8 +91,8 @@ def _right(log: ExamLog, found: UncheckedObject, cause: UncheckedObject, barrier
     if cause["code"] not in truth.codes:
         return False
     if cause["code"] not in ("sync-missing", "alloc-blocked") and barrier:
-        told = key(found["root"]["barrier"]) or found["root"]["barrier"]
-        if not any(key(log.style.bar(bar).rpartition(".")[2]) in told for bar in truth.bars):
+        reported = key(found["root"]["barrier"]) or found["root"]["barrier"]
+        if not any(key(log.style.bar(bar).rpartition(".")[2]) in reported for bar in truth.bars):
             return False
     allowed = {(log.style.role(role).lower(), cta) for role, cta in truth.who}
     named = [found["root"]["actor"], *([cause["culprit"]] if cause["culprit"] else [])]
@@ -113,20 +113,20 @@ class ExamScore:
 
     def add(self, log: ExamLog, found: Answer) -> str:
         """Count an answer (None: the log was refused)."""
-        told = verdict(log, found)
+        result = verdict(log, found)
         sure = found is not None and found["certainty"] == "certain"
-        self.count[told] += 1
-        self.certain += sure and told == "correct"
+        self.count[result] += 1
+        self.certain += sure and result == "correct"
         style, mistake = log.name.split("-")[0] + "", log.name.split(" ", 1)[1]
         style = log.name.split(" ")[0].rpartition("-")[0]
-        self.by[style, told] += 1
-        self.by["  " + mistake, told] += 1
-        if told != "correct":
+        self.by[style, result] += 1
+        self.by["  " + mistake, result] += 1
+        if result != "correct":
             code = [cause["code"] for cause in found["causes"][:2]] if found else []
-            self.failed.append(f"{log.name}: {told} {found['outcome'] if found else 'refused'} {code}")
-        if sure and told == "wrong":
+            self.failed.append(f"{log.name}: {result} {found['outcome'] if found else 'refused'} {code}")
+        if sure and result == "wrong":
             self.lies.append(log.name)
-        return told
+        return result
 
     @property
     def n(self) -> int:
@@ -141,8 +141,8 @@ class ExamScore:
             f"{c['wrong']} wrong, {len(self.lies)} of them certain"
         ]
         for name in sorted({name for name, _ in self.by}):
-            told = {each: self.by[name, each] for each in ("correct", "hedged", "not read", "wrong")}
-            rows.append(f"{name:48} {told['correct']:4} of {sum(told.values()):4}  {told}")
+            counts = {each: self.by[name, each] for each in ("correct", "hedged", "not read", "wrong")}
+            rows.append(f"{name:48} {counts['correct']:4} of {sum(counts.values()):4}  {counts}")
         return "\n".join(rows)
 
 

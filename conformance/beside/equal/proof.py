@@ -180,17 +180,17 @@ class _Proof:
                 continue
             for side in self.sides:
                 leaving = side.code.blocks[ways[0]]
-                condition = self._kept_guard(side, leaving, ways[0], head)
+                condition = self._invariant_guard(side, leaving, ways[0], head)
                 taken, behind = block in leaving.targets, block == leaving.behind
                 if condition is not None and taken != behind:
                     found.append(condition if taken else z3.Not(condition))
         return found
 
-    def _kept_guard(self, side: Side, leaving: CodeBlock, block: int, head: int) -> Term | None:
+    def _invariant_guard(self, side: Side, leaving: CodeBlock, block: int, head: int) -> Term | None:
         end = leaving.leaves
         if end is None or not end.guard:
             return None
-        term = side.kept(end.guard, head)
+        term = side.invariant(end.guard, head)
         made = side.code.definitions.get(end.guard, [])
         if term is None or (made[0][0] != block and made[0][0] not in self.dominates[block]):
             return None
@@ -209,12 +209,12 @@ class _Proof:
     def _first(self, which: int, name: str, state: _State) -> Term:
         """What a register holds at the head of a tree."""
         own = name in self.live[state.head] and name not in self.differ.get(state.head, set())
-        kept = [side.kept(name, state.head) for side in self.sides]
-        if kept[0] is not None and kept[1] is not None and own and not kept[0].eq(kept[1]):
-            state.path.append(kept[0] == kept[1])
-        term = kept[which]
+        values = [side.invariant(name, state.head) for side in self.sides]
+        if values[0] is not None and values[1] is not None and own and not values[0].eq(values[1]):
+            state.path.append(values[0] == values[1])
+        term = values[which]
         if term is None and own:
-            term = kept[1 - which]
+            term = values[1 - which]
         if term is not None and name not in self.late:
             return term
         suffix = "" if own else f" of {('the original', 'the mutant')[which]}"

@@ -88,7 +88,7 @@ class Side:
     code: EntryCode
     thread: Thread
     dominates: Sequence[frozenset[int]]
-    _kept: dict[str, Term | None] = field(default_factory=dict)
+    _invariants: dict[str, Term | None] = field(default_factory=dict)
 
     # ---- operands
 
@@ -215,7 +215,7 @@ class Side:
 
     # ---- what a thread keeps
 
-    def kept(self, register: str, block: int) -> Term | None:
+    def invariant(self, register: str, block: int) -> Term | None:
         """The value that a register always has in a block, as soon as it has any; None where it may change.
 
         A single instruction without a guard makes it, of what is kept: special registers, parameters, symbols
@@ -227,10 +227,10 @@ class Side:
         return self._constant(register)
 
     def _constant(self, register: str) -> Term | None:
-        if register not in self._kept:
-            self._kept[register] = None  # of a register that is made of itself
-            self._kept[register] = self._made_once(register)
-        return self._kept[register]
+        if register not in self._invariants:
+            self._invariants[register] = None  # of a register that is made of itself
+            self._invariants[register] = self._made_once(register)
+        return self._invariants[register]
 
     def _made_once(self, register: str) -> Term | None:
         made = self.code.definitions.get(register, [])

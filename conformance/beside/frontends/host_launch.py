@@ -71,14 +71,14 @@ class HostLaunch:
 
     def keeping(self, memory: LaunchMemory, limit: int) -> HostLaunch:
         """A copy with its buffers, and with their bytes if they are at limit `limit` in total."""
-        kept = sum(b.bytes for b in memory.buffers if not b.tracked) <= limit
+        small = sum(b.bytes for b in memory.buffers if not b.tracked) <= limit
         buffers = tuple(
             CapturedBuffer(
-                b.name, b.address, b.bytes, of, b.numpy().copy() if kept and not b.tracked else None
+                b.name, b.address, b.bytes, of, b.numpy().copy() if small and not b.tracked else None
             )
             for b, of in zip(memory.buffers, memory.elements, strict=True)
         )
-        return replace(self, buffers=buffers, kept=kept)
+        return replace(self, buffers=buffers, kept=small)
 
     def done(self, result: RunResult) -> HostLaunch:
         """A copy after the run: each buffer records whether the launch wrote to it."""

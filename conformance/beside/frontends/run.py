@@ -148,16 +148,16 @@ class EmulatedRun:
     def run(self, launch: HostLaunch, memory: LaunchMemory) -> RunResult:
         """Run a launch in place on the host's tensors and keep it; print the kernel's output."""
         with memory.pointers():
-            result = self._kept(launch, memory)
+            result = self._run_and_keep(launch, memory)
         if result.printf:
             sys.stdout.write(result.printf)
             sys.stdout.flush()
         return result
 
-    def _kept(self, launch: HostLaunch, memory: LaunchMemory) -> RunResult:
+    def _run_and_keep(self, launch: HostLaunch, memory: LaunchMemory) -> RunResult:
         """Run a launch and keep it, with its inputs if they are within the limit."""
-        kept = sum(launch.launch.bytes_kept for launch in self.launches)
-        launch = launch.keeping(memory, self.keep - kept)
+        held = sum(launch.launch.bytes_kept for launch in self.launches)
+        launch = launch.keeping(memory, self.keep - held)
         if not launch.kept:
             self.note(
                 f"{launch.kernel}: its inputs are not kept (keep={self.keep} bytes), so the launch cannot "

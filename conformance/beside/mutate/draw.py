@@ -80,16 +80,16 @@ def draw(pool: Pool, operators: Sequence[str], seed: int, rounds: int | None = N
     repeats before all places of all operators were drawn.
     """
     turns = {name: pool.walk(name, seed) for name in operators}
-    kept: dict[str, tuple[int, Drawn]] = {}
+    ready: dict[str, tuple[int, Drawn]] = {}
     number, round_ = 0, 0
     while turns:
         later = 0
         for name in list(turns):
-            ahead = kept.pop(name, None) or next(turns[name], None)
+            ahead = ready.pop(name, None) or next(turns[name], None)
             if ahead is None:
                 del turns[name]
             elif ahead[0] > round_:
-                kept[name] = ahead
+                ready[name] = ahead
                 later += 1
             else:
                 yield replace(ahead[1], number=number)

@@ -174,9 +174,9 @@ def judged_in_children(
     processor time and twice that of idle wall time. A mutant that exceeds a limit survives.
     """
     ready: dict[int, Judgement] = {}
-    started = told = 0
+    started = reported = 0
     with Children[Judgement]() as children:
-        while told < len(mutants):
+        while reported < len(mutants):
             while started < len(mutants) and len(children) < jobs:
                 children.start(started, partial(judge, mutants[started]))
                 started += 1
@@ -185,9 +185,9 @@ def judged_in_children(
             for n, took in children.end(longer_than=2 * seconds):
                 still = f"no answer, and no processor time used for {2 * seconds:g} s"
                 ready[n] = _stopped(mutants[n], "time limit", still, took)
-            while told in ready:
-                yield ready.pop(told)
-                told += 1
+            while reported in ready:
+                yield ready.pop(reported)
+                reported += 1
 
 
 def _collected(drawn: Drawn, result: ChildResult[Judgement]) -> Judgement:
@@ -199,8 +199,8 @@ def _collected(drawn: Drawn, result: ChildResult[Judgement]) -> Judgement:
             drawn, "time limit", "the mutant exceeded its limit of processor time", result.seconds
         )
     how = f"signal {signal.Signals(-result.code).name}" if result.code < 0 else f"exit code {result.code}"
-    told = str(result.error) if result.error is not None else f"its process ended with {how}"
-    return _stopped(drawn, "crash", told, result.seconds)
+    reason = str(result.error) if result.error is not None else f"its process ended with {how}"
+    return _stopped(drawn, "crash", reason, result.seconds)
 
 
 def _stopped(drawn: Drawn, by: str, message: str, took: float) -> Judgement:

@@ -205,8 +205,8 @@ def _wrong(base: OriginalLaunch, run: RunResult, was: OriginalRun | None) -> Wro
         name = missing.problem.array
         return Wrong(f"missing {name}", "missing", f"output {name} was not written completely", stage=name)
     for array in judged_values(run, base.expected)[1]:
-        told = finding_of(array, "values")
-        return Wrong(f"value {array.name}", "value", told.message, stage=array.name)
+        wrong_values = finding_of(array, "values")
+        return Wrong(f"value {array.name}", "value", wrong_values.message, stage=array.name)
     if was is not None:
         for name, bits in _bits(run).items():
             if name not in base.expected and was.bits.get(name) != bits:

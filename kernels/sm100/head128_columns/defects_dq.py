@@ -10,7 +10,7 @@ KERNEL = "head128-columns"
 FOLDER = "sm100/head128_columns"
 SOFTMAX, MAIN = (f"{FOLDER}/{name}.cuh" for name in ("softmax", "kernel"))
 STAGED = f"{SOFTMAX}: ptx::store_shared_16(staged + swizzled_chunk(head, half * (32 / kChunk) + c), pack<typename Cfg::Element>(v + c * kChunk));"
-TOGETHER = 'asm volatile("bar.sync %0, %1;" : : "n"(kNamedBarrier), "n"(kThreads) : "memory");'
+NAMED_BARRIER = 'asm volatile("bar.sync %0, %1;" : : "n"(kNamedBarrier), "n"(kThreads) : "memory");'
 STORE = (
     "ptx::tma_store_2d(&params.dQ_map, staged, this->first_column() + tile * kColTile, this->token_row());"
 )
@@ -35,7 +35,7 @@ DEFECTS = (
     ),
     PlantedDefect(
         "cols-dq-of-one-warp", "a column tile of dQ is stored before the other warps have staged their part", "", KERNEL,
-        (_ptx(SOFTMAX, f"{FENCE}\n{TOGETHER}", "bar.sync", "bar.warp.sync -1;", count=4),),
+        (_ptx(SOFTMAX, f"{FENCE}\n{NAMED_BARRIER}", "bar.sync", "bar.warp.sync -1;", count=4),),
         Reported("race-unordered", "cp.async.bulk.tensor", "st.shared", "a barrier", first_at=STAGED), sizes=SIZES,
     ),
     PlantedDefect(

@@ -114,8 +114,8 @@ class DenseCase:
     def as_json(self) -> str:
         """One line from which `from_json` makes an equal case; fields at their default are left out."""
         default, whole = DenseCase(), asdict(self)
-        kept = {f.name: whole[f.name] for f in fields(self) if whole[f.name] != getattr(default, f.name)}
-        return json.dumps({"form": self.form, **kept}, separators=(",", ":"))
+        changed = {f.name: whole[f.name] for f in fields(self) if whole[f.name] != getattr(default, f.name)}
+        return json.dumps({"form": self.form, **changed}, separators=(",", ":"))
 
     @staticmethod
     def from_json(text: str) -> DenseCase:

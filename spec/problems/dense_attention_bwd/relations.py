@@ -36,8 +36,8 @@ def _permuted(inputs: Inputs, seed: int) -> Inputs:
     moved |= {name: getattr(inputs, name)[:, :, keys] for name in ("k", "v")}
     moved["lse"] = inputs.lse[:, queries]
     moved["bias"] = None if inputs.bias is None else inputs.bias[:, queries]
-    kept = {n: np.ascontiguousarray(x) for n, x in moved.items() if x is not None}
-    return replace(inputs, problem=inputs.problem, **kept)
+    contiguous = {n: np.ascontiguousarray(x) for n, x in moved.items() if x is not None}
+    return replace(inputs, problem=inputs.problem, **contiguous)
 
 
 def _heads_moved(inputs: Inputs, seed: int, base: Outputs, changed: Outputs) -> str:
@@ -128,8 +128,8 @@ def _alone(inputs: Inputs, seed: int) -> Inputs:
     if not (first.m and first.n):
         return inputs
     problem = replace(p, b=1, m=first.m, n=first.n, packed=None)
-    kept = {n: np.ascontiguousarray(x) for n, x in arrays.items() if x is not None}
-    return replace(inputs, problem=problem, **kept)
+    contiguous = {n: np.ascontiguousarray(x) for n, x in arrays.items() if x is not None}
+    return replace(inputs, problem=problem, **contiguous)
 
 
 def _as_among_others(inputs: Inputs, seed: int, base: Outputs, changed: Outputs) -> str:

@@ -110,8 +110,8 @@ class GemmCase:
 
     def as_json(self) -> str:
         """One line from which `from_json` makes an equal case; of a case that is whole without `of`."""
-        kept = {name: value for name, value in asdict(self).items() if self.of or name not in LARGER}
-        return json.dumps({"problem": "gemm", **kept}, separators=(",", ":"))
+        stated = {name: value for name, value in asdict(self).items() if self.of or name not in LARGER}
+        return json.dumps({"problem": "gemm", **stated}, separators=(",", ":"))
 
     @staticmethod
     def from_json(text: str) -> GemmCase:

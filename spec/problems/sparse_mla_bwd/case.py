@@ -189,10 +189,10 @@ class SparseCase:
         """One line from which `from_json` makes an equal case; fields at their default are left out."""
         default = SparseCase(self.d_qk)
         whole = asdict(self)
-        kept = {
+        changed = {
             f.name: whole[f.name] for f in fields(self) if getattr(self, f.name) != getattr(default, f.name)
         }
-        return json.dumps({"d_qk": self.d_qk, **kept}, separators=(",", ":"))
+        return json.dumps({"d_qk": self.d_qk, **changed}, separators=(",", ":"))
 
     @staticmethod
     def from_json(text: str) -> SparseCase:
@@ -305,8 +305,8 @@ def _real(order: Order, token: int, topk: int, s_kv: int, seed: int, row: Array)
         starts = own.integers(0, s_kv, topk)
         return np.asarray((starts[ends] + slot) % s_kv)
     if order == "shared":
-        kept = np.random.default_rng((abs(seed), -1 & 0xFFFF)).integers(0, s_kv, topk)
-        return np.where(own.random(topk) < 1 / 16, own.integers(0, s_kv, topk), kept)
+        common = np.random.default_rng((abs(seed), -1 & 0xFFFF)).integers(0, s_kv, topk)
+        return np.where(own.random(topk) < 1 / 16, own.integers(0, s_kv, topk), common)
     return row
 
 

@@ -153,9 +153,9 @@ def smaller(case: SparseCase) -> Iterator[SparseCase]:
 def _fewer_tokens(case: SparseCase) -> Iterator[SparseCase]:
     """The case with fewer tokens, and with its tokens nearer to each other."""
     count = len(case.tokens)
-    kept: list[tuple[int, ...]] = [(n,) for n in range(count)] if count > 2 else []
-    kept += [tuple(m for m in range(count) if m != n) for n in range(count)] if count > 1 else []
-    for tokens in kept:
+    subsets: list[tuple[int, ...]] = [(n,) for n in range(count)] if count > 2 else []
+    subsets += [tuple(m for m in range(count) if m != n) for n in range(count)] if count > 1 else []
+    for tokens in subsets:
         yield replace(
             case,
             tokens=tuple(case.tokens[n] for n in tokens),

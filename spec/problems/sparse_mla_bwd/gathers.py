@@ -38,12 +38,12 @@ def explain_rows(inputs: Inputs, tile: WrongTile, a: F64, b: F64, ctas: int = 1)
     where kv has rows of NaN or inf.
     """
     width = a.shape[1]
-    kept = rows_of_kv(inputs)
-    pool = np.zeros((kept.size + 1, width))
-    pool[:-1] = inputs.kv[kept, :width].astype(np.float64)
+    rows = rows_of_kv(inputs)
+    pool = np.zeros((rows.size + 1, width))
+    pool[:-1] = inputs.kv[rows, :width].astype(np.float64)
     finite = np.flatnonzero(np.isfinite(pool).all(axis=1))
-    odd = np.isnan(tile.found).all(axis=0) & (finite.size <= kept.size)
-    numbers = np.append(kept, inputs.problem.s_kv)
+    odd = np.isnan(tile.found).all(axis=0) & (finite.size <= rows.size)
+    numbers = np.append(rows, inputs.problem.s_kv)
     columns = [int(j) for j in np.flatnonzero(tile.wrong.any(axis=0) & ~odd)]
     if not columns:
         return ""
@@ -101,17 +101,17 @@ def explain_poison(inputs: Inputs, tile: WrongTile) -> str:
     if mask[slots].all() and np.isfinite(inputs.kv[index].astype(np.float32)).all():
         if slots.size == tile.found.shape[1] or not np.isnan(tile.found[:, slots - tile.cols.start]).all():
             return ""
-        told = ", ".join(f"{int(s)} (index {int(own[s])})" for s in slots[:SHOWN])
+        shown = ", ".join(f"{int(s)} (index {int(own[s])})" for s in slots[:SHOWN])
         none = "a kv row that no token selects, or bytes that were never written"
-        return f"slots hold NaN or inf instead of their kv row, {none}: {told}{more}"
+        return f"slots hold NaN or inf instead of their kv row, {none}: {shown}{more}"
     if mask[slots].any() or ((index < 0) | (index >= inputs.problem.s_kv)).any():
         return ""
     if np.isfinite(inputs.kv[index].astype(np.float32)).all(axis=1).any():
         return ""
-    told = "; ".join(
+    shown = "; ".join(
         f"slot {int(s)} (no key, index {int(own[s])}) still holds that row" for s in slots[:SHOWN]
     )
-    return f"the NaN or inf of kv rows that no token selects was gathered: {told}{more}"
+    return f"the NaN or inf of kv rows that no token selects was gathered: {shown}{more}"
 
 
 def _source(
@@ -151,7 +151,7 @@ def _is_own(inputs: Inputs, tile: WrongTile, j: int, row: int) -> bool:
 def _words(inputs: Inputs, tile: WrongTile, sources: dict[int, int], part: I64, width: int) -> str:
     token, s_kv = tile.coord.group, inputs.problem.s_kv
     own, mask = inputs.indices[token], key_mask(inputs)[token]
-    told = []
+    wrong_slots = []
     runs = np.split(part, np.flatnonzero(np.diff(part) > 1) + 1)
     named = " and ".join(f"{run[0]}..{run[-1]}" for run in runs)
     where = "" if part.size == width else f" in columns {named}"
@@ -168,14 +168,14 @@ def _words(inputs: Inputs, tile: WrongTile, sources: dict[int, int], part: I64, 
         slot = tile.cols.start + j
         want = f"index {int(own[slot])}" if mask[slot] else f"no key, index {int(own[slot])}"
         if row == s_kv:
-            told.append(f"slot {slot} ({want}) holds zeros")
+            wrong_slots.append(f"slot {slot} ({want}) holds zeros")
             continue
         if row == own[slot] and not mask[slot]:
-            told.append(f"slot {slot} ({want}) still holds that row")
+            wrong_slots.append(f"slot {slot} ({want}) still holds that row")
             continue
         other = [int(s) for s in np.flatnonzero((own == row) & mask)]
         nearest = min(other, key=lambda s: abs(s - slot), default=None)
         whose = f", the row of slot {nearest}" if nearest is not None else ", a row that no slot names"
-        told.append(f"slot {slot} ({want}) holds kv row {row}{whose}")
+        wrong_slots.append(f"slot {slot} ({want}) holds kv row {row}{whose}")
     more = f"; {len(sources) - SHOWN} more slots similarly" if len(sources) > SHOWN else ""
-    return f"wrong kv row gathered{where}: " + "; ".join(told) + more
+    return f"wrong kv row gathered{where}: " + "; ".join(wrong_slots) + more

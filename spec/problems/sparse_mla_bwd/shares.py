@@ -32,16 +32,16 @@ def shares(launched: LaunchView, tile: WrongTile, name: str) -> Iterator[tuple[s
         tuple(np.where(first, x, y) for x, y in zip(parts[rank], parts[1 - rank], strict=True))
         for rank in (0, 1)
     )
-    for (kept, error), (other, more), lost in ((own, peer, "peer's"), (peer, own, "own")):
-        yield f"{name} lacks the {lost} share of the CTA that finishes the slot", Bounded(kept, error)
+    for (share, error), (other, more), lost in ((own, peer, "peer's"), (peer, own, "own")):
+        yield f"{name} lacks the {lost} share of the CTA that finishes the slot", Bounded(share, error)
         other_one = "own" if lost == "peer's" else "peer's"
-        yield f"{name} has the {other_one} share twice and lacks the {lost}", Bounded(2 * kept, 2 * error)
-        yield f"the {lost} share in {name} is subtracted", Bounded(kept - other, error + more)
+        yield f"{name} has the {other_one} share twice and lacks the {lost}", Bounded(2 * share, 2 * error)
+        yield f"the {lost} share in {name} is subtracted", Bounded(share - other, error + more)
         for step in SHIFTS:
             for sign, way in ((-step, "further"), (step, "before")):
                 words = f"the {lost} share in {name} is that of the slot {step} {way}"
                 moved, slack = (np.roll(values, sign, axis=1) for values in (other, more))
-                yield words, Bounded(kept + moved, error + slack)
+                yield words, Bounded(share + moved, error + slack)
 
 
 def _parts(inputs: Inputs, ctas: int, tile: WrongTile, name: str) -> list[tuple[F64, F64]]:

@@ -53,5 +53,5 @@ def vector_cases() -> Iterator[VectorCase]:
 
 
 def _first_heads(whole: Inputs) -> Inputs:
-    kept = {name: getattr(whole, name)[:, :HEADS] for name in ("q", "o", "dO", "lse")}
-    return replace(whole, problem=replace(whole.problem, h_q=HEADS), **kept)
+    sliced = {name: getattr(whole, name)[:, :HEADS] for name in ("q", "o", "dO", "lse")}
+    return replace(whole, problem=replace(whole.problem, h_q=HEADS), **sliced)

@@ -145,12 +145,12 @@ class RandomKernel:
 
     def needed(self) -> RandomKernel:
         """Without the statements that no output depends on."""
-        wanted, kept = {v.name for v in self.outputs}, []
+        wanted, steps = {v.name for v in self.outputs}, []
         for step in reversed(self.steps):
             if step.name in wanted:
-                kept.append(step)
+                steps.append(step)
                 wanted |= {v.name for v in step.used}
-        return replace(self, steps=tuple(reversed(kept)))
+        return replace(self, steps=tuple(reversed(steps)))
 
 
 def _rows() -> list[tuple[str, int]]:

@@ -55,11 +55,11 @@ def broken(diagnostic: Diagnostic) -> bool:
 def own_mismatch(diagnostic: Diagnostic) -> bool:
     """Whether an argument with a known type does not fit: a mistake beside the broken arguments."""
     types = next((note for note in diagnostic.notes if note.startswith("argument types are: (")), "")
-    told = [int(found[1]) for note in diagnostic.notes if (found := _MISFIT.search(note))]
-    if not told or any("failed deduction" in note for note in diagnostic.notes):
+    numbers = [int(found[1]) for note in diagnostic.notes if (found := _MISFIT.search(note))]
+    if not numbers or any("failed deduction" in note for note in diagnostic.notes):
         return False
     arguments = _split(types.partition("(")[2].rpartition(")")[0])
-    return all(number <= len(arguments) and "<error-" not in arguments[number - 1] for number in told)
+    return all(number <= len(arguments) and "<error-" not in arguments[number - 1] for number in numbers)
 
 
 def _split(types: str) -> list[str]:

@@ -196,10 +196,10 @@ class _Reader:
             )
             carets += found.tool == "nvcc" and not note and re.fullmatch(r"\s+\^\s*", line) is not None
             if found.tool in ("nvcc", "host") and (line[:1].isspace() or _GNU_SOURCE.match(line)):
-                told = "argument types are:" in line
-                if not (told or in_trail or note or _STAR.fullmatch(line)) and len(found.echo) < 4:
+                lists_types = "argument types are:" in line
+                if not (lists_types or in_trail or note or _STAR.fullmatch(line)) and len(found.echo) < 4:
                     found.echo.append(_GNU_SOURCE.sub("", line).strip())
-                if told or "candidate" in line:
+                if lists_types or "candidate" in line:
                     found.notes.append(stripped)
             elif found.tool != "nvcc" or in_trail:
                 break

@@ -96,15 +96,15 @@ def _without_templates(text: str) -> str:
     """`text` without the contents of angle brackets."""
     if "<" not in text:
         return text
-    kept, depth = [], 0
+    pieces, depth = [], 0
     for piece in re.split(r"([<>])", text[:20000]):
         if piece == "<":
             depth += 1
         elif piece == ">":
             depth = max(0, depth - 1)
         elif not depth:
-            kept.append(piece)
-    return "".join(kept)
+            pieces.append(piece)
+    return "".join(pieces)
 
 
 def number(text: str) -> int:

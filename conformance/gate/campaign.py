@@ -395,8 +395,8 @@ def run(
             result = not_run(job, "its worker died" if _killed(error) else "it could not be run", str(error))
         store.add(result)
         found[job.key] = result
-        told = f" ({result.check.reason})" if result.check.reason else ""
-        progress(f"[{len(found)}/{len(wanted)}] {job.key}: {result.check.outcome}{told}")
+        why = f" ({result.check.reason})" if result.check.reason else ""
+        progress(f"[{len(found)}/{len(wanted)}] {job.key}: {result.check.outcome}{why}")
     return found
 
 

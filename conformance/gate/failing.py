@@ -147,9 +147,9 @@ def trace_around(gated: GatedVariant, failure: Failure) -> list[str]:
             at = number
             if block is None or event.phase >= block:
                 break
-    kept = _distinct(trace)
-    place_of = bisect.bisect_left(kept, at)
-    window = kept[max(place_of - AROUND, 0) : place_of + AROUND]
+    numbers = _distinct(trace)
+    place_of = bisect.bisect_left(numbers, at)
+    window = numbers[max(place_of - AROUND, 0) : place_of + AROUND]
     return trace.only(window).to_text(PlanTraceNames(plan, inputs)).splitlines()
 
 
@@ -163,7 +163,7 @@ def _distinct(trace: Trace) -> list[int]:
     """The events without completions of copies, and without those that repeat the event of the same warp
     before them: the rows of a gather are one copy for the reader.
     """
-    kept = []
+    numbers = []
     before: dict[object, object] = {}
     for number, event in enumerate(trace):
         what = (event.kind, event.object, event.barrier, event.phase)
@@ -171,5 +171,5 @@ def _distinct(trace: Trace) -> list[int]:
         if event.kind.endswith("-complete") or before.get((actor, event.kind)) == what:
             continue
         before[actor, event.kind] = what
-        kept.append(number)
-    return kept
+        numbers.append(number)
+    return numbers

@@ -112,10 +112,10 @@ def run(
         results[stored_result.key] = stored_result
         if stored_result.check.outcome != "not run" or stored_result.check.fault or not stopped:
             store.add(stored_result)
-        told = f" ({stored_result.check.reason})" if stored_result.check.reason else ""
+        why = f" ({stored_result.check.reason})" if stored_result.check.reason else ""
         what = "no result" if stored_result.check.fault else stored_result.check.outcome
         whose = f"{stored_result.gated or 'release'}: {stored_result.check.name}"
-        progress(f"[{len(results)}/{total}] {whose}: {what}, {stored_result.seconds:.1f} s{told}")
+        progress(f"[{len(results)}/{total}] {whose}: {what}, {stored_result.seconds:.1f} s{why}")
 
     said = time.monotonic()
     with Children[StoredResult]() as children:
@@ -126,7 +126,7 @@ def run(
             if stopped and not len(children):
                 break
             for number, result in children.ended(until(deadline)):
-                finish(_told(begun[number], result))
+                finish(_collected(begun[number], result))
                 said = time.monotonic()
             if len(children) and time.monotonic() - said > STILL_S:
                 said = time.monotonic()
@@ -144,7 +144,7 @@ def run(
     return results
 
 
-def _told(job: CheckJob, result: ChildResult[StoredResult]) -> StoredResult:
+def _collected(job: CheckJob, result: ChildResult[StoredResult]) -> StoredResult:
     """The result of a check's process; None if it died."""
     if result.value is not None:
         return result.value

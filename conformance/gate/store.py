@@ -169,11 +169,11 @@ class ResultStore:
 
 
 def _unwritable(path: Path, error: OSError, done: Mapping[str, object]) -> CannotWrite:
-    kept = f"; {len(done)} results were saved" if done else ""
+    saved = f"; {len(done)} results were saved" if done else ""
     return CannotWrite(
         "the results cannot be written",
         where=str(path),
-        found=f"{error.strerror}{kept}",
+        found=f"{error.strerror}{saved}",
         do="free space, or give another folder with --out, and continue with --resume",
     )
 

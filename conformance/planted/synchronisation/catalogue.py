@@ -124,9 +124,9 @@ def page(rows: Sequence[PlantedDefect]) -> str:
     ]
     for row in rows:
         expected = expected_of(row)
-        told = "; ".join(names(expected)).replace("|", "\\|").replace("\n", " ")
+        expectation = "; ".join(names(expected)).replace("|", "\\|").replace("\n", " ")
         code = f"`{expected.code}`" + ("" if expected.severity == "error" else f" ({expected.severity})")
-        cells = (f"`{row.id}`", row.title, ", ".join(row.classes), where(row), code, told, row.policy)
+        cells = (f"`{row.id}`", row.title, ", ".join(row.classes), where(row), code, expectation, row.policy)
         lines.append("| " + " | ".join(cells) + " |")
     lines += ["", "## Rows per class of the corpus", "", "| class | rows |", "|---|---|"]
     lines += [f"| {name} | {count} |" for name, count in per_class(rows).items()]

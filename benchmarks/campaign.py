@@ -1,7 +1,7 @@
 """What a second worker is worth: `python benchmarks/campaign.py [--kernel head128-part0] [--runs 2]`.
 
 Runs the same `tileproof campaign` with one worker and with two, alternately, each with results of its own,
-and samples the CPU seconds of every process under it. Two ratios are told: of the clock, which means
+and samples the CPU seconds of every process under it. Two ratios are printed: of the clock, which means
 something on an idle machine only, and by CPU seconds: one worker and its parent, against the busier of two
 workers and theirs. `share` is how much of the cores that it may use a campaign got.
 """

@@ -25,7 +25,7 @@ Node = str | tuple[str, tuple["Node", ...]]
 
 _TARGET = re.compile(r"sm_(\d+)([af]?)$")
 _REQUIREMENT = re.compile(r"=?sm_\d+[af]?(?:\|=?sm_\d+[af]?)*$|ptx\d+\.\d+$")
-# Targets whose features are told apart by suffix: members of a family share what its first member has.
+# Targets whose features differ by suffix: members of a family share what its first member has.
 _FAMILIES = ((90,), (100, 101, 103, 110), (107,), (120, 121))
 # The PTX version in which each target appeared (PTX ISA 11.1.2).
 _SINCE = {

@@ -55,7 +55,7 @@ class Sources:
     The build puts the generated plan (`tileproof_plan.h`) on the include path, with `root` and the CuTe
     headers, and defines TILEPROOF_ENTRY and TILEPROOF_PROBE; and TILEPROOF_EDITED where a source is not the
     folder's, as a planted defect or an override makes it: what such a copy need not prove again can be left
-    out, and it is not assembled. `suffix` makes the part of the entry's name that tells variants apart,
+    out, and it is not assembled. `suffix` makes the part of the entry's name that distinguishes variants,
     `arch` is what nvcc compiles for.
     """
 

@@ -24,7 +24,7 @@ class MmaRow:
 
     @property
     def amount(self) -> int:
-        """As a trace tells an MMA."""
+        """The amount of an MMA's event in a trace."""
         return self.m << 16 | self.n | self.ws << 32 | self.a_in_tmem << 33 | self.pair << 34
 
 

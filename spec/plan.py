@@ -213,7 +213,7 @@ class ProductOrder:
     """In which order the products of MMA stage `stage` are added in its accumulator: 16 at a time as k
     ascends, one k-block after the other.
 
-    `operands`: of a stage with several products, inputs that tell them apart, in order of issue. `runs`:
+    `operands`: of a stage with several products, inputs that distinguish them, in order of issue. `runs`:
     where k does not simply ascend, its ranges (first, end) in order of issue, for each accumulator; what
     several accumulators hold is added in f32.
     """

@@ -147,7 +147,7 @@ def check(
     smallest: list[Run] = []
     seen: Seen = {}
 
-    def tell() -> None:
+    def show_progress() -> None:
         progress(report.examples, True)
 
     try:
@@ -162,16 +162,16 @@ def check(
             smallest.append(runs[number])
             deadline = _Deadline(shrink_seconds)
             if number < edges:
-                _shrink_edge(under_test, smallest, seen, deadline, tell)
+                _shrink_edge(under_test, smallest, seen, deadline, show_progress)
             else:
                 passed = set(runs[edges:number])
                 budget = (policy, seed, examples)
-                _shrink_drawn(under_test, budget, passed, smallest, seen, deadline, tell)
+                _shrink_drawn(under_test, budget, passed, smallest, seen, deadline, show_progress)
     except (KeyboardInterrupt, Stopped):
         report.interrupted = True
     if smallest:
         explained = run_case(under_test, *smallest[-1]).findings if explain else []
-        # What depends on an order that nobody chose may be gone: then what was seen is told.
+        # A finding that depends on an order that nobody chose may be gone: then the first run's is reported.
         again = bool(explained) or not explain
         report.failure = Failure(*smallest[-1], explained or seen[smallest[-1]], again)
     report.seconds = time.monotonic() - began

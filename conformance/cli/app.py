@@ -68,18 +68,18 @@ class Errors(click.Group):
         except TileproofError as error:
             fail(error, as_json)
         except MemoryError as error:
-            fault = TileproofError(
+            too_large = TileproofError(
                 "the problem does not fit into memory", found=str(error) or "no memory is left",
                 expected="sizes that fit into this machine's address space and memory",
                 do="use smaller sizes",
             )  # fmt: skip
-            fail(fault, as_json)
+            fail(too_large, as_json)
         except Exception as error:
             traceback.print_exc()
-            fault = TileproofError(
+            internal = TileproofError(
                 "internal error", found=f"{type(error).__name__}: {error}", do="report it with the text above"
             )
-            fail(fault, as_json)
+            fail(internal, as_json)
         sys.exit(code if isinstance(code, int) else CLEAN)
 
 

@@ -16,7 +16,7 @@ from tileproof.conformance.cli.options import RESUME, jobs_option, json_option, 
 from tileproof.conformance.cli.seeds import seed_option
 from tileproof.conformance.cli.stopping import closed_pipe_is_fine, stoppable
 from tileproof.conformance.cli.variants import chosen, variant_options
-from tileproof.conformance.report.terminal import tell
+from tileproof.conformance.report.terminal import print_progress
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.types import Json, JsonObject
 
@@ -170,11 +170,11 @@ def _run(
     identity = RunIdentity(ran, given.seed, False, "", programs, tool.commit, tool.changed)
     store = ResultStore(given.out / "results.jsonl", identity, given.resume)
     for note in store.notes:
-        tell(note)
+        print_progress(note)
     with stoppable():
         try:
             with campaigns.connected(given.scheduler, given.jobs) as client:
-                return campaigns.run(wanted, store, client, tell), True
+                return campaigns.run(wanted, store, client, print_progress), True
         except (KeyboardInterrupt, Stopped):
             return dict(store.done), False
         finally:
@@ -204,7 +204,7 @@ def _programs(
 
     programs = {}
     for kernel, variant in subjects:
-        tell(f"building {kernel.title(variant)}")
+        print_progress(f"building {kernel.title(variant)}")
         built = kernel.build(variant)
         if kernel.probe:
             kernel.build(variant, True)
@@ -231,7 +231,7 @@ def _scores(
         try:
             judged = campaigns.rows(wanted, found, GatedVariant(kernel, variant))
         except TileproofError as error:
-            tell(str(error))
+            print_progress(str(error))
             continue
         built = kernel.build(variant)
         score = scored(kernel, variant, built, judged, seed=plan.seed, count=plan.drawn, profile=plan.profile)

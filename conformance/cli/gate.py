@@ -191,7 +191,14 @@ def _run(gated: GateArgument, given: GateArguments) -> tuple[ReleaseEvidence, di
             before = evidences.read(out)
     made = None
     if gated.variants:
-        made = run(gated.variants, out, options, baseline=baseline, planted=gated.planted, progress=text.tell)
+        made = run(
+            gated.variants,
+            out,
+            options,
+            baseline=baseline,
+            planted=gated.planted,
+            progress=text.print_progress,
+        )
         made = made if before is None else carried(made, before, draws)
     if gated.files:
         made = _with_launches(made, gated.files, options, given.expect)
@@ -199,7 +206,7 @@ def _run(gated: GateArgument, given: GateArguments) -> tuple[ReleaseEvidence, di
     assert made is not None  # a kernel or a file
     paths = write_all(made, out)
     if wanted and made.complete and gated.planted is None:
-        made = draw_mutants(made, draws, end, text.tell)
+        made = draw_mutants(made, draws, end, text.print_progress)
         made = made if baseline is None else compared(made, baseline)
         write_all(made, out)
     return made, paths
@@ -245,7 +252,7 @@ def _on_launch(gated: GatedLaunch, options: GateOptions, expect: str | None) -> 
         seed=options.seed,
         strict=options.strict,
         workers=options.workers,
-        progress=text.tell,
+        progress=text.print_progress,
         interrupts=interrupts,
     )
 

@@ -80,7 +80,7 @@ def carried(made: ReleaseEvidence, before: ReleaseEvidence, draws: MutantDraws) 
 
 
 def draw_mutants(
-    made: ReleaseEvidence, draws: MutantDraws, end: float | None, tell: Callable[[str], None]
+    made: ReleaseEvidence, draws: MutantDraws, end: float | None, progress: Callable[[str], None]
 ) -> ReleaseEvidence:
     """Add the scores of all compiled variants to the evidence in `draws.out`, each as soon as it is known,
     and a line per variant to the ledger. An interrupted run (by a signal, or at time `end` of
@@ -97,28 +97,28 @@ def draw_mutants(
             continue  # not built, or a function, which has no PTX
         try:
             if MUTATION in record.sections:
-                tell(f"{_title(record)}: {killed(record.sections[MUTATION])}, as before")
+                progress(f"{_title(record)}: {killed(record.sections[MUTATION])}, as before")
                 continue
             with ends_after(None if end is None else end - time.monotonic()):
-                why, fault = _scored(record, draws, tell)
+                why, fault = _scored(record, draws, progress)
             if why:
-                tell(f"{_title(record)}: no score of mutants: {fault or why}")
+                progress(f"{_title(record)}: no score of mutants: {fault or why}")
                 made = _with(made, [_without_score(record, why, fault)])
                 write_all(made, draws.out)
             else:
                 made = evidences.read(draws.out)
-                tell(f"{_title(record)}: {killed(made.kernels[number].sections[MUTATION])}")
+                progress(f"{_title(record)}: {killed(made.kernels[number].sections[MUTATION])}")
         except (KeyboardInterrupt, Stopped):
-            tell(f"{_title(record)}: {ENDED}")
+            progress(f"{_title(record)}: {ENDED}")
             return _ended(made, draws)
     return made
 
 
-def _scored(verdict: VerdictRecord, draws: MutantDraws, tell: Callable[[str], None]) -> tuple[str, str]:
+def _scored(verdict: VerdictRecord, draws: MutantDraws, progress: Callable[[str], None]) -> tuple[str, str]:
     """Add the score of a variant to the evidence; return why there is none, and an internal error."""
     if verdict.verdict in ("defect", "error"):
         return f"mutants need a kernel that passes; its verdict is {verdict.verdict}", ""
-    tell(f"{_title(verdict)}: {draws.count} mutants")
+    progress(f"{_title(verdict)}: {draws.count} mutants")
     try:
         _judge(verdict, draws)
     except CannotWrite:

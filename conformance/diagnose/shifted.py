@@ -112,7 +112,7 @@ def _vector(
         how = f"of the {unit} {abs(alike[0])} {'after' if alike[0] > 0 else 'before'}"
     elif fits[places].any(axis=1).all() and (pool.size * chance).prod() < CHANCE:
         count = fits[places].sum(axis=1)
-        at = int(np.argmin(count))  # where what it was is told best
+        at = int(np.argmin(count))  # where the fewest places fit
         other = int(np.argmax(fits[places[at]])) - first
         how = f"of other {unit}s, such as that of {unit} {other} in {unit} {int(places[at])}"
     else:

@@ -140,7 +140,7 @@ class Card:
         unknown = any(outcome.role == "output" for outcome in launch.outcomes)
         second = self.run(launch, FILLS[1]) if unknown else first
         for outcome in launch.outcomes:
-            # What starts as the caller's values (a sum to be added to) cannot be told apart by its bytes.
+            # What starts as the caller's values (a sum to be added to) cannot be recognised by its bytes.
             untouched = (first.outputs[outcome.name] == FILLS[0]) & (second.outputs[outcome.name] == FILLS[1])
             untouched &= outcome.role == "output"
             first.written[outcome.name] = ~untouched

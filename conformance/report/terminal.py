@@ -22,7 +22,7 @@ PIPE_WIDTH = 160
 LOG_S = 30.0  # without a terminal: one line in this time
 
 
-def tell(line: str) -> None:
+def print_progress(line: str) -> None:
     """Writes a line of progress to standard error, as long as it is read."""
     try:
         print(line, file=sys.stderr, flush=True)
@@ -67,7 +67,7 @@ class Progress:
         if self._status:
             self._status.update(escape(line))
         else:
-            tell(line)
+            print_progress(line)
 
 
 def print_report(report: Report, replay: str) -> None:

@@ -29,7 +29,7 @@ class NoMessage(Exception):
 
 @dataclass(frozen=True)
 class Message:
-    """What a process tells another."""
+    """What a process sends to another."""
 
     body: UncheckedObject
     arrays: Arrays = field(default_factory=dict)

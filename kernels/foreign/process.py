@@ -129,7 +129,7 @@ class ForeignProcess:
 
 
 def _error_of(body: object) -> TileproofError:
-    """The error that the other side tells; texts only, whatever it sent."""
+    """The error that the other side reports; texts only, whatever it sent."""
     parts = body if isinstance(body, Mapping) else {}
     what, *rest = (str(parts.get(key, "")) for key in _PARTS)
     return TileproofError(what or "an error without a text", **dict(zip(_PARTS[1:], rest, strict=True)))

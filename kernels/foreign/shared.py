@@ -12,18 +12,18 @@ _listeners: list[Callable[[str], None]] = []
 
 
 def note(place: str) -> None:
-    """Remembers that the code at `place` is about to run in this process; listeners are told before it can
+    """Remembers that the code at `place` is about to run in this process; listeners are called before it can
     keep that from them.
     """
     if place not in _places:
         _places[place] = None
-        for tell in _listeners:
-            tell(place)
+        for listener in _listeners:
+            listener(place)
 
 
-def listen(tell: Callable[[str], None]) -> None:
-    """Has `tell` called with each place from now on."""
-    _listeners.append(tell)
+def listen(listener: Callable[[str], None]) -> None:
+    """Has `listener` called with each place from now on."""
+    _listeners.append(listener)
 
 
 def places() -> tuple[str, ...]:

@@ -32,7 +32,7 @@ def base(instruction: str) -> str:
 
 
 def _where(source: str, instruction: str) -> str:
-    # Without source lines unrolled copies cannot be told apart: what they do stands for the place.
+    # Without source lines unrolled copies cannot be distinguished: what they do stands for the place.
     return call_site(source) if source else base(instruction)
 
 

@@ -8,9 +8,9 @@ contiguous with 128-byte rows. Read along its rows such a tile is a K-major oper
 MN-major one (PTX ISA, tcgen05 canonical layouts), so Q, dO, KV, S and dS each lie in shared memory once and
 serve both their products. dQ is staged in KV's bytes after the last k-block.
 
-Some buffers need no barrier of their own. A commit tells that every earlier MMA of its thread is complete, so
-p_ready of the next k-block tells that S and dS have been read; s_ready and ds_ready tell that P and dP have;
-and the RoPE part of dKV is read between its second and third part, so dkv_free of the third tells of it too.
+Some buffers need no barrier of their own. A commit signals that every earlier MMA of its thread is complete,
+so p_ready of the next k-block signals that S and dS have been read; s_ready and ds_ready that P and dP have;
+and the RoPE part of dKV is read between its second and third part, so dkv_free of the third covers it too.
 
 The barriers kv_lo_free and kv_hi_free free the tile's lower 256 columns (with the RoPE columns) and its upper
 256, kv_lo_ready and kv_hi_ready report their arrival: the next tile's lower columns are gathered while dQ

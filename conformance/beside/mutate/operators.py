@@ -165,13 +165,13 @@ _RELEASES = re.compile(r"(st|red)(\.async)?\..*\b(release|acq_rel|mmio)\b")
 
 def _alike(a: CodeLine, b: CodeLine) -> bool:
     x, y = _KINDS.match(a.opcode), _KINDS.match(b.opcode)
-    # What releases tells of what stands before it.
+    # A release covers what stands before it.
     if x is None or y is None or _RELEASES.match(a.opcode) or _RELEASES.match(b.opcode):
         return False
     # Bytes that are announced before the arrival, not behind it, keep the phase open as long or longer.
     if a.opcode.startswith("mbarrier.arrive.expect_tx") and b.opcode.startswith("mbarrier.expect_tx"):
         return True
-    # A commit behind products that were issued after it tells of more, never of less.
+    # A commit behind products that were issued after it covers more, never less.
     if (x[1], y[1]) == ("tcgen05.commit", "tcgen05.mma"):
         return True
     return (x[1] == y[1] and x[1] != "mbarrier.arrive.expect_tx") or {x[1], y[1]} in _COMMUTE

@@ -27,7 +27,7 @@ _LOOP = re.compile(
     r"(?:\+\+(?P=name)|(?P=name)\+\+|(?P=name) \+= (?P<step>[^;)]+))\)"
 )
 # Two of one kind by one thread with nothing between mean the same in either order: inits, waits (behind them
-# both phases are complete), commits (each tells of the same work), copies, loads into different registers.
+# both phases are complete), commits (each covers the same work), copies, loads into different registers.
 # And so do a copy and the arrival that announces bytes, which keeps its phase open until it comes.
 _KIND = re.compile(
     r"^\s*(?:[^=;]*(?<=[.>])(init|wait|arrive_and_expect_tx)\w*"

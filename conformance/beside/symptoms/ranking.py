@@ -20,7 +20,7 @@ LOOKS = 1.6  # for each of its words
 UNEXPLAINED, UNSAID = 1.0, 0.5
 MIN_SCORE = 1.0
 STRANGE = {"hang", "crash", "unstable"}  # no stage by itself makes them
-TELLING = {"hang", "crash", "nan", "zero", "unstable", "imprecise"}  # kinds that tell bugs apart
+DISTINCTIVE = {"hang", "crash", "nan", "zero", "unstable", "imprecise"}  # kinds that distinguish bugs
 AGAINST = 2.5  # for a kind that the bug lacks
 AMONG = 0.5  # a cause of the other source, or a row beside another, has at least this share of its score
 MOST_ROWS = 2
@@ -134,7 +134,7 @@ def _corpus_causes(symptoms: Symptoms) -> list[RankedCause]:
             continue
         score = sum(RARITY[name] for name in shared) + STEM * sum(RARE[stem] for stem in spoken)
         score /= 0.7 + 0.3 * len(document.concepts) / _USUAL
-        seen = symptoms.kinds & TELLING
+        seen = symptoms.kinds & DISTINCTIVE
         score -= AGAINST * len(seen - document.kinds)
         if document.cause is not None:
             score += HINT * len(symptoms.concepts & {*document.cause.hints})

@@ -54,7 +54,7 @@ def need_card() -> None:
         )  # fmt: skip
 
 
-# What an operator refuses, by (operator, form), once it was asked: another process may be told of it.
+# What an operator refuses, by (operator, form), once it was asked: another process may be sent it.
 FOUND: dict[tuple[str, str], tuple[tuple[str, str], ...]] = {}
 
 

@@ -27,7 +27,7 @@ class NotTaken(RuntimeError):
 
 
 class Operators:
-    """`torch.ops.aten`, with a listener that is told the name of each operator before it is called."""
+    """`torch.ops.aten`, with a listener that gets the name of each operator before its call."""
 
     listener: Callable[[str], None] | None = None
 
@@ -79,7 +79,7 @@ def need_drawn(inputs: Inputs, block: bool) -> None:
 
 
 def splits_of(p: DenseProblem) -> int:
-    """How many parts of the keys `efficient` asks for, when told to split: 1 to `SPLITS`, by the sizes."""
+    """How many parts of the keys `efficient` asks for, when it has to split: 1 to `SPLITS`, by the sizes."""
     return 1 + (7 * p.m + 3 * p.n + 5 * p.d_qk + p.h) % SPLITS
 
 

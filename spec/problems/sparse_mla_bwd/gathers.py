@@ -157,7 +157,7 @@ def _words(inputs: Inputs, tile: WrongTile, sources: dict[int, int], part: I64, 
     where = "" if part.size == width else f" in columns {named}"
     slots = tile.cols.start + np.array(list(sources))
     off = set((np.array(list(sources.values())) - own[slots]).tolist())
-    # A row that other slots name may be theirs: each is told with its slot.
+    # A row that other slots name may be theirs: each is reported with its slot.
     others = set(own[mask].tolist())
     alone = len(sources) > 1 and not all(row in others for row in sources.values())
     if len(off) == 1 and alone and mask[slots].all() and s_kv not in sources.values():

@@ -162,7 +162,7 @@ def _unplaced(
 
 def _of_descriptors(role: Role, layout: CuteLayout, form: MmaForm | None) -> OperandView | None:
     """Tiles of descriptors, (1, MNs, Ks): each is an instruction's part of the operand, unless their
-    strides tell how many rows lie in the buffer.
+    strides show how many rows lie in the buffer.
     """
     if form is None or role == "C" or layout.rank < 2:
         return None

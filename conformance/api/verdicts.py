@@ -93,16 +93,14 @@ def judge_file(
     Where a saved example's problem type is not installed, its launch alone is judged, and the stages are
     listed as not judged.
     """
-    if path is None or reference is not None or not saved.is_saved(path):
-        return judging.of(LaunchCase(file, reference, options.run), options)
     try:
-        case = saved.load(path, _emulator(options))
-    except saved.NotInstalled as error:
-        made = judging.of(LaunchCase(file, None, options.run), options)
-        return saved.without_stages(made, error, path)
+        found = saved.named(path, reference is not None, lambda: _emulator(options))
     except TileproofError as error:
         return refused(str(path), options.seed, error)
-    return judging.of(StageCase(case.under_test, case.case, case.schedule), options)
+    if isinstance(found, saved.SavedCase):
+        return judging.of(StageCase(found.under_test, found.case, found.schedule), options)
+    made = judging.of(LaunchCase(file, reference, options.run), options)
+    return made if path is None or found is None else saved.without_stages(made, found, path)
 
 
 def _emulator(options: JudgeOptions) -> EmulatorDriver:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from types import NoneType
@@ -187,6 +187,22 @@ def load(folder: Path, driver: Driver) -> SavedCase:
         tuple(data["stages"]),
     )
     return SavedCase(under_test, case, _schedule(data["schedule"], folder / FILE))
+
+
+def named(
+    path: Path | None, with_reference: bool, driver: Callable[[], Driver]
+) -> SavedCase | NotInstalled | None:
+    """What a path names, beside a launch file (None): a saved example with its stages; NotInstalled where its
+    launch alone can run. With the user's reference a saved example is a launch file too.
+
+    Raises TileproofError as `load` does.
+    """
+    if path is None or with_reference or not is_saved(path):
+        return None
+    try:
+        return load(path, driver())
+    except NotInstalled as error:
+        return error
 
 
 def _read(path: Path) -> UncheckedObject:

@@ -17,9 +17,9 @@ def of_path(path: Path, file: LaunchFile, reference: ReferenceFunction | None = 
     """The case of the launch file `file` at `path`; of an example that `check --save` wrote, without a
     reference, with the stages of its problem. Where the problem type is not installed, the launch alone.
     """
-    if reference is not None or not saved.is_saved(path):
+    found = saved.named(path, reference is not None, EmulatorDriver)
+    if isinstance(found, saved.SavedCase):
+        return Explored.saved(found)
+    if found is None:
         return ExploredLaunch(file, reference)
-    try:
-        return Explored.saved(saved.load(path, EmulatorDriver()))
-    except saved.NotInstalled as error:
-        return ExploredLaunch(file, no_stages=f"stages: {error.what} ({error.found})")
+    return ExploredLaunch(file, no_stages=f"stages: {found.what} ({found.found})")

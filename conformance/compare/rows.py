@@ -119,18 +119,11 @@ def judge_rows(
 
 def _same(before: Output, now: Output) -> bool:
     """Whether both have the same bits and marks, and launches stored to the same pages."""
-    if before.values.shape != now.values.shape:
-        return False
     if before.stored is None or now.stored is None:
         pages = before.stored is None and now.stored is None
     else:
         pages = np.array_equal(before.stored, now.stored)
-    rows = before.rows_stored()
-    return (
-        pages
-        and before.values[rows].tobytes() == now.values[rows].tobytes()
-        and before.written[rows].tobytes() == now.written[rows].tobytes()
-    )
+    return pages and before.same_bits(now, before.rows_stored())
 
 
 def _judge(chain: Chain, at: OutputObservation, output: Output, build: str, explain: bool) -> Rows:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import hypot
 
-import numpy as np
 from tileproof.conformance.beside.timing.launch import time_launches
 from tileproof.conformance.explore.launch_file import ExploredLaunch
 from tileproof.conformance.gate.difference import CLOCKS
@@ -102,8 +101,7 @@ def _different(first: RunResult, second: RunResult) -> list[str]:
     out = [
         f"output {name}"
         for name, output in first.outputs.items()
-        if output.values.tobytes() != second.outputs[name].values.tobytes()
-        or not np.array_equal(output.written, second.outputs[name].written)
+        if not output.same_bits(second.outputs[name])
     ]
     same = [str(f) for f in first.findings] == [str(f) for f in second.findings]
     return out if same else [*out, "findings"]

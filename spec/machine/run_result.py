@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
+from types import EllipsisType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -162,6 +163,14 @@ class Output:
     values: np.ndarray
     written: np.ndarray
     stored: np.ndarray | None = None
+
+    def same_bits(self, other: Output, rows: np.ndarray | EllipsisType = ...) -> bool:
+        """Whether both have the same shape, bits and written marks; `rows`: only these of the first axis."""
+        return (
+            self.values.shape == other.values.shape
+            and self.values[rows].tobytes() == other.values[rows].tobytes()
+            and self.written[rows].tobytes() == other.written[rows].tobytes()
+        )
 
     def rows_stored(self) -> np.ndarray:
         """The places along the first axis that launches may have stored to, increasing: all of them where the

@@ -112,8 +112,7 @@ def different(first: RunResult, second: RunResult) -> list[str]:
     wrong = [
         f"output {name}"
         for name, output in first.outputs.items()
-        if output.values.tobytes() != second.outputs[name].values.tobytes()
-        or output.written.tobytes() != second.outputs[name].written.tobytes()
+        if not output.same_bits(second.outputs[name])
     ]
     wrong += ["findings"] if first.findings != second.findings else []
     wrong += ["counters"] if dict(first.counters) != dict(second.counters) else []

@@ -186,6 +186,17 @@ def test_another_result_of_the_same_launch_is_seen() -> None:
     assert stages.different(result, replace(result, counters=Counters(mma_macs=2))) == ["counters"]
 
 
+def test_outputs_have_the_same_bits_in_their_shape_and_in_chosen_rows() -> None:
+    values, marks = np.array([[1.0], [2.0]], np.float32), np.ones((2, 1), bool)
+    output, changed = Output(values, marks), Output(values * [[1], [3]], marks)
+    assert output.same_bits(Output(values.copy(), marks))
+    assert not output.same_bits(Output(values.T, marks.T))
+    assert not output.same_bits(Output(values.astype(np.float64), marks))
+    assert not output.same_bits(Output(-0.0 * values, marks)) and not output.same_bits(changed)
+    assert output.same_bits(Output(changed.values.astype(np.float32), marks), np.array([0]))
+    assert Output(np.array(1), np.array(True)).same_bits(Output(np.array(1), np.array(True)))
+
+
 def test_a_relation_that_does_not_hold_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     from tileproof.conformance.gate.checks import relations
 

@@ -14,13 +14,13 @@ import argparse
 import gc
 import hashlib
 import itertools
-import json
-import subprocess
 import sys
 import time
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
+
+from checkouts import HERE, Checkout, in_pairs, serve  # benchmarks/checkouts.py
 
 if TYPE_CHECKING:
     from tileproof.conformance.drivers.emulator import Mma
@@ -88,29 +88,6 @@ def _bytes(value: object) -> bytes:
     return b"".join(part.tobytes() for part in vars(value).values() if hasattr(part, "tobytes"))
 
 
-def serve() -> None:
-    """Answers each line of standard input."""
-    server = _Server()
-    for line in sys.stdin:
-        print(json.dumps(server.run(*json.loads(line))), flush=True)
-
-
-class _Checkout:
-    def __init__(self, folder: Path) -> None:
-        command = [folder / ".venv" / "bin" / "python", Path(__file__).resolve(), "--serve"]
-        self._process = subprocess.Popen(
-            command, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-
-    def run(self, *how: object) -> tuple[float, str]:
-        """As `_Server.run`."""
-        assert self._process.stdin and self._process.stdout
-        self._process.stdin.write(json.dumps(how) + "\n")
-        self._process.stdin.flush()
-        seconds, digest = json.loads(self._process.stdout.readline())
-        return seconds, digest
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -123,13 +100,13 @@ def main() -> None:
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.serve:
-        return serve()
+        return serve(_Server().run)
     from tileproof.kernels.registry import kernels
 
-    there, here = _Checkout(args.checkout.resolve()), _Checkout(Path(__file__).resolve().parent.parent)
+    there, here = (Checkout(folder, __file__, "--serve") for folder in (args.checkout.resolve(), HERE))
     differ = 0
     for name in sorted(kernels()) if args.kernels is None else args.kernels:
-        if here.run(name, 0, "early", 0, "fast", False)[1] == HOST:
+        if here.run(name, 0, "early", 0, "fast", False)[1] == [HOST]:
             continue
         ways = list(itertools.product(POLICIES, ("fast", "exact"), (False, True)))
         wrong = []
@@ -143,7 +120,7 @@ def main() -> None:
         how = name, args.topk, "early", 0, "fast", args.races
         same = there.run(*how)[1] == here.run(*how)[1]
         differ += not same
-        pairs = [(there.run(*how)[0], here.run(*how)[0]) for _ in range(args.pairs)]
+        pairs = in_pairs(there, here, args.pairs, *how)
         before, after = (median(seconds) * 1e3 for seconds in zip(*pairs, strict=True))
         ratio = median(new / old for old, new in pairs)
         print(f"{name}: {before:.1f} ms there, {after:.1f} ms here, ratio {ratio:.3f}, same bits: {same}")

@@ -16,10 +16,8 @@ from __future__ import annotations
 import argparse
 import gc
 import hashlib
-import json
 import os
 import pickle
-import subprocess
 import sys
 import tempfile
 import time
@@ -28,11 +26,14 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
+from checkouts import HERE, Checkout, in_pairs, serve  # benchmarks/checkouts.py
+
 if TYPE_CHECKING:
     import numpy as np
     from tileproof.emulator import Memory, Module
     from tileproof.emulator.arguments import Packed
     from tileproof.emulator.result import RunResult
+    from tileproof.spec.machine.schedule import Policy
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as the command line does
 
@@ -93,16 +94,16 @@ def recorded(name: str, topk: int) -> Recorded:
     return launch_record
 
 
-def serve(path: str) -> None:
-    """Launches what the lines of standard input name: kernel and policy, with race checking."""
+def serve_launches(path: str) -> None:
+    """Launches what the questions name, kernel and policy, with race checking; the launches are in a file."""
     import numpy as np
     from tileproof.emulator import Memory, Module, Schedule
 
     with open(path, "rb") as file:
         launches: dict[str, Recorded] = pickle.load(file)
     modules = {name: Module.from_ptx(launch.ptx) for name, launch in launches.items()}
-    for line in sys.stdin:
-        name, policy = json.loads(line)
+
+    def run(name: str, policy: Policy) -> tuple[float, str, int]:
         launch, memory = launches[name], Memory()
         buffers = [
             memory.empty(len(data), np.uint8, title, at) if tracked else memory.buffer(data.copy(), title, at)
@@ -115,24 +116,9 @@ def serve(path: str) -> None:
         )
         took = time.process_time() - began
         digest = hashlib.sha256(b"".join(buffer.numpy().tobytes() for buffer in buffers)).hexdigest()
-        print(json.dumps([took, digest, result.counters.warp_instructions]), flush=True)
+        return took, digest, result.counters.warp_instructions
 
-
-class Engine:
-    """A process with the engine of a checkout."""
-
-    def __init__(self, checkout: Path, path: str) -> None:
-        command = [str(checkout / ".venv/bin/python"), str(Path(__file__).resolve()), "--serve", path]
-        self._process = subprocess.Popen(
-            command, cwd=checkout, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-
-    def run(self, name: str, policy: str) -> tuple[float, list[object]]:
-        """Seconds of processor time, and what must be equal."""
-        assert self._process.stdin and self._process.stdout
-        print(json.dumps([name, policy]), file=self._process.stdin, flush=True)
-        took, *same = json.loads(self._process.stdout.readline())
-        return took, same
+    serve(run)
 
 
 def main() -> None:
@@ -149,7 +135,7 @@ def main() -> None:
     parser.add_argument("--serve", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.serve:
-        serve(args.serve)
+        serve_launches(args.serve)
         return
     if args.record:
         args.record.write_bytes(pickle.dumps({name: recorded(name, args.topk) for name in args.kernels}))
@@ -160,23 +146,19 @@ def main() -> None:
         path = args.launches or Path(file.name)
         if not args.launches:
             path.write_bytes(pickle.dumps({name: recorded(name, args.topk) for name in args.kernels}))
-        folders = args.checkout.resolve(), Path(__file__).resolve().parent.parent
-        before, now = (Engine(folder, str(path.resolve())) for folder in folders)
+        folders = args.checkout.resolve(), HERE
+        before, now = (Checkout(folder, __file__, "--serve", str(path.resolve())) for folder in folders)
         equal = [compare(before, now, name, args.pairs) for name in args.kernels]
         sys.exit(not all(equal))
 
 
-def compare(before: Engine, now: Engine, name: str, count: int) -> bool:
+def compare(before: Checkout, now: Checkout, name: str, count: int) -> bool:
     """Prints a line per policy; whether both engines give the same."""
     equal = True
     for policy in POLICIES:
         same = before.run(name, policy)[1] == now.run(name, policy)[1]
         equal &= same
-        pairs = []
-        for number in range(count):
-            first, second = (now, before) if number % 2 else (before, now)
-            taken = first.run(name, policy)[0], second.run(name, policy)[0]
-            pairs.append(taken[::-1] if number % 2 else taken)
+        pairs = in_pairs(before, now, count, name, policy)
         ratios = sorted(new / old for old, new in pairs)
         old, new = (median(pair[side] for pair in pairs) for side in (0, 1))
         print(

@@ -59,7 +59,7 @@ class Log {
     passed(barrier, stage, parity, k);
   }
 
-  // An arrival or commit, told before it is made; `to`: a mask of the ranks that it reaches, 0 for the own
+  // An arrival or commit, printed before it is made; `to`: a mask of the ranks that it reaches, 0 for the own
   // CTA, `count`: how many arrivals it stands for (128 where each thread of a warpgroup arrives).
   __device__ void arrive(const char* barrier, int stage, int k = -1, uint32_t to = 0, uint32_t count = 1) {
     if (speaks_) say(k, "arrive", barrier, stage, "n", count, to);

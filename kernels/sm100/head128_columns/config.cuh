@@ -1,7 +1,6 @@
 // Parameters, layouts and the shared-memory map of head128-columns, each asserted against the generated plan.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 
 #if !defined(TILEPROOF_EDITED) && !TILEPROOF_PROBE
@@ -14,6 +13,7 @@
 #include "sm100/element.cuh"
 #include "sm100/operand.cuh"
 #include "sm100/params.cuh"
+#include "sm100/smem_map.cuh"
 
 namespace tileproof::head128_columns {
 
@@ -130,16 +130,16 @@ struct Config {
 #endif
 
   // The shared-memory map.
-  static_assert(offsetof(SharedStorage, q) == Plan::smem::Q::offset, "Q is not where the plan puts it");
-  static_assert(offsetof(SharedStorage, dO) == Plan::smem::dO::offset, "dO is not where the plan puts it");
-  static_assert(offsetof(SharedStorage, s) == Plan::smem::S::offset, "S is not where the plan puts it");
-  static_assert(offsetof(SharedStorage, s) == Plan::smem::dS::offset, "dS is not where the plan puts it");
-  static_assert(offsetof(SharedStorage, kv) == Plan::smem::KV::offset);
+  TILEPROOF_SMEM(q, Q);
+  TILEPROOF_SMEM(dO, dO);
+  TILEPROOF_SMEM(s, S);
+  TILEPROOF_SMEM(s, dS);
+  TILEPROOF_SMEM(kv, KV);
   static_assert((kRoomy ? offsetof(SharedStorage, own_incoming)
                         : offsetof(SharedStorage, kv) + kKvHalfBytes) == Plan::smem::incoming::offset);
-  static_assert(offsetof(SharedStorage, delta_own) == Plan::smem::delta_own::offset);
-  static_assert(offsetof(SharedStorage, delta_incoming) == Plan::smem::delta_incoming::offset);
-  static_assert(offsetof(SharedStorage, tmem_base) == Plan::smem::tmem_base::offset);
+  TILEPROOF_SMEM(delta_own, delta_own);
+  TILEPROOF_SMEM(delta_incoming, delta_incoming);
+  TILEPROOF_SMEM(tmem_base, tmem_base);
   static_assert(sizeof(SharedStorage) == Plan::smem_bytes, "the plan's shared-memory size differs");
   static_assert(sizeof(SharedStorage::kv) == Plan::smem::KV::bytes * kKvStages);
   static_assert(kShareBytes == Plan::smem::incoming::bytes && kShareBytes == kKvHalfBytes);

@@ -62,7 +62,7 @@ struct DkvExport : Context<Plan> {
   }
 
  private:
-  // RoPE columns: layout G, lane = column, the keys of a quarter. Read before part 0, whose dkv_free tells of
+  // RoPE columns: layout G, lane = column, the keys of a quarter. Read before part 0, whose dkv_free covers
   // it.
   __device__ __forceinline__ void add_rope(int k, const int (&rows)[2], uint32_t row) {
     if constexpr (Cfg::kRope != 0) {

@@ -9,7 +9,7 @@
 // |-------|------------|----------------------------------------------------------------------------------|
 // | 0-1   | load       | TMA of Q and dO; gather4 of KV                                                   |
 // | 2     | mma        | TMEM alloc, every MMA, TMEM free                                                 |
-// | 3     | signal     | tells the peer that its shares have been read                                    |
+// | 3     | signal     | signals to the peer that its shares have been read                               |
 // | 4-11  | softmax    | exchange of P and dP; S and dS into both CTAs' shared memory; at the end dQ      |
 // | 12-19 | dkv_export | delta; then dKV from TMEM to rows of global memory                               |
 //

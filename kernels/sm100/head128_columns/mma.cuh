@@ -68,7 +68,7 @@ struct IssueMmas : Context<Plan> {
     // Before S is there, so that nothing is waited for behind it.
     CUTE_UNROLL
     for (int part = 0; part < Cfg::kDkvParts; ++part) {
-      smem.dkv_free[part].wait_own(parity ^ 1);  // of part 0 it tells that the RoPE part was read, too
+      smem.dkv_free[part].wait_own(parity ^ 1);  // part 0's covers the read of the RoPE part
     }
     if constexpr (Cfg::kRoomy) smem.p_free.wait_own(parity);
     wait_operand(smem.s_ready, parity);

@@ -1,5 +1,5 @@
-// The signal role: one thread tells the peer that the finishing warps have read its shares. A release for the
-// whole cluster holds up the thread that makes it, so none of those warps does.
+// The signal role: one thread signals to the peer that the finishing warps have read its shares. A release
+// for the whole cluster holds up the thread that makes it, so none of those warps does.
 #pragma once
 
 #include "sm100/head128_columns/config.cuh"

@@ -13,6 +13,7 @@
 #include "sm100/cute.cuh"
 #include "sm100/operand.cuh"
 #include "sm100/params.cuh"
+#include "sm100/smem_map.cuh"
 
 namespace tileproof::head128_part0 {
 
@@ -80,13 +81,13 @@ struct Config {
 #endif
 
   // The shared-memory map.
-  static_assert(offsetof(SharedStorage, q) == Plan::smem::Q::offset, "Q is not where the plan puts it");
-  static_assert(offsetof(SharedStorage, dO) == Plan::smem::dO::offset, "dO is not where the plan puts it");
-  static_assert(offsetof(SharedStorage, kv) == Plan::smem::KV::offset, "KV is not where the plan puts it");
+  TILEPROOF_SMEM(q, Q);
+  TILEPROOF_SMEM(dO, dO);
+  TILEPROOF_SMEM(kv, KV);
   static_assert(sizeof(SharedStorage::q) == Plan::smem::Q::bytes);
   static_assert(sizeof(SharedStorage::dO) == Plan::smem::dO::bytes);
   static_assert(sizeof(SharedStorage::kv) == Plan::smem::KV::bytes * kKvStages);
-  static_assert(offsetof(SharedStorage, tmem_base) == Plan::smem::tmem_base::offset);
+  TILEPROOF_SMEM(tmem_base, tmem_base);
   static_assert(sizeof(SharedStorage) == Plan::smem_bytes, "the plan's shared-memory size differs");
 
   // The barriers.

@@ -2,7 +2,6 @@
 // plan.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 
 #if !defined(TILEPROOF_EDITED) && !TILEPROOF_PROBE
@@ -15,6 +14,7 @@
 #include "sm100/element.cuh"
 #include "sm100/operand.cuh"
 #include "sm100/params.cuh"
+#include "sm100/smem_map.cuh"
 
 namespace tileproof::head64 {
 
@@ -95,13 +95,13 @@ struct Config {
 #endif
 
   // The shared-memory map.
-  static_assert(offsetof(SharedStorage, q) == Plan::smem::Q::offset, "Q is not where the plan puts it");
-  static_assert(offsetof(SharedStorage, dO) == Plan::smem::dO::offset, "dO is not where the plan puts it");
-  static_assert(offsetof(SharedStorage, kv) == Plan::smem::KV::offset, "KV is not where the plan puts it");
-  static_assert(offsetof(SharedStorage, s) == Plan::smem::S::offset, "S is not where the plan puts it");
-  static_assert(offsetof(SharedStorage, ds) == Plan::smem::dS::offset, "dS is not where the plan puts it");
-  static_assert(offsetof(SharedStorage, delta) == Plan::smem::delta::offset);
-  static_assert(offsetof(SharedStorage, tmem_base) == Plan::smem::tmem_base::offset);
+  TILEPROOF_SMEM(q, Q);
+  TILEPROOF_SMEM(dO, dO);
+  TILEPROOF_SMEM(kv, KV);
+  TILEPROOF_SMEM(s, S);
+  TILEPROOF_SMEM(ds, dS);
+  TILEPROOF_SMEM(delta, delta);
+  TILEPROOF_SMEM(tmem_base, tmem_base);
   static_assert(sizeof(SharedStorage) == Plan::smem_bytes, "the plan's shared-memory size differs");
 
   // The barriers.

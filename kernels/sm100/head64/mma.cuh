@@ -47,8 +47,8 @@ struct IssueMmas : Context<Plan> {
     CUTE_NO_UNROLL
     for (int k = 0; k < k_blocks; ++k) {
       const uint32_t parity = k & 1;
-      // Of the previous k-block s_ready and ds_ready have told that P and dP were read, and dkv_free of parts
-      // 0 and 1 will tell that the RoPE part was.
+      // Of the previous k-block s_ready and ds_ready have signalled that P and dP were read; dkv_free of
+      // parts 0 and 1 will signal that the RoPE part was.
       smem.kv_lo_ready.wait_own(parity);
       ptx::fence_after_thread_sync();
       p_lo();

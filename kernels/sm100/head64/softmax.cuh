@@ -50,8 +50,8 @@ struct Softmax : Context<Plan> {
         s[j] = (keys >> j & 1) ? ptx::exp2_approx(fmaf(x[j], params.sm_scale_log2e, -lse)) : 0.0f;
       }
       if constexpr (Probe) store_probe(params.S, k, s);
-      // p_ready also tells that the MMAs of the previous k-block have read S and dS: they were issued before
-      // P.
+      // p_ready also signals that the MMAs of the previous k-block have read S and dS: they were issued
+      // before P.
       store_operand(cast_smem_ptr_to_uint(smem.s), s);
       ptx::fence_proxy_async_shared();
       smem.s_ready.arrive();

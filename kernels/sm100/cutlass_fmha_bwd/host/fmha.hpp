@@ -1,5 +1,5 @@
-// In the place of the example's own `device` header, which launches a kernel: this one tells what it would
-// launch.
+// In the place of the example's own `device` header, which launches a kernel: this one reports what it
+// would launch.
 #pragma once
 
 #include "cutlass/cutlass.h"

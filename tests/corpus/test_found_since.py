@@ -156,5 +156,5 @@ def test_N23_rows_from_16384_on_need_64_bit_offsets(wide: bool) -> None:
     ld.global.u32 %r3, [%rd3]; mad.wide.u32 %rd4, %t, 4, %a0; st.global.u32 [%rd4], %r3;"""
     result = launched(body, [out, memory.buffer(table), memory.buffer(rows)], memory=memory, threads=4)
     assert not result.findings
-    # In 32 bits row 16384 is row 0, inside the buffer: only the value tells.
+    # In 32 bits row 16384 is row 0, inside the buffer: only the value is wrong.
     assert out.numpy().tolist() == [100, 101, 100 + 16383, 100 + 16384 if wide else 100]

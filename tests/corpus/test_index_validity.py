@@ -62,7 +62,7 @@ def test_I1_sentinel_adds_nothing() -> None:
         seen = run(inputs, plant, prefill={"dKV": before.view(np.float32)}, taps=False)
         after = seen.outputs["dKV"].view(np.uint32)
         assert np.flatnonzero((after != before).any(axis=1) & others).tolist() == rows
-    # No value is wrong when dKV starts from zeros: only the bits tell.
+    # No value is wrong when dKV starts from zeros: only the bits show it.
     assert run(inputs).clean and run(inputs, touches).clean
 
 

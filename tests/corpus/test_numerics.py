@@ -80,7 +80,7 @@ def test_N6_lse_is_in_base_2() -> None:
     assert run(inputs).clean
     natural = source("softmax.cuh", (S_LINE, S_LINE.replace("-lse", "-lse * 1.44269504f")))
     assert run(inputs, natural).wrong == "S"
-    # A consumer that passes a natural lse agrees with every stage contract: the mass is what tells.
+    # A consumer that passes a natural lse agrees with every stage contract: only the mass shows it.
     base_e = changed(inputs, lse=(inputs.lse / np.float32(LOG2_E)).astype(np.float32))
     assert (np.abs(mass(None, base_e) - 1) > 0.5).all()
 

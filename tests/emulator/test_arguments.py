@@ -1,5 +1,5 @@
 # ruff: noqa: E501 - PTX lines are kept whole
-"""Structs with bytes that the caller never set: which loads are told, and which are right."""
+"""Structs with bytes that the caller never set: which loads are reported, and which are right."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_what_was_set_is_read(load: str, value: int) -> None:
     [("ld.param.b32 %r1, [s+4];", "4 to 7"), ("ld.param.b32 %r1, [s+16];", "18 to 19"), ("ld.param.v2.b32 {%r2, %r1}, [s];", "4 to 7"),
      ("mov.b64 %rd2, s; cvta.param.u64 %rd2, %rd2; ld.b32 %r1, [%rd2+20];", "20 to 23")],
 )  # fmt: skip
-def test_what_was_not_set_is_told_with_its_parameter(load: str, bytes_: str) -> None:
+def test_what_was_not_set_is_reported_with_its_parameter(load: str, bytes_: str) -> None:
     result, seen = launch(load, FIELDS)
     found = only(result, "param-unset")
     assert found.severity == "error" and f"reads bytes {bytes_} of parameter s, which" in found.message

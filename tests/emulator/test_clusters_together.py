@@ -139,7 +139,7 @@ def test_clusters_that_cannot_be_resident_together_wait_for_ever() -> None:
     assert [f.code for f in result.errors] == ["livelock"]
 
 
-def test_the_cluster_that_hangs_is_told_among_others() -> None:
+def test_the_cluster_that_hangs_is_reported_among_others() -> None:
     # The first cluster waits for a phase that never comes; the others run to their end.
     body = f"""
         mov.u32 %r1, %ctaid.x;

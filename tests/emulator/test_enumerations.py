@@ -119,7 +119,7 @@ def test_an_order_stands_once() -> None:
         ("a", {"bits": 7}),
     ],
 )
-def test_orders_that_cannot_be_told_apart(words: str, options: dict[str, Any]) -> None:
+def test_orders_that_cannot_be_distinguished(words: str, options: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="Frob"):
         enumerations.enumeration("Frob", words, **options)  # type: ignore[call-overload]
     assert "Frob" not in enumerations.ENUMERATIONS

@@ -1,5 +1,5 @@
 # ruff: noqa: E501 - PTX lines are kept whole
-"""What is told does not spoil what else can be seen: told once, then the values are judged."""
+"""A finding does not hide others: reported once, then the values are judged."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def stored(
 
 
 @pytest.mark.parametrize("kind", STORES)
-def test_a_store_never_waited_for_is_told_once_and_completes(kind: str) -> None:
+def test_a_store_never_waited_for_is_reported_once_and_completes(kind: str) -> None:
     for ending in ("@%p0 cp.async.bulk.wait_group 0;", "@%p0 cp.async.bulk.wait_group.read 0;"):
         for schedule in (LATE, Schedule("random", 4)):
             result, target = stored(kind, ending, schedule)
@@ -59,7 +59,7 @@ def test_strict_stops_there() -> None:
     assert (target == 0).all()
 
 
-def test_with_races_it_is_told_in_every_schedule() -> None:
+def test_with_races_it_is_reported_in_every_schedule() -> None:
     """And once: what the late schedule shows besides is the same fault."""
     for kind in STORES:
         for schedule in (Schedule("early"), LATE):
@@ -80,7 +80,7 @@ LD = "tcgen05.ld.sync.aligned.32x32b.x2.b32 {%r62, %r63}, [%r51]; tcgen05.wait::
 
 
 @pytest.mark.parametrize("strict", [False, True])
-def test_a_store_without_wait_st_is_told_and_the_cells_hold_it(strict: bool) -> None:
+def test_a_store_without_wait_st_is_reported_and_the_cells_hold_it(strict: bool) -> None:
     """Strict: they read as poison."""
     for waiting in (True, False):
         memory = Memory()

@@ -39,7 +39,7 @@ def seen(*launches: RunResult) -> dict[str, Instructed]:
     }
 
 
-def test_what_no_lane_executes_is_told() -> None:
+def test_what_no_lane_executes_is_reported() -> None:
     found = seen(launched())
     never = [text for text, instructed in found.items() if not instructed.ran]
     # A guard that no lane passes, and a block that nothing reaches.

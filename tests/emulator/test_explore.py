@@ -108,7 +108,7 @@ def test_planned_schedules() -> None:
         planned(3, ["replay"])
 
 
-def test_progress_is_told_and_an_error_of_the_launch_passes_through() -> None:
+def test_progress_is_reported_and_an_error_of_the_launch_passes_through() -> None:
     told: list[tuple[str, int, int]] = []
     explore(programs.LAPPED, schedules=20, progress=lambda *what: told.append(what))
     assert [done for what, done, _ in told if what == "schedules"] == list(range(1, 21))

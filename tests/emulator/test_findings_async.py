@@ -235,7 +235,7 @@ def test_operations_in_flight_at_exit(kind: str) -> None:
 
 @pytest.mark.parametrize("strict", [False, True])
 def test_a_commit_that_nothing_waits_for(strict: bool) -> None:
-    """Two commits, a wait for the first alone: what comes after the exit is told, and the next cluster runs."""
+    """Two commits, a wait for the first alone: what comes after the exit is reported, and the next cluster runs."""
     for waits, found in ((f"{wait(BAR)} {wait(BAR + 8)}", set()), (wait(BAR), {"commit-at-exit"})):
         memory = Memory()
         out = memory.empty((2,), np.uint32)
@@ -278,7 +278,7 @@ def test_a_commit_whose_phase_nobody_waits_for(schedule: Schedule) -> None:
             result = run(text, threads=128, shared_bytes=0x3000, schedule=schedule, races=True, strict=strict)
             told = {f.code: f for f in result.findings if f.code.endswith(("commit-exit", "commit-at-exit"))}
             assert len(told) == bool(found) and all(f.severity == severity for f in told.values())
-            # One that had not arrived at the exit either is told by who sees it arrive.
+            # One that had not arrived at the exit either is reported by who sees it arrive.
             late = schedule.policy == "late" or "commit-at-exit" in told
             assert set(told) <= {"race-commit-exit", "commit-at-exit"} if late else {"race-commit-exit"}
             assert all(hex(offset) in f.message for offset in found for f in told.values())

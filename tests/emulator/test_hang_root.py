@@ -215,7 +215,7 @@ def test_two_warps_that_wait_for_each_other(schedule: Schedule) -> None:
 
 
 @every_schedule
-def test_followers_are_told_apart_from_the_root(schedule: Schedule) -> None:
+def test_followers_are_distinguished_from_the_root(schedule: Schedule) -> None:
     """Warp 0 misses its arrival of round 2; warp 1 waits for it, warps 2 and 3 wait for warp 1."""
     body = (
         init((A, 1), (B, 1))

@@ -24,7 +24,7 @@ MMA = "tcgen05.mma.cta_group::1.kind::mxf4.block_scale.scale_vec::2X [%r11], {a}
     [(511, 64, "A"), (505, 64, "A"), (8, 512, "the scale factors of A"), (8, 0xFFFF, "the scale factors of A"), (8, 509, "the scale factors of A")],
 )  # fmt: skip
 def test_operands_of_an_mma_outside_tensor_memory(a: int, scale: int, of: str, races: bool) -> None:
-    """The race checker was told of the columns before they were looked up, and wrote past its shadow."""
+    """The race checker got the columns before they were looked up, and wrote past its shadow."""
     finding = only(scaled(a, scale, races), "tmem-not-allocated")
     assert finding.message == f"tcgen05.mma reads {of} from TMEM columns that are not allocated"
     assert "tmem-not-allocated" not in codes(scaled(8, 64, races))

@@ -1,5 +1,5 @@
 # ruff: noqa: E501 - PTX lines are kept whole
-"""brx.idx with .branchtargets: each lane goes where its own index says, and an index outside the list is told."""
+"""brx.idx with .branchtargets: each lane goes where its own index says, and an index outside the list is reported."""
 
 from __future__ import annotations
 

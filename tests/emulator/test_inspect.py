@@ -74,7 +74,7 @@ def test_a_second_body_of_one_name() -> None:
         Module.from_ptx(CLEAN + CLEAN[CLEAN.index(".visible .entry second") :])
 
 
-def test_every_form_that_is_not_executed_is_told_with_count_and_lines() -> None:
+def test_every_form_that_is_not_executed_is_reported_with_count_and_lines() -> None:
     module = Module.from_ptx(BROKEN)
     first, second = module.inspect().entries
     assert [(f.form, f.count) for f in first.not_executed] == [("add.frob.u32", 1), ("tex.1d.v4.f32.s32", 2)]

@@ -31,7 +31,7 @@ def test_an_output_written_whole_is_clean_and_others_are_not_asked_about(schedul
         ("st.global.u8 [%a0], 1;", 127, 1),
     ],
 )
-def test_what_is_left_is_told(body: str, left: int, first: int, schedule: Schedule) -> None:
+def test_what_is_left_is_reported(body: str, left: int, first: int, schedule: Schedule) -> None:
     (finding,) = launched(body, schedule).errors
     assert finding.code == "output-unwritten"
     assert f"{left} of 128 bytes, the first at offset {first}" in finding.message

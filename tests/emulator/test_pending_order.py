@@ -70,7 +70,7 @@ def test_a_store_of_another_queue_is_still_pending(later: str) -> None:
             f"{ST} {BEFORE} bar.sync 0; {AFTER} {PV} {later} {COMMIT}", Schedule("random", seed)
         )
         codes |= {f.code for f in result.errors}
-        assert np.isfinite(out).all()  # told, and the values are judged all the same
+        assert np.isfinite(out).all()  # reported, and the values are judged all the same
         if result.errors:
             assert {f.machine.instruction for f in result.errors} == {"tcgen05.mma.cta_group::1.kind::f16"}
     assert codes == {"tmem-pending"}

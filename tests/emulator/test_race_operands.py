@@ -11,7 +11,7 @@ from tests.kit.ptx import POLICIES, alloc, dealloc, init_barrier, run, wait
 
 BARS = 1024, 1032
 FIRST = 4096  # the operands: 128 rows of 16 bf16, 32 bytes for each thread to write
-DESC = SmemDescriptor(FIRST, 128, 256, "none").encode()  # a pattern that repeats: told as a whole
+DESC = SmemDescriptor(FIRST, 128, 256, "none").encode()  # a pattern that repeats: reported as a whole
 IDESC = InstructionDescriptor(128, 16).encode()
 FENCE, SYNC = "fence.proxy.async.shared::cta;", "bar.sync 0;"
 AFTER = "tcgen05.fence::after_thread_sync;"

@@ -164,7 +164,7 @@ def test_R23_an_arrival_at_another_cta(send: str, take: str, found: set[str], sc
 
 @every_schedule
 def test_a_default_scope_hides_no_missing_fence(schedule: Schedule) -> None:
-    """The peer's store goes out by a bulk copy of the waiter: two faults, each told."""
+    """The peer's store goes out by a bulk copy of the waiter: two faults, each reported."""
 
     def stored(send: str, fence: str) -> RunResult:
         memory = Memory()

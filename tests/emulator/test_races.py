@@ -485,7 +485,7 @@ def test_lanes_of_one_store_at_the_same_bytes() -> None:
     assert at("st.shared.u32 [%r1], 0; bar.warp.sync -1; red.shared.add.u32 [%r1], %t;") == set()
 
 
-def test_unrolled_copies_of_a_finding_are_told_once() -> None:
+def test_unrolled_copies_of_a_finding_are_reported_once() -> None:
     body = "\n".join(f".loc 1 7 0\nst.shared.u32 [{1024 + 4 * i}], %t;" for i in range(4))
     result = run(body, threads=64, shared_bytes=64, races=True, module='.file 1 "kernel.cu"')
     assert len(result.findings) == 4

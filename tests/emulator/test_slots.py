@@ -60,7 +60,7 @@ def test_a_wrong_name_is_a_mistake_of_the_decoder() -> None:
 
 
 @pytest.mark.parametrize("words", ["a a", "a imm", "a b c d e f g h i"])
-def test_slots_that_cannot_be_told_apart_or_are_too_many(words: str) -> None:
+def test_slots_that_cannot_be_distinguished_or_are_too_many(words: str) -> None:
     with pytest.raises(ValueError, match="frob"):
         slots.slots("frob", operands=words)
     assert "frob" not in slots.SLOTS

@@ -183,7 +183,7 @@ def test_tile_store_and_reduce(t: dict[str, Any], policy: Schedule, add: bool) -
     past = inner < extent < fields.shape[0] and inner + t["box"][0] > extent
     assert {f.code for f in result.allowed} == ({"tma-store-tail"} if past else set())
     want = before.copy()
-    # Place by the model: the image of a tensor whose bytes are their own addresses tells where each box byte lies.
+    # Place by the model: the image of a tensor whose bytes are their own addresses shows where each box byte lies.
     plain = replace(fields, oob_fill="zero")
     index = np.arange(raw.size - t["offset"])
     planes = [

@@ -89,7 +89,7 @@ def test_the_trace_is_a_function_of_the_schedule() -> None:
     assert list(first) != list(other)
 
 
-def test_a_cap_is_told() -> None:
+def test_a_cap_is_reported() -> None:
     trace = traced(trace_limit=5).trace
     assert trace is not None and len(trace) == 5 and trace.dropped > 0
     assert f"{trace.dropped} later events are left out" in trace.note and trace.note in trace.to_text()

@@ -1,5 +1,5 @@
 # ruff: noqa: E501 - PTX lines and case tables are kept whole
-"""A wait of which nothing asks whether it was over tells its thread nothing, whatever the schedule."""
+"""A wait whose result is unused orders nothing for its thread, whatever the schedule."""
 
 from __future__ import annotations
 

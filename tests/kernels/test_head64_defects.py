@@ -198,7 +198,7 @@ MISSING_ORDER = [
     ),
     Defect("dQ committed after the first k-block", "mma.cuh", "k == k_blocks - 1", "k == 0", "dQ"),
     Defect("delta not waited for", "softmax.cuh", "smem.delta_ready.wait_own(0);", "", "dS"),
-    # The store is told, then completes, and its values are right.
+    # The store is reported, then completes, and its values are right.
     Defect(
         "exit before the store has read",
         "softmax.cuh",

@@ -130,7 +130,7 @@ def test_its_source_places_are_its_own(tmp_path: Path) -> None:
     assert '"cuda/scores/kernel.cu"' in ptx and '"kernels/' not in ptx
 
 
-def test_a_mutant_that_survives_is_told(tmp_path: Path) -> None:
+def test_a_mutant_that_survives_is_reported(tmp_path: Path) -> None:
     """One that changes nothing, and one that is found elsewhere than it says."""
     text = PACKAGE.replace("(Edit(NOT_STORED),)", "(Edit(NOT_STORED, NOT_STORED.text),)")
     text = text.replace("race-tmem-unwaited", "race-exit")
@@ -305,7 +305,7 @@ def test_a_case_of_another_variant_is_refused() -> None:
     assert found.exit_code == 2 and "d_qk=576,h_q=64" in found.output
 
 
-def test_several_kernels_in_one_file_are_told_apart(tmp_path: Path) -> None:
+def test_several_kernels_in_one_file_are_distinguished(tmp_path: Path) -> None:
     two = PACKAGE + "\nKERNELS = (KERNELS, replace(KERNELS, name='acme-twin'))\n"
     folder = str(package(tmp_path, text=two))
     with pytest.raises(TileproofError, match="several kernels"):

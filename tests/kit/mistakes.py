@@ -1,4 +1,4 @@
-"""What each kernel of wrong/ has to be told: code, operand, extents, words and place."""
+"""What has to be reported of each kernel of wrong/: code, operand, extents, words and place."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def refusals(lines: Sequence[str], target: Target) -> dict[str, str]:
             for number, why in re.findall(r"line (\d+); (?:error|fatal)\s*: (.*)", output):
                 at = int(number) - 2
                 named = re.search(r"for instruction '([a-z_]+)", why)
-                # A message about what an instruction expands to is told for some other line.
+                # A message about what an instruction expands to is reported for some other line.
                 if "formal parameter" in why:
                     continue
                 if not named or (0 <= at < len(alive) and named.group(1) in alive[at]):

@@ -28,8 +28,8 @@ EXTRA = {"spills": ["-maxrregcount=24", "-Xptxas=-v"]}
 
 # What has a translation unit of its own: its command is its own, it ends the reading of the source
 # (missing_header), another's header would heal it (not_included), another's instantiation is counted with
-# its own (ws_m32_plain_fragment), it is told only where no error stands before (host_function), or its many
-# errors would fill nvcc's limit of 100 (tma_box, tmem_registers).
+# its own (ws_m32_plain_fragment), it is reported only where no error stands before (host_function), or its
+# many errors would fill nvcc's limit of 100 (tma_box, tmem_registers).
 ALONE = {
     *COMMAND,
     "b_not_transposed",

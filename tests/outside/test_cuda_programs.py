@@ -144,6 +144,6 @@ def test_a_wrong_lse_is_refused_before_stages_are_searched(
         stages_of(path, capfd)
 
 
-def test_a_wrong_value_is_told_by_the_program(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_wrong_value_is_reported_by_the_program(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     lines, _ = recorded("mem_eff_backward", tmp_path, capfd, arguments=("wrong-lse",))
     assert lines == ["dQ: WRONG", "dK: WRONG", "dV: WRONG"]

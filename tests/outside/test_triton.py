@@ -79,7 +79,7 @@ def test_defects_of_3_8(name: str, edit: str, by: str, monkeypatch: pytest.Monke
     ("edit", "by"), [(r"@!complete bra\.uni waitLoop;", ""), (r"fence\.proxy\.async", "// ")]
 )
 def test_a_wrong_kernel_is_found(edit: str, by: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The waits take what they are told at once; the tile of C is stored without its proxy fence."""
+    """The waits return at once; the tile of C is stored without its proxy fence."""
     case = next(case for case in CASES if case.name == "gluon-matmul-ws")
     errors: set[str] = set()
     for ran in run_edited(case, edit, by, monkeypatch):

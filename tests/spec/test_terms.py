@@ -147,7 +147,7 @@ def test_a_rounded_copy_is_between_the_roundings_of_both_ends(form) -> None:  # 
 
 
 def test_the_ends_of_a_copy_are_rounded_outward_on_the_way() -> None:
-    """Just above a tie of bf16, closer to it than f32 tells: only the upper end is above the tie."""
+    """Just above a tie of bf16, closer to it than f32 resolves: only the upper end is above the tie."""
     tie = 1 + 2.0**-8
     held = BOUND.round_to(BF16, Bounded(np.array([tie]), np.array([2.0**-40]))).held
     assert held.value - held.errors <= 1.0 and held.value + held.errors >= 1 + 2.0**-7

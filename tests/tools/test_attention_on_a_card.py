@@ -83,7 +83,7 @@ def test_an_operator_that_ends_its_process_is_named_and_the_next_call_is_answere
 
 
 @pytest.mark.usefixtures("serving")
-def test_what_is_refused_is_told_from_what_is_wrong() -> None:
+def test_what_is_refused_is_distinguished_from_what_is_wrong() -> None:
     assert worker.refusal("a", 1) == ""
     assert worker.refusal("refused", 1) == "no such head"
     assert "SIGABRT" in worker.refusal("bad", 1)

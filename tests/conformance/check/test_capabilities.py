@@ -166,7 +166,7 @@ def test_a_fault_of_the_launch_comes_before_what_it_did_not_write() -> None:
     assert failure is not None and failure.findings[0].code == "card-fault"
 
 
-def test_what_is_wrong_once_is_told_though_it_does_not_repeat() -> None:
+def test_what_is_wrong_once_is_reported_though_it_does_not_repeat() -> None:
     """A race on a card: the same case passes when it runs for the report."""
     number = 0
 

@@ -30,7 +30,7 @@ def test_the_machines_finding_about_the_same_data_is_the_cause() -> None:
     assert cause(value("dKV"), machine("race-unordered", "P")).startswith("race-unordered")
 
 
-def test_a_cause_that_explains_little_is_told_beside_the_machines_finding() -> None:
+def test_a_cause_that_explains_little_is_reported_beside_the_machines_finding() -> None:
     weak = cause(value("S", SOME_NAN), machine("global-out-of-bounds", "S"))
     assert weak.startswith(f"{SOME_NAN}; global-out-of-bounds at kernel.cuh:7")
     assert cause(value("S", SOME_NAN)) == SOME_NAN

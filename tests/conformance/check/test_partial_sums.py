@@ -97,7 +97,7 @@ def test_only_partial_sums_show_a_mistake_that_cancels() -> None:
     assert judge_run(without, inputs, seen, None).findings == []
 
 
-def test_what_reads_a_right_sum_wrongly_is_told_apart() -> None:
+def test_what_reads_a_right_sum_wrongly_is_distinguished() -> None:
     finding = run("h64-dq-columns-swapped").findings[0]
     assert (finding.problem.stage, finding.problem.k_block) == ("dQ", None) and finding.cause.endswith(RIGHT)
 
@@ -150,7 +150,7 @@ MISTAKES: dict[str, Callable[[list[np.ndarray]], np.ndarray]] = {
 
 @pytest.mark.parametrize("columns", [slice(0, 576), slice(256, 512)], ids=["all", "some"])
 @pytest.mark.parametrize("words", MISTAKES)
-def test_mistakes_of_a_k_block_are_told_apart(words: str, columns: slice) -> None:
+def test_mistakes_of_a_k_block_are_distinguished(words: str, columns: slice) -> None:
     chain, tile = chain_and_tile(2)
     reference = chain.reference("dQ", tile.coord, tile.rows, tile.cols)
     found = reference.value.astype(np.float32)

@@ -97,7 +97,7 @@ def test_a_folder_with_nothing_in_it(folder: Path, command: str) -> None:
     assert "folder" in error["what"] and "holds nothing" in error["found"] and error["expected"]
 
 
-# What each file is told to be: (file, words of the error's what, words of what was found).
+# What each file is reported to be: (file, words of the error's what, words of what was found).
 FILES = [
     ("evidence.json", "JSON of another schema", "evidence of `tileproof gate`, which `tileproof diff` reads"),
     ("case.json", "JSON of another schema", "give its folder to `tileproof judge`"),

@@ -48,7 +48,7 @@ def test_a_build_log_is_explained(
     }  # fmt: skip
 
 
-def test_content_decides_and_both_are_told(tmp_path: Path, compiled: Callable[[str], Compiled]) -> None:
+def test_content_decides_and_both_are_reported(tmp_path: Path, compiled: Callable[[str], Compiled]) -> None:
     build = compiled("k_differs").log
     log = tmp_path / "x.log"
     for text, kind in ((HUNG, "hang"), (build, "build"), (build + HUNG, "both"), (HUNG + build, "both")):

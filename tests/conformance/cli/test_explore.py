@@ -87,7 +87,7 @@ def test_a_schedule_can_be_traced() -> None:
     assert texts[0] != texts[1]
 
 
-def test_a_hang_is_told_in_the_names_of_the_plan() -> None:
+def test_a_hang_is_reported_in_the_names_of_the_plan() -> None:
     code, result = explored("head128-part0", "--plant", "p-ready-to-one-cta", "--schedules", "6")
     assert code == 1
     (hang,) = result["findings"]

@@ -1,4 +1,4 @@
-"""An interrupt tells what is known and how to go on: `explore`, `mutate`, `plant`."""
+"""An interrupt prints what is known and how to resume: `explore`, `mutate`, `plant`."""
 
 from __future__ import annotations
 

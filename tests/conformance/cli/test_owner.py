@@ -1,4 +1,4 @@
-"""The exit code of a command is 0 only where it told so itself, whatever code of a user runs."""
+"""The exit code of a command is 0 only where it reported so itself, whatever code of a user runs."""
 
 from __future__ import annotations
 

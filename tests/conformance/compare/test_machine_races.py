@@ -29,7 +29,7 @@ def test_the_kernel_itself_has_none() -> None:
     assert not findings()
 
 
-def test_a_missing_proxy_fence_is_told_in_the_plans_words() -> None:
+def test_a_missing_proxy_fence_is_reported_in_the_plans_words() -> None:
     found = findings((FENCE, ""))
     assert {finding.code for finding in found} == {"race-proxy-fence"}
     by_tile = {finding.problem.tile: finding for finding in found}

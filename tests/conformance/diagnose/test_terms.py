@@ -278,7 +278,7 @@ def test_all_steps_that_read_what_the_first_one_reads():
     assert here.told(value) == says
 
 
-def test_an_operand_whose_rows_are_exchanged_is_told_from_the_other():
+def test_an_operand_whose_rows_are_exchanged_is_distinguished_from_the_other():
     """The sum is the same when those of the other operand are."""
     here = scene("dKV")
     term = here.terms[1]
@@ -415,7 +415,7 @@ def test_lost_and_misplaced_stores():
     assert "some hold other vectors of the tile, the rest elements of kv" in here.told(moved)
 
 
-def test_errors_little_beyond_the_bound_are_told_from_other_data():
+def test_errors_little_beyond_the_bound_are_distinguished_from_other_data():
     here = scene("P")
     off = 2.5 * here.reference.bound
     side = np.where(np.arange(off.size).reshape(off.shape) % 2, 1, -1)

@@ -90,7 +90,7 @@ def test_a_broken_launch_is_a_finding_and_the_next_one_runs(
         assert driver.observe(launch("k")).findings == () and driver.starts == 2
 
 
-def test_bytes_outside_a_buffer_are_told(driver: CudaDriver) -> None:
+def test_bytes_outside_a_buffer_are_reported(driver: CudaDriver) -> None:
     with driver:
         (finding,) = driver.observe(launch("beyond")).findings
     assert finding.code == "card-guard" and "byte 32" in finding.message and "32 bytes" in finding.message

@@ -18,7 +18,7 @@ from tileproof.spec.machine.errors import TileproofError
 from tests.kit.evidences import record, release
 
 
-def test_a_second_gate_in_a_folder_is_told(tmp_path: Path) -> None:
+def test_a_second_gate_in_a_folder_is_reported(tmp_path: Path) -> None:
     folder = tmp_path / "evidence"
     with (
         alone(folder),

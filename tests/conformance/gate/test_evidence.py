@@ -150,7 +150,7 @@ def worst_of(ratio: float) -> VerdictRecord:
         (replace(record(), checks=record().checks[1:]), "resource budgets", True),
     ],
 )
-def test_what_changed_is_told(after: VerdictRecord, what: str, is_worse: bool) -> None:
+def test_what_changed_is_reported(after: VerdictRecord, what: str, is_worse: bool) -> None:
     found = {change.what: change.worse for change in changes([record()], [after])}
     assert found[what] is is_worse
     assert bool(worse([record()], [after])) is any(found.values())
@@ -198,7 +198,7 @@ def test_a_score_of_other_mutants_is_worse_beyond_chance(
 ) -> None:
     assert bool(worse([before], [after])) is is_worse
     told = {change.what for change in changes([before], [after])}
-    assert "mutants: score" in told  # it is told in any case
+    assert "mutants: score" in told  # in any case
 
 
 def test_checks_of_the_release_are_compared() -> None:

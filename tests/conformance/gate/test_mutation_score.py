@@ -177,7 +177,7 @@ def test_a_night_that_ends_early_is_incomplete_and_goes_on(
     assert made.verdict == "incomplete" and not made.complete
     assert outcomes(made)[0] == "scored" and "--resume continues it" in outcomes(made)[1]
 
-    # The checks are told again from their results; scores that are there are kept.
+    # The checks are printed again from their results; scores that are there are kept.
     del judge[VARIANTS[1]]
     judge["asked"].clear()
     before = evidence.read(tmp_path)

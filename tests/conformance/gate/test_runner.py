@@ -176,7 +176,7 @@ def test_the_time_limit_ends_what_runs(tmp_path: Path) -> None:
     assert stored(tmp_path, resume=True).done.keys() == {"k: passes"}
 
 
-def test_what_takes_long_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_takes_long_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def slow(_gated: GatedVariant) -> CheckReport:
         time.sleep(1.5)
         return CheckReport("passed")

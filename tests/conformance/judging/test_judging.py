@@ -124,7 +124,7 @@ def test_outputs_that_depend_on_the_schedule_are_a_finding() -> None:
     }
 
 
-def test_races_left_out_are_told() -> None:
+def test_races_left_out_are_reported() -> None:
     made = judged(scale(), races=False)
     assert check(made, "races").outcome == "not run" and "--no-races" in check(made, "races").reason
     assert made.verdict == "incomplete"
@@ -153,13 +153,13 @@ def test_a_contradiction_is_an_error() -> None:
     assert error["expected"] == ".reqntid 64, 1, 1" and error["do"]
 
 
-def test_no_output_is_told() -> None:
+def test_no_output_is_reported() -> None:
     first, out = scale().buffers
     made = judged(scale(buffers=(first, replace(out, role="scratch"))), None)
     assert check(made, "outputs").outcome == "not run" and made.verdict == "incomplete"
 
 
-def test_an_instruction_that_never_ran_is_told() -> None:
+def test_an_instruction_that_never_ran_is_reported() -> None:
     launch = scale(("setp.ge.u32 %p3, %r4, %r5;", "setp.ge.u32 %p3, %r4, 0;"))
     made = judged(launch, None)
     assert any("output at PTX line" in why and "never ran" in why for why in made.why)
@@ -202,7 +202,7 @@ def test_a_first_run_that_crashes_is_named(monkeypatch: pytest.MonkeyPatch) -> N
     assert made.verdict == "error" and "ended with code 7" in check(made, "machine").fault
 
 
-def test_time_that_is_over_is_told() -> None:
+def test_time_that_is_over_is_reported() -> None:
     launch = scale(
         (
             "WAIT:",

@@ -59,7 +59,7 @@ def test_a_tile_in_static_shared_memory() -> None:
     assert made.verdict == "clean" and check(made, "stages").details == {"captures": {"S": 2}}
 
 
-def test_a_wrong_stage_is_told_before_the_output_that_follows() -> None:
+def test_a_wrong_stage_is_reported_before_the_output_that_follows() -> None:
     launch = scale(
         ("{%r4}], [full]", "{0}], [full]"), captures=capture()
     )  # the second CTA loads the first tile
@@ -81,7 +81,7 @@ def test_a_stage_may_have_one_reference_for_all_captures() -> None:
     assert made.verdict == "error" and "number of captures" in " ".join(made.why)
 
 
-def test_captures_without_a_reference_or_that_never_come_are_told() -> None:
+def test_captures_without_a_reference_or_that_never_come_are_reported() -> None:
     made = judged(scale(captures=capture()))
     assert made.verdict == "clean" and "no reference for S" in check(made, "stages").reason
     made = judged(scale(captures=capture(phases=(1,))), reference)

@@ -178,7 +178,7 @@ def test_the_default_bound() -> None:
     assert (default_bound(value, np.dtype(np.int32)) == 0).all()
 
 
-def test_an_output_of_which_the_reference_says_nothing_is_told() -> None:
+def test_an_output_of_which_the_reference_says_nothing_is_reported() -> None:
     x, out = scale().buffers
     more = LaunchBuffer("more", "float32", (4,), "inout", IntegerDraw())
     made = judged(scale(buffers=(x, out, more)), lambda x, factor: {"out": factor * x[:100]})

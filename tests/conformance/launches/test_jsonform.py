@@ -272,7 +272,7 @@ def test_scalars_are_encoded_as_their_type() -> None:
         ScalarArgument("u33", 0).encode()
 
 
-def test_bytes_that_nothing_sets_are_told() -> None:
+def test_bytes_that_nothing_sets_are_reported() -> None:
     item = ScalarArgument("u32", 1)
     assert unset(StructArgument(16, (PlacedItem(4, item),))) == [(0, 4), (8, 16)]
     assert unset(StructArgument(4, (PlacedItem(0, item),))) == []

@@ -1,5 +1,5 @@
 # ruff: noqa: E501 - messages are kept whole
-"""Runs the cases under sanitizers: `python -m tests.kit.fuzz --seconds 120`; a failure is told with its command.
+"""Runs the cases under sanitizers: `python -m tests.kit.fuzz --seconds 120`; a failure is printed with its command.
 
 Each case runs in a process of its own, with the engine of `setup.py build_ext --sanitize`, or, with `--plain`,
 that of the checkout. `--pytest` runs tests under sanitizers.

@@ -17,7 +17,7 @@ _FILE = f"_engine{sysconfig.get_config_var('EXT_SUFFIX')}"
 ENGINE = ROOT / "build" / "sanitized" / str(sys.implementation.cache_tag) / _FILE
 _NAME = "tileproof.emulator._engine"
 _RUNTIMES = ("libasan.so", "libubsan.so", "libstdc++.so")
-# Leaks: Python itself never frees some of its memory. 99: told apart from an error of Python.
+# Leaks: Python itself never frees some of its memory. 99: not an exit code of Python.
 _OPTIONS = "detect_leaks=0:exitcode=99:detect_stack_use_after_return=1:max_allocation_size_mb=8192"
 
 

@@ -152,7 +152,7 @@ def test_views_know_their_layout() -> None:
         ((128, 1, 4), (64, 0, 16), True),
     ],
 )
-def test_what_is_no_operand_layout_is_told(shape: object, stride: object, partitioned: bool) -> None:
+def test_what_is_no_operand_layout_is_reported(shape: object, stride: object, partitioned: bool) -> None:
     with pytest.raises(TileproofError):
         OperandView.from_cute(shape, stride, partitioned=partitioned)  # type: ignore[arg-type]
 
@@ -169,12 +169,12 @@ def test_what_is_no_operand_layout_is_told(shape: object, stride: object, partit
         {"a_type": "int"},
     ],
 )
-def test_what_is_no_form_is_told(wrong: dict[str, Any]) -> None:
+def test_what_is_no_form_is_reported(wrong: dict[str, Any]) -> None:
     with pytest.raises(TileproofError):
         MmaForm(**{"m": 128, "n": 64, **wrong})  # type: ignore[arg-type]
 
 
-def test_what_is_no_tile_is_told() -> None:
+def test_what_is_no_tile_is_reported() -> None:
     for arguments in ((0, 64), (64, 64, "row"), (64, 64, "K", "256B")):
         with pytest.raises(TileproofError):
             tile(*arguments)  # type: ignore[arg-type]
@@ -267,7 +267,7 @@ def test_loads_of_an_accumulator(
 
 
 @pytest.mark.parametrize("load", [("32x32b", 3), ("16x256b", 64), ("8x8b", 1)])
-def test_what_is_no_load_is_told(load: tuple[str, int]) -> None:
+def test_what_is_no_load_is_reported(load: tuple[str, int]) -> None:
     with pytest.raises(TileproofError):
         check_load(MmaForm(128, 64), *load)
     with pytest.raises(TileproofError):

@@ -146,7 +146,7 @@ def test_the_source_has_one_line_a_row() -> None:
     ]
 
 
-def test_a_file_that_is_no_data_is_told(tmp_path: Any) -> None:
+def test_a_file_that_is_no_data_is_reported(tmp_path: Any) -> None:
     path = tmp_path / "verdicts.json"
     for text in ("", "[]", '{"rows": [{}]}', '{"rows": 3}'):
         path.write_text(text)

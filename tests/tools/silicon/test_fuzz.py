@@ -52,7 +52,7 @@ def test_wrong_code_is_found_and_reduced_to_its_statement() -> None:
     assert [s.operation.template for s in small.steps] == ["({f32}<-0.0f?-0.0f:1.0f)"]
 
 
-def test_bits_of_a_nan_are_told_from_values() -> None:
+def test_bits_of_a_nan_are_distinguished_from_values() -> None:
     quiet, other, value = (np.array([w], np.uint64) for w in (0x7FFFFFFF, 0xFFC00000, 0x3F800000))
     assert compare.only_nan("f32", quiet, other) and not compare.only_nan("f32", quiet, value)
     assert not compare.only_nan("u32", quiet, other)

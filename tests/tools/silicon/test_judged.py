@@ -17,7 +17,7 @@ KERNEL = kernel("sm90-gemm")
 HERE = EmulatorDriver(races=False)
 
 
-def test_the_kernel_and_its_mutants_are_told_apart() -> None:
+def test_the_kernel_and_its_mutants_are_distinguished() -> None:
     """The last mutant needs race checking, which this driver leaves out, and says so."""
     few = replace(KERNEL, defects=lambda: (VALUES[0], ORDER[-1]))
     found = judged(few, HERE, 2)

@@ -1,4 +1,4 @@
-"""`tileproof layout`: what it shows is the machine's own map, and what is no layout is told."""
+"""`tileproof layout`: what it shows is the machine's own map, and what is no layout is reported."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_a_swizzle_of_indices_and_of_byte_addresses() -> None:
     assert (plain.places["index"] != by_index.places["index"]).any()
 
 
-def test_shared_indices_are_told() -> None:
+def test_shared_indices_are_reported() -> None:
     assert any("share 8 indices" in note for note in of_layout("(8,4):(1,0)").notes)
 
 
@@ -121,7 +121,7 @@ def test_shared_indices_are_told() -> None:
         "(" * 50 + "8" + ")" * 50, "(8,64):(64,1):(1,2)", "hello", "(99999999999999999999,8)", "\N{BELL}",
     ],
 )  # fmt: skip
-def test_what_is_no_layout_is_told(spec: str) -> None:
+def test_what_is_no_layout_is_reported(spec: str) -> None:
     if spec:
         with pytest.raises(TileproofError):
             of_layout(spec)
@@ -163,7 +163,7 @@ def test_any_text_is_a_layout_or_a_clear_error(spec: str) -> None:
         [],
     ],
 )  # fmt: skip
-def test_bad_arguments_are_told(arguments: list[str]) -> None:
+def test_bad_arguments_are_reported(arguments: list[str]) -> None:
     done = run(*arguments)
     assert done.exit_code == 2, done.output
     assert "error: " in done.output and "Traceback" not in done.output

@@ -101,7 +101,7 @@ def test_most_of_what_is_proposed_assembles():
     assert len(texts) > 40 and len(refused) < len(texts) / 5
 
 
-def test_equal_machine_code_is_told_from_other():
+def test_equal_machine_code_is_distinguished_from_other():
     exchanged = TEXT.replace("%r3, %r1, %r2", "%r3, %r2, %r1")
     moved = TEXT.replace(".loc\t1 12 0", ".loc\t1 13 0")
     base = assemble(TEXT, "sm_100a").digest
@@ -134,7 +134,7 @@ def test_factors_are_not_exchanged_and_a_summand_is():
 
 
 def test_a_commit_is_moved_before_a_product_and_not_behind_one():
-    """Behind products that were issued after it, it tells of more."""
+    """Behind products that were issued after it, it covers more."""
     commit = "\ttcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r4];"
     product = "\ttcgen05.mma.cta_group::1.kind::f16 [%r1], %rd1, %rd2, %r2, %p1;"
     fence = "\tfence.proxy.async.shared::cta;"

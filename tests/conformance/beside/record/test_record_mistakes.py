@@ -90,7 +90,7 @@ def test_a_program_that_does_not_end(program: Path) -> None:
     assert len(done.recording.launches) == 1
 
 
-def test_a_finding_stops_the_program_and_is_told(program: Path, tmp_path: Path) -> None:
+def test_a_finding_stops_the_program_and_is_reported(program: Path, tmp_path: Path) -> None:
     result = _cli("record", "--run", "--json", "-o", str(tmp_path), "--", str(program), "out-of-bounds")
     assert result.exit_code == 1
     found = json.loads(result.stdout)

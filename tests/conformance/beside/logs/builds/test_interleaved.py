@@ -1,4 +1,4 @@
-"""Logs of several compiles at once: whole diagnostics are told apart, torn ones are called unclear."""
+"""Logs of several compiles at once: whole diagnostics are separated, torn ones are called unclear."""
 
 import random
 import re
@@ -25,7 +25,7 @@ def diagnostics(log: str) -> list[str]:
 
 
 @pytest.mark.parametrize("names", PAIRS)
-def test_whole_diagnostics_in_any_order_are_told_apart(
+def test_whole_diagnostics_in_any_order_are_distinguished(
     names: tuple[str, str], compiled: Callable[[str], Compiled]
 ) -> None:
     logs = [compiled(name).log for name in names]

@@ -1,4 +1,4 @@
-"""Every wrong kernel, compiled here, is told its mistake: code, operand, extents, place; right ones none."""
+"""The mistake of each wrong kernel is reported: code, operand, extents, words, place; of right ones none."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -96,7 +96,7 @@ def test_an_expectation_that_is_wrong_in_any_part_fails(compiled: Callable[[str]
 
 
 @pytest.mark.slow
-def test_each_alone_is_told_what_it_is_told_among_the_others(
+def test_each_alone_is_reported_as_it_is_among_the_others(
     compiled: Callable[[str], Compiled], tmp_path: Path
 ) -> None:
     for name in in_one_unit():
@@ -122,7 +122,7 @@ def test_what_is_compiled_alone_exists() -> None:
     assert len(in_one_unit()) > 25
 
 
-def test_repeated_errors_are_told_once_with_their_count(compiled: Callable[[str], Compiled]) -> None:
+def test_repeated_errors_are_reported_once_with_their_count(compiled: Callable[[str], Compiled]) -> None:
     result = explained(compiled("two_kernels").log)
     first, second = result["findings"]
     assert (first["code"], first["errors"], first["instantiations"]) == ("extent-k", 2, 2)

@@ -1,4 +1,4 @@
-"""Real logs with what builders, terminals and people do to them still tell the same mistakes."""
+"""Real logs with what builders, terminals and people do to them still show the same mistakes."""
 
 import json
 import re
@@ -165,7 +165,7 @@ def test_what_no_rule_knows_is_shown_as_far_as_understood() -> None:
     assert "NOT UNDERSTOOD" in report.text(result)
 
 
-def test_missing_errors_are_told() -> None:
+def test_missing_errors_are_reported() -> None:
     result = report.explain(
         report.parse(
             'a.cu(1): error: identifier "x" is undefined\n\n5 errors detected in the compilation of "a.cu".\n'

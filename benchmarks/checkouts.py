@@ -1,4 +1,4 @@
-"""Another checkout's package beside this one's: a process that answers questions, and pairs of measurements.
+"""Processes of two checkouts: each answers questions with its own package; measurements in pairs.
 
 A benchmark starts itself with the Python of each checkout (a folder with its `.venv` and its engine built),
 in that folder. Questions and answers are lines of JSON; an answer begins with seconds of processor time.
@@ -12,13 +12,11 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 HERE = Path(__file__).resolve().parent.parent
-Json = Any
 
 
-def serve(answer: Callable[..., Sequence[Json]]) -> None:
+def serve(answer: Callable[..., Sequence[object]]) -> None:
     """Answers each line of standard input, whose items are the arguments of `answer`."""
     for line in sys.stdin:
         print(json.dumps(answer(*json.loads(line))), flush=True)
@@ -38,7 +36,7 @@ class Checkout:
             env=os.environ | {"OPENBLAS_NUM_THREADS": "1"},  # as the command line does
         )
 
-    def run(self, *question: Json) -> tuple[float, Json]:
+    def run(self, *question: object) -> tuple[float, list[object]]:
         """Seconds of processor time, and the rest of the answer."""
         assert self._process.stdin and self._process.stdout
         print(json.dumps(question), file=self._process.stdin, flush=True)
@@ -55,7 +53,7 @@ class Checkout:
         self._process.wait()
 
 
-def in_pairs(before: Checkout, now: Checkout, count: int, *question: Json) -> list[tuple[float, float]]:
+def in_pairs(before: Checkout, now: Checkout, count: int, *question: object) -> list[tuple[float, float]]:
     """Seconds before and now of `count` pairs; who runs first alternates, as a busy machine slows both."""
     pairs = []
     for number in range(count):

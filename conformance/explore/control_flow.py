@@ -11,7 +11,14 @@ import numpy as np
 import numpy.typing as npt
 from tileproof.conformance.cases.generators import control_flow, small
 from tileproof.conformance.drivers import emulator
-from tileproof.conformance.explore.periods import Periods, blocks_needed, ordered, periods, ring_period
+from tileproof.conformance.explore.periods import (
+    Periods,
+    blocks_needed,
+    by_thread,
+    ordered,
+    periods,
+    ring_period,
+)
 from tileproof.emulator.trace import Trace
 from tileproof.kernels.compile import Built
 from tileproof.kernels.kernel import Kernel
@@ -163,8 +170,7 @@ class _Order:
 def _order(kernel: Kernel, built: Built, plan: KernelPlan, inputs: ProblemInputs) -> _Order:
     result, trace = _traced(kernel, built, plan, inputs)
     rows = ordered(trace)
-    keys = [rows["lane"], rows["warp"], *rows["cta"].T[::-1]]
-    return _Order(trace, rows[np.lexsort(keys)], result.counters.warp_instructions)
+    return _Order(trace, rows[by_thread(rows)[0]], result.counters.warp_instructions)
 
 
 def _difference(first: _Order, second: _Order) -> str:

@@ -19,6 +19,7 @@ from tileproof.spec.problems.cases import ProblemInputs
 _ORDERED = [KINDS.index(kind) for kind in ("pass", "arrive", "expect", "deliver", "issue", "tmem-ld", "exit")]
 _PASS, _MBARRIER = KINDS.index("pass"), OBJECTS.index("mbarrier")
 _SAME = ["kind", "object", "engine", "pc", "barrier", "to_rank", "lanes", "value"]
+_WORD = np.dtype(np.uint64)
 MAX_BREAKS = 8
 
 
@@ -79,7 +80,7 @@ def periods(trace: Trace, plan: KernelPlan, inputs: ProblemInputs) -> Periods:
         why = "the plan has no ring" if not period else "the trace is incomplete"
         return Periods(0, breaks=(why,))
     label, shift = _by_block(trace, plan, rows, period)
-    code = np.unique(_alike(rows), return_inverse=True)[1].reshape(-1)
+    code = _alike(rows)
     blocks = int(label.max()) + 1
     if blocks < blocks_needed(plan):
         return Periods(
@@ -125,28 +126,47 @@ def _by_block(
     return label, shift
 
 
-def _alike(rows: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
-    """What two events that correspond have in common: all but the phase; of a wait its parity differs."""
-    made = np.zeros(len(rows), [(name, EVENT[name]) for name in _SAME])
-    for name in _SAME:
+def _alike(rows: npt.NDArray[np.void]) -> npt.NDArray[np.uint64]:
+    """What two events that correspond have in common, in words that are equal exactly if it is: all but the
+    phase; of a wait its parity differs.
+    """
+    fields = {name: EVENT[name] for name in _SAME}
+    padding = -sum(field.itemsize for field in fields.values()) % _WORD.itemsize
+    made = np.zeros(len(rows), [*fields.items(), ("padding", np.void, padding)])
+    for name in fields:
         made[name] = rows[name]
     made["value"][rows["kind"] == _PASS] = 0
-    return made
+    return made.view(_WORD).reshape(len(rows), -1)
+
+
+def _thread_numbers(rows: npt.NDArray[np.void]) -> npt.NDArray[np.int64]:
+    """A number for the thread of each event, by CTA, warp and lane."""
+    number = np.zeros(len(rows), np.int64)
+    for column in (*rows["cta"].T, rows["warp"], rows["lane"]):
+        number = number * (int(column.max(initial=0)) + 1) + column
+    return number
+
+
+def by_thread(rows: npt.NDArray[np.void]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """The order of the events by thread, which keeps that of each thread, and where in it threads begin."""
+    number = _thread_numbers(rows)
+    # Numpy sorts numbers of 16 bits in linear time.
+    short = number.astype(np.uint16) if number.max(initial=0) < 1 << 16 else number
+    order = np.argsort(short, kind="stable")
+    return order, np.flatnonzero(np.diff(number[order])) + 1
 
 
 def _threads(rows: npt.NDArray[np.void]) -> Iterator[npt.NDArray[np.int64]]:
     """The indices of the events of each thread, in order."""
-    who = np.stack([*rows["cta"].T, rows["warp"], rows["lane"]]).astype(np.int64)
-    number = np.unique(who, axis=1, return_inverse=True)[1].reshape(-1)
-    order = np.argsort(number, kind="stable")
-    yield from np.split(order, np.flatnonzero(np.diff(number[order])) + 1)
+    order, starts = by_thread(rows)
+    yield from np.split(order, starts)
 
 
 @dataclass(frozen=True)
 class _Thread:
     """The events of a thread: what they are, phases, the phases per period, k-blocks."""
 
-    code: npt.NDArray[np.int64]
+    code: npt.NDArray[np.uint64]
     phase: npt.NDArray[np.int32]
     shift: npt.NDArray[np.int64]
     label: npt.NDArray[np.int64]
@@ -159,7 +179,7 @@ class _Thread:
         middle = np.flatnonzero(self.label >= blocks // 2)
         for at in middle.tolist():
             later = np.flatnonzero(
-                (self.code == self.code[at]) & (self.phase == self.phase[at] + self.shift[at])
+                (self.code == self.code[at]).all(axis=1) & (self.phase == self.phase[at] + self.shift[at])
             )
             later = later[later > at]
             if len(later):
@@ -167,7 +187,7 @@ class _Thread:
         return blocks, 0, int(middle[0]) if len(middle) else 0
 
     def _stretch(self, at: int, length: int, blocks: int) -> tuple[int, int, int]:
-        same = self.code[length:] == self.code[:-length]
+        same = (self.code[length:] == self.code[:-length]).all(axis=1)
         same &= self.phase[length:] == self.phase[:-length] + self.shift[:-length]
         wrong = np.flatnonzero(~same)
         before, after = wrong[wrong < at], wrong[wrong >= at]

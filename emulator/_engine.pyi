@@ -47,6 +47,26 @@ class GridRecord:
         self, buffer: tuple[int, int, int], first: int, count: int, write: bool
     ) -> tuple[int, str, int, str, tuple[int, int, int], int, bool] | None: ...
 
+TIMING_FIGURES: list[str]
+
+class TimingResult:
+    clocks: float
+    ends: list[tuple[int, float]]
+    remaining: list[tuple[int, int]]
+    used: list[bool]
+    issued: list[int]
+    waits: list[tuple[int, int, int, int, float, float]]
+    completed: list[tuple[int, float, tuple[int, float, str, float, float, int]]]
+    busy: list[tuple[int, str, float]]
+    spans: list[tuple[str, int, float, float, int]]
+    def log(self, warp: int) -> tuple[list[float], list[int]]: ...
+
+class TimingProgram:
+    def __init__(self, tables: dict[str, object]) -> None: ...
+    def simulate(
+        self, figures: list[float], alone: bool, order: int = ..., working_set: float = ...
+    ) -> TimingResult: ...
+
 def launch(
     *,
     program: Program,

@@ -60,15 +60,17 @@ class ProgramView:
         self.handler = [names[number] for number in code["handler"].tolist()]
         self._target = code["target"].tolist()
         self._guarded = [predicate >= 0 for predicate in code["pred"].tolist()]
+        # Lists: a scalar of a structured array takes a microsecond, and every event asks for three.
+        self._line, self._source, self._name = (code[field].tolist() for field in ("line", "source", "name"))
         self._reach: dict[int, frozenset[int]] = {}
 
     def line(self, pc: int) -> int:
         """Return the PTX line of an instruction, 0 if `pc` is negative."""
-        return int(self._decoded.code[pc]["line"]) if pc >= 0 else 0
+        return self._line[pc] if pc >= 0 else 0
 
     def source(self, pc: int) -> str:
         """Return the file:line of an instruction, "" without .loc."""
-        source = int(self._decoded.code[pc]["source"]) if pc >= 0 else -1
+        source = self._source[pc] if pc >= 0 else -1
         return self._decoded.sources[source] if source >= 0 else ""
 
     def at(self, pc: int) -> str:
@@ -79,7 +81,7 @@ class ProgramView:
 
     def instruction(self, pc: int) -> str:
         """Return the mnemonic."""
-        return self._decoded.names[int(self._decoded.code[pc]["name"])] if pc >= 0 else ""
+        return self._decoded.names[self._name[pc]] if pc >= 0 else ""
 
     def reach(self, pc: int) -> frozenset[int]:
         """Return every instruction that a thread at `pc` may still execute, for any predicate values."""

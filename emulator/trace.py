@@ -127,6 +127,14 @@ class Trace:
     def __getitem__(self, index: int) -> Event:
         return self.event(self.raw[index])
 
+    def line(self, pc: int) -> int:
+        """The PTX line of an instruction, 0 if `pc` is negative."""
+        return self._view.line(pc)
+
+    def instruction(self, pc: int) -> str:
+        """The mnemonic of an instruction, "" if `pc` is negative."""
+        return self._view.instruction(pc)
+
     def only(self, indices: list[int]) -> Trace:
         """The trace with these of its events."""
         part = copy(self)

@@ -27,6 +27,7 @@ void read_schedule(const py::dict& from, Config& config);
 void write_schedule(const Engine& engine, py::dict& result);
 void bind_products(py::module_& m);  // mma_bindings.cpp
 void bind_clock(py::module_& m);     // race_clock_bindings.cpp
+void bind_timing(py::module_& m);    // timing_bindings.cpp
 }  // namespace tileproof
 
 namespace {
@@ -474,6 +475,7 @@ PYBIND11_MODULE(_engine, m) {
   // For tests against spec/machine:
   bind_products(m);
   bind_clock(m);
+  bind_timing(m);
   m.def(
       "wrong_tensor_map",
       [](const std::string& bytes) {

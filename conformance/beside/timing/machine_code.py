@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 
 from tileproof.conformance.beside.timing.sass import Sass
@@ -26,6 +27,8 @@ LATENCIES = {
 SERVED = ("REDG", "RED", "LDTM", "STTM", "STS", "STSM", "STG", "ST", "STL", "LDGSTS", "LDGDEPBAR", "MEMBAR")
 _ACTING = frozenset(SERVED) | {"LDG", "LD", "ATOMG", "ATOM", "LDS", "LDSM", "MUFU", "UCGABAR_WAIT"}
 FIGURE = {root: name for name, roots in LATENCIES.items() for root in roots}
+_MULTIPLE = re.compile(r"\.x(\d+)")
+_WIDTH = re.compile(r"\.(?:F32x(\d)|(64|128|256))\b")
 ONE_LANE = ("UBLKCP", "UBLKRED", "UTMALDG", "UTMASTG", "UTMAREDG")
 
 
@@ -70,3 +73,17 @@ def loops_over_lanes(last: Sass, first: int) -> bool:
     """Whether a block, by its last instruction, comes again for each lane: what ptxas makes of an instruction
     of every lane that the machine has for a whole warp only."""
     return last.opcode.startswith("BRA.U.ANY") and last.targets == (first,)
+
+
+def tmem_bytes(opcode: str) -> int:
+    """The bytes that a warp's load or store of tensor memory moves."""
+    count = _MULTIPLE.search(opcode)
+    return 128 * int(count[1]) if count else 128
+
+
+def width(opcode: str) -> int:
+    """The words of 32 bits that each lane of a load or store moves."""
+    match = _WIDTH.search(opcode)
+    if match is None:
+        return 1
+    return int(match[1]) if match[1] else int(match[2]) // 32

@@ -8,7 +8,9 @@ from functools import cached_property
 from tileproof.conformance.beside.timing.path import Warp, paths
 from tileproof.conformance.beside.timing.sass import Sass, assemble
 from tileproof.conformance.beside.timing.simulate import Model, Timed
+from tileproof.conformance.beside.timing.simulated import simulated
 from tileproof.conformance.beside.timing.streams import MachineCode, Passage, match, ptx_starts, stream
+from tileproof.conformance.beside.timing.tables import RunTables
 from tileproof.conformance.beside.timing.work import Work, work_of
 from tileproof.conformance.drivers.emulator import launch_on
 from tileproof.conformance.launches.modules import load
@@ -42,12 +44,16 @@ class Played:
     def _pc(self) -> dict[int, int]:
         return {self.view.line(pc): pc for pc in range(len(self.view.handler) - 1, -1, -1)}
 
+    @cached_property
+    def _tables(self) -> RunTables:
+        return RunTables(self.code, self.streams, self.work)
+
     def clocks(
         self, timing: Timing, case: Case, alone: bool, order: int | None = None, working_set: float = 0
     ) -> Timed:
         """One case of the model, with so many bytes of global memory in use; TileproofError when a warp's
         wait is never over, or work was not found."""
-        timed = Model(self.code, timing, case, alone, order, working_set).run(self.streams, self.work)
+        timed = simulated(self._tables, timing, case, alone, order, working_set)
         if timed.remaining:
             line, count = timed.remaining.most_common(1)[0]
             raise TileproofError(

@@ -8,7 +8,6 @@ issues when the stall count of the previous instruction has passed and its score
 from __future__ import annotations
 
 import heapq
-import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
@@ -23,6 +22,8 @@ from tileproof.conformance.beside.timing.machine_code import (
     MachineInstruction,
     codes,
     loops_over_lanes,
+    tmem_bytes,
+    width,
 )
 from tileproof.conformance.beside.timing.path import Warp
 from tileproof.conformance.beside.timing.sass import Sass
@@ -33,8 +34,6 @@ from tileproof.spec.machine.timing import Case, Timing
 
 _GLOBAL = ("LDG", "LD", "STG", "ST")
 _WARP = 0xFFFFFFFF  # all lanes
-_MULTIPLE = re.compile(r"\.x(\d+)")
-_WIDTH = re.compile(r"\.(?:F32x(\d)|(64|128|256))\b")
 
 
 @dataclass
@@ -111,7 +110,9 @@ _Item = _Walk | Callable[[float], None]
 
 
 class Model:
-    """One run of the model. `alone`: the CTA runs alone on the card; otherwise every SM does the same.
+    """One run of the model, as one reads it; `simulated` runs the same on the engine.
+
+    `alone`: the CTA runs alone on the card; otherwise every SM does the same.
     `order`: what happens at the same clock is ordered by this seed; without a seed, in issue order.
     `working_set`: bytes of global memory that all SMs read and add to together; 0 for what L2 holds.
 
@@ -341,8 +342,7 @@ class Model:
                 "addition_operands"
             ]
         if root in ("LDTM", "STTM"):
-            count = _MULTIPLE.search(instruction.opcode)
-            bytes_ = 128 * int(count[1]) if count else 128
+            bytes_ = tmem_bytes(instruction.opcode)
             done = units.serve((cta, "TMEM"), time, bytes_ / f["tmem_rate"], instruction.line)
             latency = f["tmem_load_latency" if root == "LDTM" else "tmem_store_latency"]
             return done + latency, done + latency
@@ -370,23 +370,16 @@ class Model:
         seen = self.work.touched.get((warp, instruction.line))
         at = self.reached[(warp, instruction.line)]
         if seen is None or at >= len(seen):
-            return Touched.whole(lanes.bit_count() * 4 * _width(instruction.opcode))
+            return Touched.whole(lanes.bit_count() * 4 * width(instruction.opcode))
         self.reached[(warp, instruction.line)] = at + 1
         return seen[at]
 
     def _passes(self, warp: Warp, instruction: Sass, lanes: int) -> float:
         """Passes over the banks of an access: from the run, or by its bytes if unknown."""
-        least = max(1.0, lanes.bit_count() * 4 * _width(instruction.opcode) / PASS_BYTES)
+        least = max(1.0, lanes.bit_count() * 4 * width(instruction.opcode) / PASS_BYTES)
         seen = self.work.passes.get((warp, instruction.line))
         at = self.accesses[(warp, instruction.line)]
         if seen is None or at >= len(seen):
             return least
         self.accesses[(warp, instruction.line)] = at + 1
         return max(least, float(seen[at]))
-
-
-def _width(opcode: str) -> int:
-    match = _WIDTH.search(opcode)
-    if match is None:
-        return 1
-    return int(match[1]) if match[1] else int(match[2]) // 32

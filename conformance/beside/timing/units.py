@@ -52,6 +52,13 @@ class _Operands:
     shares: list[float] = field(default_factory=list)
 
 
+def mma_of(amount: int) -> tuple[float, float, bool]:
+    """Of an MMA by its shape: its clocks, those in which its operands are read, whether a pair does it."""
+    m, n = amount >> 16 & 0xFFFF, amount & 0xFFFF
+    ws, a_in_tmem, pair = (bool(amount >> bit & 1) for bit in (32, 33, 34))
+    return mma_clocks(m, n, ws, a_in_tmem, pair), mma_operand_clocks(m, n, a_in_tmem, pair), pair
+
+
 class Units:
     """The units of every CTA. `later` calls back at a time, `contribute` tells a phase."""
 
@@ -196,10 +203,7 @@ class Units:
             self.contribute(done, phase, origin)
 
     def _mma(self, op: TimedOperation, time: float) -> None:
-        m, n = op.amount >> 16 & 0xFFFF, op.amount & 0xFFFF
-        ws, a_in_tmem, pair = (bool(op.amount >> bit & 1) for bit in (32, 33, 34))
-        clocks = mma_clocks(m, n, ws, a_in_tmem, pair)
-        reads = mma_operand_clocks(m, n, a_in_tmem, pair)
+        clocks, reads, pair = mma_of(op.amount)
         places = [op.cta]
         if pair and op.cta in self.twins:
             places.append(self.twins[op.cta])

@@ -7,13 +7,13 @@ of copies an instruction waits for, and what has to happen before that is comple
 from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 import numpy as np
 from tileproof.conformance.beside.timing.path import Warp
-from tileproof.emulator.trace import KINDS, Event, Trace
+from tileproof.emulator.trace import ENGINES, KINDS, OBJECTS, PATH_KINDS, Trace
 
 # The machine instructions that do a step, by the engine that it issues to or the kind of barrier.
 _ROOTS = {
@@ -31,7 +31,10 @@ _ROOTS = {
     "bulk groups": ("DEPBAR",),
 }
 _OTHERS = ("REDAS", "LDGSTS", "ARRIVES", "ST", "UCLC", "DEPBAR")
-_PASSED_OVER = [KINDS.index(kind) for kind in ("branch", "exit", "expect", "tmem-ld", "wait", "phase")]
+_EVERY = (*KINDS, *PATH_KINDS)
+_PASSED_OVER = ("branch", "exit", "expect", "tmem-ld", "wait", "phase")
+_OF_STEPS = np.zeros(256, bool)  # by kind
+_OF_STEPS[[_EVERY.index(kind) for kind in _EVERY if kind not in _PASSED_OVER]] = True
 SEGMENT = 64  # bytes of a row that a warp's remote stores should fill
 LINE, SECTOR = 128, 32  # bytes of global memory that L2 handles together
 
@@ -124,6 +127,32 @@ class _Thread:
         return last
 
 
+class _Row(NamedTuple):
+    """What is read of an event; `at`: its index in the trace."""
+
+    at: int
+    time: int
+    kind: str
+    object: str
+    engine: str
+    cta: Cta
+    rank: int
+    warp: int
+    lane: int
+    barrier: int
+    to_rank: int
+    phase: int
+    value: int
+    op: int
+    ptx_line: int
+    instruction: str
+
+    @property
+    def thread(self) -> tuple[Cta, int, int, int]:
+        """The thread and the line of its instruction."""
+        return self.cta, self.warp, self.lane, self.ptx_line
+
+
 def work_of(trace: Trace) -> Work:
     """The work of a traced run."""
     return _Reader(trace).read()
@@ -134,20 +163,19 @@ class _Reader:
         self.trace = trace
         self.work = Work({}, {}, Counter(), defaultdict(list), defaultdict(list))
         self.places: dict[tuple[Hashable, int], Cta] = {}
+        self.clusters: dict[Cta, tuple[int, ...]] = {}
         self.threads: dict[tuple[Warp, int], _Thread] = defaultdict(_Thread)
-        self.loose: list[tuple[Event, Phase]] = []
+        self.loose: dict[tuple[Cta, int, int, int], list[Phase]] = defaultdict(list)
         self.landed: dict[int, int] = {}
 
     def read(self) -> Work:
-        grouped: dict[tuple[Warp, int, int], list[Event]] = {}
+        grouped: dict[tuple[Warp, int, int], list[_Row]] = {}
         waits: dict[tuple[Warp, int, int], Phase] = {}
         first: dict[tuple[Warp, int, int], int] = {}
         self._seat()
-        # Numpy leaves out what no step is made of, most of the events, before they become objects.
-        for at in np.flatnonzero(~np.isin(self.trace.raw["kind"], _PASSED_OVER)).tolist():
-            event = self.trace[at]
+        for event in self._rows():
             key = ((*event.cta, event.warp), event.ptx_line, event.time)
-            first.setdefault(key, at)
+            first.setdefault(key, event.at)
             if event.kind == "group-pass":
                 grouped.setdefault(key, []).append(event)  # also where there is no group to wait for yet
                 if (phase := self._group(event)) is not None:
@@ -161,24 +189,57 @@ class _Reader:
         self._find_places()
         return self.work
 
+    def _rows(self) -> Iterator[_Row]:
+        """The events that a step may be made of, column by column: objects of `Trace` take longer to make."""
+        chosen = np.flatnonzero(_OF_STEPS[self.trace.raw["kind"]])
+        raw = self.trace.raw[chosen]
+        pcs = raw["pc"].tolist()
+        lines = {pc: self.trace.line(pc) for pc in set(pcs)}
+        instructions = {pc: self.trace.instruction(pc) for pc in lines}
+        offset = np.where(raw["object"] == OBJECTS.index("mbarrier"), self.trace.dynamic, 0)
+        return map(
+            _Row,
+            chosen.tolist(),
+            raw["time"].tolist(),
+            [_EVERY[kind] for kind in raw["kind"].tolist()],
+            [OBJECTS[number] for number in raw["object"].tolist()],
+            [ENGINES[number] for number in raw["engine"].tolist()],
+            [(x, y, z) for x, y, z in raw["cta"].tolist()],
+            *(raw[name].tolist() for name in ("rank", "warp", "lane")),
+            (raw["barrier"] - offset).tolist(),
+            *(raw[name].tolist() for name in ("to_rank", "phase", "value", "op")),
+            [lines[pc] for pc in pcs],
+            [instructions[pc] for pc in pcs],
+        )
+
     def _seat(self) -> None:
         """Where the CTAs of the run are, by cluster and rank."""
         raw = self.trace.raw
-        for x, y, z, rank in np.unique(np.column_stack([raw["cta"], raw["rank"]]), axis=0).tolist():
-            at: Cta = (x, y, z)
-            cluster = tuple(rank // extent for rank, extent in zip(at, self.trace.cluster, strict=True))
-            self.places[(cluster, rank)] = at
+        x, y, z = raw["cta"].T.astype(np.int64)
+        number = ((x * (y.max(initial=0) + 1) + y) * (z.max(initial=0) + 1) + z) << 16 | raw["rank"].view(
+            "<u2"
+        )
+        seen = raw[np.unique(number, return_index=True)[1]]
+        for (x_, y_, z_), rank in zip(seen["cta"].tolist(), seen["rank"].tolist(), strict=True):
+            self.places[(self._cluster((x_, y_, z_)), rank)] = (x_, y_, z_)
 
-    def _kept(self, event: Event) -> bool:
+    def _cluster(self, cta: Cta) -> tuple[int, ...]:
+        """The cluster of a CTA, by its coordinates in the grid of clusters."""
+        found = self.clusters.get(cta)
+        if found is None:
+            at = zip(cta, self.trace.cluster, strict=True)
+            found = self.clusters[cta] = tuple(rank // extent for rank, extent in at)
+        return found
+
+    def _kept(self, event: _Row) -> bool:
         """Whether an event is part of a step; the others are taken note of here."""
         kind = event.kind
-        warp = (*event.cta, event.warp)
         if kind == "shared-access":
-            self.work.passes[(warp, event.ptx_line)].append(event.value)
+            self.work.passes[((*event.cta, event.warp), event.ptx_line)].append(event.value)
             return False
         if kind == "global-access":
             found = Touched(event.phase, event.op, event.value)
-            self.work.touched[(warp, event.ptx_line)].append(found)
+            self.work.touched[((*event.cta, event.warp), event.ptx_line)].append(found)
             return False
         if kind == "group-join":
             self._thread(event).open.append(event.op)
@@ -191,30 +252,36 @@ class _Reader:
             thread.groups.append(thread.open)
             thread.open = []
             return False
-        if kind.endswith("-issue"):
+        if kind == "issue":
             if event.value == 0 and event.engine in ("TMA store", "bulk copy"):
                 return False  # the second half of a store, which is part of the first
             self.work.operations[event.op] = TimedOperation(
                 event.op, _does(event), event.value, event.cta, event.ptx_line
             )
             return True
-        if kind.endswith("-complete"):
-            mine = [pair for pair in self.loose if _same(pair[0], event)]
-            self.loose = [pair for pair in self.loose if not _same(pair[0], event)]
+        if kind == "complete":
+            mine = self.loose.pop(event.thread, ())
             if event.op in self.work.operations:
-                for _, phase in mine:
+                for phase in mine:
                     self._feed(self.work.operations[event.op].feeds, phase)
             return False
         if kind == "deliver" or (kind == "arrive" and event.instruction.startswith("tcgen05.commit")):
-            self.loose.append((event, _phase(self.trace, event)))
+            self.loose[event.thread].append(self._phase(event))
             return False
         # What arrives at other barriers is what is waited for.
         return kind != "pass" or event.object == "mbarrier"
 
-    def _thread(self, event: Event) -> _Thread:
+    def _phase(self, event: _Row) -> Phase:
+        if event.object == "mbarrier":
+            return "mbarrier", self._cluster(event.cta), event.to_rank, event.barrier, event.phase
+        if event.object == "named barrier":
+            return "named barrier", event.cta, event.barrier, event.phase
+        return "cluster barrier", self._cluster(event.cta), event.phase
+
+    def _thread(self, event: _Row) -> _Thread:
         return self.threads[((*event.cta, event.warp), event.lane)]
 
-    def _group(self, event: Event) -> Phase | None:
+    def _group(self, event: _Row) -> Phase | None:
         """What a wait for groups waits for."""
         thread = self._thread(event)
         number = thread.awaited(event.value)
@@ -232,19 +299,19 @@ class _Reader:
         phases.append(phase)
         self.work.needs[phase] += 1
 
-    def _step(self, events: list[Event], group: Phase | None, at: int) -> Step:
+    def _step(self, events: list[_Row], group: Phase | None, at: int) -> Step:
         arrives: dict[Phase, bool] = {}
         waits = group
         issues = []
         for event in events:
             if event.kind == "arrive":
-                phase = _phase(self.trace, event)
+                phase = self._phase(event)
                 arrives[phase] = event.to_rank != event.rank
                 if event.object == "named barrier" and "sync" in event.instruction:
                     waits = phase
             elif event.kind == "pass":
-                waits = _phase(self.trace, event)
-            elif event.kind.endswith("-issue"):
+                waits = self._phase(event)
+            elif event.kind == "issue":
                 issues.append(event.op)
         for phase in arrives:
             self.work.needs[phase] += 1
@@ -286,7 +353,7 @@ class _Reader:
                 self.work.twins[cta] = twin
 
 
-def _does(event: Event) -> Does:
+def _does(event: _Row) -> Does:
     """What kind of work an issue is."""
     text = event.instruction
     if event.engine in ("MMA", "commit", "remote store"):
@@ -300,20 +367,3 @@ def _does(event: Event) -> Does:
     if event.engine in ("TMA load", "bulk copy"):
         return "load"
     return "copy" if text.startswith("cp.async.c") else "other"
-
-
-def _same(event: Event, other: Event) -> bool:
-    return (event.cta, event.warp, event.lane, event.ptx_line) == (
-        other.cta,
-        other.warp,
-        other.lane,
-        other.ptx_line,
-    )
-
-
-def _phase(trace: Trace, event: Event) -> Phase:
-    if event.object == "mbarrier":
-        return "mbarrier", trace.cluster_of(event), event.to_rank, event.barrier, event.phase
-    if event.object == "named barrier":
-        return "named barrier", event.cta, event.barrier, event.phase
-    return "cluster barrier", trace.cluster_of(event), event.phase

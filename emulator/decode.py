@@ -130,9 +130,7 @@ class Decoder(Operands):
                 expected="a target that runs on SM100 (its family, or generic up to sm_103), SM90a or SM120",
                 found=f"a module for {self.target}",
             )
-        code = np.zeros(len(self.rows), dtype=PACKED)
-        for index, row in enumerate(self.rows):
-            code[index] = row
+        code = np.array(self.rows, dtype=PACKED)
         for index, scope, name, line in self.pending_targets:
             code[index]["target"] = self._resolve(scope, name, line)
         blocks = self._reconvergence(code)

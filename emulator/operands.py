@@ -189,11 +189,14 @@ class Operands(ABC):
 
     def lookup(self, name: str) -> Register | Symbol | None:
         """Return the innermost register or symbol with a name, None when it is not declared."""
+        stem = ""
         for scope in reversed(self.scopes):
+            if not scope:  # of a block without declarations, as most inline assembly is
+                continue
             found = scope.get(name)
             if found is not None:
                 return found  # type: ignore[return-value]
-            stem = name.rstrip("0123456789")
+            stem = stem or name.rstrip("0123456789")
             family = scope.get(stem + "<>") if len(stem) < len(name) else None
             if family:
                 base, stride, count, size = family  # type: ignore[misc]
@@ -323,6 +326,8 @@ class Operands(ABC):
             found = self.lookup(operand.name)
             if isinstance(found, Symbol):
                 return self.address_value(operand, bytes_)
+            if found is not None and found.bytes == bytes_ and not operand.negated:
+                return found.offset
         return self.register(operand, bytes_).offset
 
     def dst(self, operand: Operand, type_: str) -> int:

@@ -17,7 +17,7 @@ import ast
 import re
 import sys
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 MAX_SLOTS = 8  # of each kind in one instruction (engine/program.hpp)
@@ -83,9 +83,11 @@ def slots(
     if SLOTS.get(handler, made) != made:
         raise ValueError(f"the slots of {handler} are declared twice")
     SLOTS[handler] = made
+    layout_of.cache_clear()
     return made
 
 
+@cache  # of every handler that the engine has, for each instruction
 def layout_of(handler: str) -> Slots:
     """The slots of a handler: its own, or those of its first word (`setp.lt.u32`: `setp`), or the default."""
     return SLOTS.get(handler) or SLOTS.get(handler.split(".")[0]) or SLOTS[DEFAULT]

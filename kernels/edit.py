@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Literal
 
 from tileproof.spec.machine.errors import TileproofError
@@ -130,6 +131,7 @@ _C = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|[A-Za-z_%$]\w*|\d[\w.]*
 _PYTHON = re.compile(r'#[^\n]*|"(?:\\.|[^"\\\n])*"|[A-Za-z_]\w*|\d[\w.]*|\S')
 
 
+@lru_cache(maxsize=2)  # the defects of a kernel go into the same PTX, and are found by its tokens or lines
 def tokens(text: str, python: bool = False) -> tuple[tuple[str, int, int], ...]:
     """(token, start, end) of a text, without comments and white space."""
     pattern = _PYTHON if python else _C
@@ -233,7 +235,8 @@ _LOC = re.compile(r"^\s*\.loc\s+(\d+)\s+(\d+)\s+(\d+)(?:.*inlined_at\s+(\d+)\s+(
 _FILE = re.compile(r'^\s*\.file\s+(\d+)\s+"([^"]+)"', re.MULTILINE)
 
 
-def lines_of(ptx: str) -> list[frozenset[tuple[str, int]]]:
+@lru_cache(maxsize=2)
+def lines_of(ptx: str) -> tuple[frozenset[tuple[str, int]], ...]:
     """For each line of the PTX the source lines that it was made of, those of its callers included."""
     files = {int(number): path for number, path in _FILE.findall(ptx)}
     chains: dict[tuple[int, ...], frozenset[tuple[str, int]]] = {}
@@ -246,7 +249,7 @@ def lines_of(ptx: str) -> list[frozenset[tuple[str, int]]]:
             here = own | chains.get(tuple(numbers[3:6]), frozenset()) if match[4] else own
             chains[tuple(numbers[:3])] = here
         found.append(here)
-    return found
+    return tuple(found)
 
 
 def _instructions(owner: str, edit: Edit, ptx: str, sources: Mapping[str, str], prefix: str) -> str:

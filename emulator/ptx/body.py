@@ -50,6 +50,7 @@ class _Sources:
     def __init__(self, module: PtxModule) -> None:
         self._names = {number: path.rsplit("/", 1)[-1] for number, path in module.files.items()}
         self._callers: dict[tuple[str, ...], tuple[str, ...]] = {}
+        self._known: dict[str, str] = {}  # places by the text of a .loc, until a place has another caller
 
     def _name(self, place: tuple[str, ...]) -> str:
         return f"{self._names.get(int(place[0]), place[0])}:{place[1]}"
@@ -58,9 +59,18 @@ class _Sources:
         """The place that a .loc names. An `inlined_at` is the place of an earlier .loc (PTX ISA 11.5.1)."""
         place, caller = loc.group(1, 2, 3), loc.group(4, 5, 6)
         if caller[0] is None:
-            self._callers.pop(place, None)
+            if self._callers.pop(place, None) is not None:
+                self._known.clear()
             return self._name(place)
-        self._callers[place] = caller
+        if self._callers.get(place) != caller:
+            self._callers[place] = caller
+            self._known.clear()
+        text = loc[0]
+        if text not in self._known:
+            self._known[text] = self._chain(place, caller)
+        return self._known[text]
+
+    def _chain(self, place: tuple[str, ...], caller: tuple[str, ...]) -> str:
         chain: list[str] = []
         while caller and len(chain) < _DEEPEST:
             chain.append(self._name(caller))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
+from functools import lru_cache
 
 from tileproof.emulator.ptx.syntax import IDENTIFIER, Address, Immediate, Name, Operand, Pair, Sink, Vector
 
@@ -113,8 +114,13 @@ def _wrap(value: int) -> int:
 _NAME = re.compile(rf"(!?)\s*({IDENTIFIER})\s*(?:([+-])\s*([0-9xXa-fA-F]+))?$")
 
 
+_BRACKETS = frozenset("{[()]}")
+
+
 def split_operands(text: str) -> list[str]:
     """Splits at the commas outside braces, brackets and parentheses."""
+    if _BRACKETS.isdisjoint(text):
+        return [part for part in map(str.strip, text.split(",")) if part]
     parts, depth, start = [], 0, 0
     for index, char in enumerate(text):
         if char in "{[(":
@@ -163,6 +169,7 @@ def _address(text: str) -> Address:
     raise ValueError(text)
 
 
+@lru_cache(maxsize=2**14)  # a kernel names a register in several instructions
 def parse_operand(text: str) -> Operand:
     """One operand; raises ValueError when it cannot be read."""
     first = text[0]

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tileproof.emulator import Module, PtxError
+from tileproof.emulator.reach import ProgramView
 
 from tests.kit.ptx import HEADER, kernel_text, outputs, store
 
@@ -115,3 +116,23 @@ def test_a_vector_register_has_no_fifth_part() -> None:
         with pytest.raises(PtxError):
             Module.from_ptx(kernel_text(f".reg .v2 .u32 v;\n{line}", [False])).decode("k")
     assert HEADER
+
+
+def test_a_place_that_is_inlined_elsewhere_now_has_that_caller() -> None:
+    """The chain of call sites is that of the .loc lines so far, also where a line comes again as it was."""
+    callee, middle = (
+        ".loc 1 10 0, function_name $L__f, inlined_at 1 20 0\n",
+        ".loc 1 20 0, function_name $L__f, inlined_at 1 {} 0\n",
+    )
+    body = "".join(
+        f"{loc}add.u32 %r1, %r1, 1;\n"
+        for loc in (callee, middle.format(30), callee, middle.format(40), callee, ".loc 1 20 0\n", callee)
+    )
+    text = kernel_text(body).replace(".visible", '.file 1 "a/k.cu"\n.visible', 1)
+    decoded = Module.from_ptx(text).decode("k")
+    view = ProgramView(decoded)
+    seen = [view.source(pc) for pc in range(decoded.instructions) if view.instruction(pc) == "add.u32"]
+    assert seen == [
+        "k.cu:10 (inlined at k.cu:20)", "k.cu:20 (inlined at k.cu:30)", "k.cu:10 (inlined at k.cu:20, k.cu:30)", "k.cu:20 (inlined at k.cu:40)",
+        "k.cu:10 (inlined at k.cu:20, k.cu:40)", "k.cu:20", "k.cu:10 (inlined at k.cu:20)",
+    ]  # fmt: skip

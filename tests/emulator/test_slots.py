@@ -29,12 +29,14 @@ def test_enums_and_emitted_places_agree(tmp_path: Path) -> None:
     family = tmp_path / "isa"
     family.mkdir()
     (family / "frob.py").write_text(FAMILY)
+    assert slots.layout_of("frob.nicate").handler == slots.DEFAULT  # until it is declared
     try:
         slots.generate(family, tmp_path / "out")
         at = enums((tmp_path / "out" / "frob.hpp").read_text())
         o, m = slots.place("frob.nicate", {"b": 7, "mode": 3}, -1)
     finally:
         slots.SLOTS.pop("frob.nicate", None)
+        slots.layout_of.cache_clear()
     assert o[at["slot::frob_nicate::b"]] == 7 and m[at["slot::frob_nicate::mode"]] == 3
     assert o[at["slot::frob_nicate::a"]] == -1 and len(o) == len(m) == slots.MAX_SLOTS
     assert '{"frob.nicate", true, 1, false}' in (tmp_path / "out" / "declared.hpp").read_text()

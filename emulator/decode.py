@@ -150,7 +150,7 @@ class Decoder(Operands):
             names=self.names,
             sources=self.sources,
             specials=[(file.of(slot), SPECIALS[name]) for name, slot in self.specials.items()],
-            register_bytes=file.bytes + 128,
+            register_bytes=file.size + 128,
             register_widths=file.widths + bytes(2),
             local_bytes=self.local_bytes,
             static_shared_bytes=base - RESERVED_SHARED_BYTES,

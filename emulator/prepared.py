@@ -87,7 +87,7 @@ def prepare(
     entry = decoded.entry.name
     each = cluster_bytes(
         math.prod(shape.cluster), math.prod(shape.block), decoded.static_shared + shared_bytes,
-        decoded.registers.bytes, decoded.local_bytes,
+        decoded.registers.size, decoded.local_bytes,
     )  # fmt: skip
     check_room(each, "a cluster of the launch", entry)
     if how.cooperative:

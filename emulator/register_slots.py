@@ -34,7 +34,7 @@ class RegisterFile:
     """Where each register is: `place[offset // 64]` of its offset in the program, and the file's size."""
 
     place: I64
-    bytes: int
+    size: int  # bytes
     widths: bytes  # of each 64 bytes: bytes of a lane, 0 for a predicate
 
     def of(self, offset: int) -> int:

@@ -154,7 +154,7 @@ def test_places_are_shared() -> None:
     body += "\n".join(f"add.u32 %c{n + 1}, %c{n}, 1;" for n in range(64)) + "\nst.global.b32 [%a0], %c64;"
     program = decoded(body)
     assert len(program.registers.place) * register_slots.UNIT > 64 * 128
-    assert program.registers.bytes < 24 * 128
+    assert program.registers.size < 24 * 128
 
 
 def test_values_are_those_of_unshared_registers(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,4 +187,4 @@ def test_registers_of_wgmma_keep_their_places() -> None:
     program = module.decode(next(iter(module.entries)))
     place = program.registers.place
     assert (place == np.arange(len(place)) * register_slots.UNIT).all()
-    assert program.registers.bytes == len(place) * register_slots.UNIT
+    assert program.registers.size == len(place) * register_slots.UNIT

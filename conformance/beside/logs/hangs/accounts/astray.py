@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tileproof.conformance.beside.logs.hangs.accounts.evidence import LoggedReason, WaitEvidence
-from tileproof.conformance.beside.logs.hangs.accounts.ledger import Blocked, role_of
+from tileproof.conformance.beside.logs.hangs.accounts.ledger import Blocked
 from tileproof.conformance.beside.logs.hangs.accounts.trace import Copy, LoggedStep
 from tileproof.conformance.beside.logs.hangs.log import Actor
 
@@ -40,15 +40,16 @@ class Astray(WaitEvidence):
         again = self.again_in_a_round(actor)
         for step in self.trace.steps[actor]:
             for copy in step.to if step.kind == "arrive" else ():
-                others = [each for each in ledger.producers(copy) if role_of(each) != role_of(actor)]
-                waits = {role_of(each) for each in ledger.waiters(copy)}
+                role = ledger.program(actor)
+                others = [each for each in ledger.producers(copy) if ledger.program(each) != role]
+                waits = {ledger.program(each) for each in ledger.waiters(copy)}
                 init = ledger.init(copy)
                 whole = any(ledger.each.get((each, ledger.family(copy)), 0) == init for each in others)
                 shared = any(ledger.made.get((peer, copy)) for peer in ledger.peers(actor))
                 declared = ledger.declared(copy)
-                if declared and role_of(actor) not in declared:
+                if declared and not ledger.is_declared(actor, copy):
                     yield step, copy, f"on which {' and '.join(sorted(declared))} should arrive"
-                elif role_of(actor) in waits and not shared:
+                elif role in waits and not shared:
                     yield step, copy, "on which it waits itself"
                 elif (step, copy) in again:
                     yield step, copy, "a second time in the round"
@@ -76,7 +77,7 @@ class Astray(WaitEvidence):
             for wait in self.blocked
             if wait.actor != actor
             and wait.copy != odd
-            and role_of(actor) not in {role_of(each) for each in ledger.waiters(wait.copy)}
+            and ledger.program(actor) not in {ledger.program(each) for each in ledger.waiters(wait.copy)}
             and not ledger.threads[wait.copy]
             and wait.need > 0
         ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tileproof.conformance.beside.logs.hangs.accounts.evidence import LoggedReason, WaitEvidence
-from tileproof.conformance.beside.logs.hangs.accounts.ledger import Blocked, role_of
+from tileproof.conformance.beside.logs.hangs.accounts.ledger import Blocked
 from tileproof.conformance.beside.logs.hangs.accounts.trace import Copy
 from tileproof.conformance.beside.logs.hangs.log import Actor
 
@@ -83,7 +83,7 @@ class Counted(WaitEvidence):
             rest = [each for each in ledger.producers(other) if each != actor]
             widths = sum(ledger.each.get((each, ledger.family(other)), 1) for each in [actor, *rest])
             crowded = widths > ledger.init(other) or not ledger.init(other)
-            if rest and crowded and all(role_of(each) != role_of(actor) for each in rest):
+            if rest and crowded and all(ledger.program(each) != ledger.program(actor) for each in rest):
                 return other
             peers = self.ledger.peers(actor)
             theirs = any(ledger.total(peer, other) for peer in peers)

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tileproof.conformance.beside.logs.hangs.accounts.ledger import Blocked, Family, Ledger
+from tileproof.conformance.beside.logs.hangs.accounts.arrivers import Family
+from tileproof.conformance.beside.logs.hangs.accounts.ledger import Blocked, Ledger
 from tileproof.conformance.beside.logs.hangs.accounts.trace import Copy, LoggedStep
 from tileproof.conformance.beside.logs.hangs.log import Actor
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 
+from tileproof.conformance.beside.logs.hangs.accounts.arrivers import Arrivers, Family, role_of
 from tileproof.conformance.beside.logs.hangs.accounts.trace import Copy, LoggedStep, LogTrace
 from tileproof.conformance.beside.logs.hangs.log import Actor
 
-Family = tuple[int, str, int]  # cluster, barrier without its stage, CTA
 _STAGE = re.compile(r"(?<=.)[_.+#]?\d+$")
 
 
@@ -23,11 +23,6 @@ _FILLS = re.compile(
     r"full|fill|ready|rdy|arriv|post|scaled|rescaled|voll|bereit|skaliert|plein|pret|llen|listo|pieno|pront|满",
     re.IGNORECASE,
 )
-
-
-def role_of(actor: Actor) -> str:
-    """The role of an actor, without its warp."""
-    return re.sub(r" (?:warp|thread) \d+$", "", actor.role)
 
 
 @dataclass(eq=False)
@@ -45,7 +40,7 @@ class Blocked:
 
 
 @dataclass
-class Ledger:
+class Ledger(Arrivers):
     """The accounts of `trace`."""
 
     trace: LogTrace
@@ -152,66 +147,6 @@ class Ledger:
     def twins(self, copy: Copy) -> list[Copy]:
         """The same barrier and stage in the cluster's other CTAs."""
         return [each for each in sorted(self.copies) if each != copy and each[:3] == copy[:3]]
-
-    @cached_property
-    def _producers(self) -> dict[Family, set[Actor]]:
-        found: dict[Family, set[Actor]] = {}
-        for actor, copy in self.made:
-            found.setdefault(self.family(copy), set()).add(actor)
-        for copy, roles in self._stated.items():
-            actors = [actor for actor in self.trace.steps if role_of(actor) in roles]
-            near = [actor for actor in actors if copy.owner in (-1, actor.cta)]
-            found.setdefault(self.family(copy), set()).update(near or actors)
-        return found
-
-    @cached_property
-    def _stated(self) -> dict[Copy, set[str]]:
-        """The roles that arrive on each barrier by the lines about it, with a stage and a CTA or without."""
-        found: dict[Copy, set[str]] = {}
-        for fed, roles in self.trace.feeds.items():
-            for copy in [each for each in self.copies if self._is_of(each, fed)] or [fed]:
-                found.setdefault(copy, set()).update(roles)
-        return found
-
-    def declared(self, copy: Copy) -> set[str]:
-        """The roles that arrive on a barrier, as the log states them; empty where it does not, or where it
-        names none that prints.
-        """
-        stated = self._stated.get(copy, set())
-        return stated if stated <= self._roles else set()
-
-    @cached_property
-    def _roles(self) -> set[str]:
-        return {role_of(actor) for actor in self.trace.steps}
-
-    def _is_of(self, copy: Copy, fed: Copy) -> bool:
-        """Whether a barrier is one that a line about `fed` means."""
-        same = copy == fed or self.stem(copy.barrier) == self.stem(fed.barrier)
-        return same and fed.stage in (-1, copy.stage) and fed.owner in (-1, copy.owner)
-
-    def producers(self, copy: Copy) -> set[Actor]:
-        """The actors that arrive on any stage of a barrier; those of its other CTAs if none does."""
-        found = self._producers.get(self.family(copy), set())
-        if not found:
-            for twin in self.twins(copy):
-                found = found | self._producers.get(self.family(twin), set())
-        return found | {
-            peer for actor in found for peer in self.peers(actor) if self._serves(actor, peer, copy)
-        }
-
-    def _serves(self, actor: Actor, peer: Actor, copy: Copy) -> bool:
-        """Whether a role's twin in another CTA arrives on the same barrier: only one CTA waits on it."""
-        if copy.owner < 0 or peer.cta == actor.cta:
-            return copy.owner < 0 and peer.cta == actor.cta
-        own = [twin for twin in self.twins(copy) if twin.owner == peer.cta]
-        if self.by_states and any(self.made.get((peer, twin)) for twin in own):
-            return False  # each arrives in its own CTA
-        return not any(self.waiters(twin) for twin in self.twins(copy))
-
-    def peers(self, actor: Actor) -> list[Actor]:
-        """Actors with the same program: the role in other CTAs, other warps of the role."""
-        plain = role_of(actor)
-        return [each for each in self.trace.steps if each != actor and role_of(each) == plain]
 
     def stage(self, copy: Copy) -> int:
         """The stage of a barrier, also one in its name; -1: none."""

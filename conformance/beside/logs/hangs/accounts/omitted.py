@@ -43,6 +43,7 @@ class Omitted(WaitEvidence):
                 omits = jump = False  # more than one arrival would have to be missing
             if turn != ledger.stage(copy):
                 return None
+            walks = len({each for each, _ in mine}) > 1  # else its stage may be one of its own
             if omits or jump:
                 what = (
                     f"an arrival is missing: {actor} arrived on {before} and then on {odd}, without {copy} "
@@ -50,12 +51,12 @@ class Omitted(WaitEvidence):
                 )
                 fix = f"{actor}: arrive on {copy} between them"
                 lines = [prior.line, step.line, wait.step.line]
-                sure = not self._may_come_late(wait, actor)
+                sure = walks and not self._may_come_late(wait, actor)
                 return LoggedReason("skipped-arrive", copy, wait.actor, what, fix, lines, 95, actor, sure)
             what = f"wrong stage: {actor} arrived on {odd}, where the turn is {copy}"
             fix = f"{actor}: arrive on {copy}, not on {odd}"
             lines = [step.line, wait.step.line]
-            return LoggedReason("wrong-stage", copy, wait.actor, what, fix, lines, 96, actor, True)
+            return LoggedReason("wrong-stage", copy, wait.actor, what, fix, lines, 96, actor, walks)
         return None
 
     def _pairing(self, actor: Actor, step: LoggedStep, copy: Copy) -> int | None:
@@ -197,7 +198,8 @@ class Omitted(WaitEvidence):
             what = f"an arrival went to another barrier: {actor} arrived on {odd} where it arrives on {copy}"
             fix = f"{actor}: arrive on {copy}, not on {odd}"
             lines = [step.line, wait.step.line]
-            return LoggedReason("wrong-barrier", copy, wait.actor, what, fix, lines, 95, actor, True)
+            owed = self.ledger.is_declared(actor, odd) and not self.again_in_a_round(actor, odd)
+            return LoggedReason("wrong-barrier", copy, wait.actor, what, fix, lines, 95, actor, not owed)
         blocked = self.waits.get(actor)
         open_ = blocked is not None and not self.ledger.producers(blocked.copy)
         if blocked is not None and step is blocked.step and (open_ or self.depends(blocked, wait)):

@@ -8,7 +8,7 @@ from itertools import pairwise
 from tileproof.conformance.beside.logs.hangs.accounts.astray import Astray
 from tileproof.conformance.beside.logs.hangs.accounts.counted import Counted
 from tileproof.conformance.beside.logs.hangs.accounts.evidence import LoggedReason
-from tileproof.conformance.beside.logs.hangs.accounts.ledger import Blocked, role_of
+from tileproof.conformance.beside.logs.hangs.accounts.ledger import Blocked
 from tileproof.conformance.beside.logs.hangs.accounts.omitted import Omitted
 from tileproof.conformance.beside.logs.hangs.accounts.trace import Copy, LoggedStep
 from tileproof.conformance.beside.logs.hangs.log import Actor
@@ -45,7 +45,8 @@ class Reasoner(Omitted, Counted, Astray):
                 if step.phase is not None and right is not None and step.phase not in (right, right + 2):
                     found.append(self._parity(actor, copy, step, right))
                     late = step.turn is None or step.turn >= len(self.ledger.siblings(copy))
-                    found[-1].sure &= bool(at) or not late  # else waits before it may be missing
+                    begins = not late and self._begins_known(actor, copy, bool(right))
+                    found[-1].sure &= bool(at) or begins  # else waits before it may be missing
                     break
                 right = None if step.phase is None else 1 - step.phase % 2
         for wait in self.blocked:
@@ -59,6 +60,22 @@ class Reasoner(Omitted, Counted, Astray):
                 right = 1 - int(wait.step.phase or 0)
                 found.append(self._parity(wait.actor, wait.copy, wait.step, right))
         return found
+
+    def _begins_known(self, actor: Actor, copy: Copy, free: bool) -> bool:
+        """Whether not only a barrier's name tells if its first wait needs an arrival: announced bytes do, and
+        the first waits on it in other stages, CTAs or roles.
+        """
+        ledger = self.ledger
+        if not free and any(ledger.announced[each] or ledger.copied[each] for each in ledger.siblings(copy)):
+            return True
+        firsts = [
+            steps[0].phase
+            for (who, other), steps in ledger.waits.items()
+            if ledger.stem(other.barrier) == ledger.stem(copy.barrier)
+            and (who, other) != (actor, copy)
+            and not self.trace.is_cut(who)
+        ]
+        return firsts.count(int(free)) > firsts.count(1 - int(free))
 
     def _again(self, actor: Actor, before: LoggedStep, step: LoggedStep) -> bool:
         """Whether a wait is printed again for the same round: the actor was in no other round since."""
@@ -222,6 +239,7 @@ class Reasoner(Omitted, Counted, Astray):
             # Arrivals on the same barrier of another CTA may be what is missing here.
             sure = not any(ledger.threads[twin] for twin in ledger.twins(copy))
             sure = sure and not ledger.producers(copy) & self.trace.ended.keys()
+            sure = sure and bool(ledger.declared(copy))  # else a role that has not come so far may arrive too
             return [LoggedReason("too-few-arrivals", copy, wait.actor, what, fix, lines, 94, None, sure)]
         if init and threads > init * wait.need:
             odd = self._intruder(copy)
@@ -236,11 +254,10 @@ class Reasoner(Omitted, Counted, Astray):
     def _own_cta_only(self, wait: Blocked) -> LoggedReason | None:
         """Arrivals of a stated role in each CTA on its own CTA's barrier, where a phase needs all."""
         copy, ledger = wait.copy, self.ledger
-        mine = ledger.declared(copy)
         for twin in ledger.twins(copy):
             theirs = [
                 actor for actor in self.trace.steps
-                if role_of(actor) in mine and ledger.made.get((actor, twin), 0) >= wait.need
+                if ledger.is_declared(actor, copy) and ledger.made.get((actor, twin), 0) >= wait.need
                 and not ledger.made.get((actor, copy))
             ]  # fmt: skip
             width = sum(ledger.each.get((actor, ledger.family(twin)), 1) for actor in theirs)

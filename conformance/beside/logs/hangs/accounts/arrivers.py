@@ -53,8 +53,10 @@ class Arrivers:
             found.setdefault(self.family(copy), set()).add(actor)
         for copy, roles in self._stated.items():
             actors = [actor for actor in self.trace.steps if self._is_in(actor, roles)]
+            actors = [actor for actor in actors if actor.group == copy.group]
             near = [actor for actor in actors if copy.owner in (-1, actor.cta)]
-            found.setdefault(self.family(copy), set()).update(near or actors)
+            every = any(self._is_of(copy, fed) for fed in self.trace.shared)
+            found.setdefault(self.family(copy), set()).update(actors if every else near or actors)
         return found
 
     @cached_property

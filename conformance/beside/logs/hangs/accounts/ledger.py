@@ -13,6 +13,7 @@ from tileproof.conformance.beside.logs.hangs.accounts.trace import Copy, LoggedS
 from tileproof.conformance.beside.logs.hangs.log import Actor
 
 _STAGE = re.compile(r"(?<=.)[_.+#]?\d+$")
+_ADDRESS = re.compile(r"^@|0x[0-9a-f]+$|^\d+$", re.IGNORECASE)  # a barrier's, or its number: it has no stage
 
 
 # Names of a free and of a filled buffer decide where a role's first waits alone would be wrong.
@@ -119,7 +120,7 @@ class Ledger(Arrivers):
 
     def stem(self, name: str) -> str:
         """A barrier's name without a stage in it, where other stages exist."""
-        short = name if name.startswith("@") else _STAGE.sub("", name)  # an address has no stage in it
+        short = name if _ADDRESS.search(name) else _STAGE.sub("", name)
         return short if short != name and self._stems[short] > 1 else name
 
     def family(self, copy: Copy) -> Family:

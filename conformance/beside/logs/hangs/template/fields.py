@@ -21,6 +21,7 @@ NUMBERS = {
     "owner": "the CTA whose barrier it is",
     "mask": "a mask of the CTAs that an arrival reaches",
     "bytes": "bytes announced by an arrival, or bytes of a copy",
+    "ctas": "init: in how many CTAs of the cluster the roles that arrive on the barrier run",
     "count": "threads that arrive; with init: arrivals of a phase",
     "id": "the number or address of a barrier (explained by a name or init line)",
     "stages": "init, name: stages of the barrier, numbered from its id on",

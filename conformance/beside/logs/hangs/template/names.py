@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tileproof.conformance.beside.logs.hangs.template.pattern import Values
 
+WARP = 32  # threads
 BARRIER_BYTES = 8  # of an mbarrier: stages of a barrier are as far apart
 _NUMBERED = ("roleid", "thread", "warp")
 
@@ -49,16 +50,16 @@ class LoggedNames:
         """The barrier of a number, in a CTA if it is named there."""
         known = self.barriers.get((owner, number)) or self.barriers.get((-1, number))
         if known is None:
-            return {"barrier": f"barrier {number:#x}"}
+            return {"barrier": f"@{number:#x}"}
         return {name: known[name] for name in ("barrier", "stage", "owner") if name in known}
 
     def role(self, values: Values) -> str:
-        """The role of a number in a line; "" if it has no name."""
-        cta = int(values.get("cta", -1))
-        for key in _NUMBERED:
-            if key in values:
-                number = int(values[key])
-                found = self.roles.get((key, cta, number), self.roles.get((key, -1, number), ""))
-                if found:
+        """The role of a number in a line; "" if it has no name. A thread without one has its warp's."""
+        numbers = {key: int(values[key]) for key in _NUMBERED if key in values}
+        if "thread" in numbers:
+            numbers.setdefault("warp", numbers["thread"] // WARP)
+        for key, number in numbers.items():
+            for cta in (int(values.get("cta", -1)), -1):
+                if found := self.roles.get((key, cta, number)):
                     return found
         return ""

@@ -6,8 +6,8 @@
 `EVENT:` in front names the event; without it, the template's own words do (`waiting`, `arrived`, `done`), or
 the field `{event}`. Spaces match any number of spaces. `{*}` is any text, `{{` and `}}` are braces,
 `{[}...{]}` is optional, `{(}...{)}` repeats, `{phase?}` may be absent or `-`. A number is decimal, or
-hexadecimal behind 0x; `{id:x}` is hexadecimal without 0x, `{id:2x}` has two digits. `also EVENT:` lets later
-templates read the same line too.
+hexadecimal behind 0x; `{id:x}` is hexadecimal without 0x, `{id:2x}` has two digits. `{ctas=2}` states what
+a line means and does not print. `also EVENT:` lets later templates read the same line too.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tileproof.conformance.beside.logs.hangs.words import Vocabulary
 from tileproof.spec.machine.errors import TileproofError
 
 Values = dict[str, str | int]
-_TOKEN = re.compile(r"\{\{|\}\}|\{[*?()\[\]]\}|\{(\w+)(\??)(?::(\d*)(x?))?\}|\s+")
+_TOKEN = re.compile(r"\{\{|\}\}|\{[*?()\[\]]\}|\{(\w+)(\??)(?::(\d*)(x?))?\}|\{(\w+)=([^{}]+)\}|\s+")
 _PREFIX = re.compile(r"\s*(also\s+)?(\w+):(?!:)")
 _INT = r"-?0[xX][0-9a-fA-F]+|0b[01]+|-?\d+"
 _ON_A_BARRIER = ("wait", "arrive", "expect", "copy", "feeds")
@@ -50,6 +50,7 @@ class Template:
     groups: dict[str, tuple[str, bool]]  # group: field, hexadecimal
     repeat: Repeat | None = None
     also: bool = False
+    stated: Values = field(default_factory=dict)  # by `{name=value}`, of every line
     lines: list[int] = field(default_factory=list)
 
     def read(self, line: str) -> list[Values] | None:
@@ -74,7 +75,7 @@ class Template:
                     values.setdefault(name, text.strip())
             elif text not in ("", "-"):
                 values.setdefault(name, _number(text, is_hex))
-        return values
+        return {**self.stated, **values}
 
 
 def _number(text: str, is_hex: bool) -> int:
@@ -96,7 +97,7 @@ def parse(text: str, context: bool = False) -> Template:
     event, also, body = _event(text)
     build = _Builder(text)
     pattern, repeat = build.whole(body.strip())
-    template = Template(text, event, pattern, build.groups, repeat, also)
+    template = Template(text, event, pattern, build.groups, repeat, also, build.stated)
     return _checked(template, build.words, context)
 
 
@@ -125,7 +126,7 @@ def _event(text: str) -> tuple[str, bool, str]:
 
 
 def _checked(template: Template, words: list[str], context: bool) -> Template:
-    fields = {name for name, _ in template.groups.values()}
+    fields = {name for name, _ in template.groups.values()} | template.stated.keys()
     if not template.event and "event" not in fields:
         known = Vocabulary()
         told: str | None = told_by([verb for word in words for verb in known.word(word).verbs])
@@ -161,6 +162,7 @@ class _Builder:
     def __init__(self, text: str) -> None:
         self.text = text
         self.groups: dict[str, tuple[str, bool]] = {}
+        self.stated: Values = {}
         self.words: list[str] = []
 
     def whole(self, body: str) -> tuple[re.Pattern[str], Repeat | None]:
@@ -209,6 +211,8 @@ class _Builder:
             elif token == "{]}":
                 opened -= 1
                 yield ")?"
+            elif found[5] is not None:
+                self._state(found[5], found[6].strip())
             elif found[1] is None:
                 raise self._error(f"{token} is not allowed here")
             else:
@@ -223,6 +227,13 @@ class _Builder:
             raise self._error("{[} and {]} do not match")
         if listed and name_last:
             yield r"(?=[\s,;|&+)\]}]|$)"
+
+    def _state(self, name: str, value: str) -> None:
+        """Take the value of `{name=value}`."""
+        name = field_of(name, self.text)
+        if name not in TEXTS and not re.fullmatch(_INT, value):
+            raise self._error(f"{{{name}={value}}}: the value is not a number")
+        self.stated[name] = value if name in TEXTS else _number(value, False)
 
     def _literal(self, text: str) -> str:
         if re.search(r"\{\w*|\w*\}", text) and ("{" in text or "}" in text):

@@ -14,6 +14,7 @@ from tileproof.conformance.beside.logs.hangs.accounts.trace import (
     StepKind,
 )
 from tileproof.conformance.beside.logs.hangs.log import Actor
+from tileproof.conformance.beside.logs.hangs.template.clusters import LoggedClusters, ctas_of
 from tileproof.conformance.beside.logs.hangs.template.names import LoggedNames
 from tileproof.conformance.beside.logs.hangs.template.pattern import AND, Template, Values
 from tileproof.spec.machine.errors import TileproofError
@@ -26,10 +27,6 @@ _OF_BARRIER = {"completed", "pending", "txleft", "arrived", "announced", "landed
 _WHICH = ("barrier", "id", "stage", "owner")  # fields that say which barrier it is
 _LIST = re.compile(r"\s*[+,&/|、]\s*|\s+(?:" + AND + r")\s+")  # of the roles of an init line
 _NAME_STAGE = re.compile(r"(.*\S)\s*(?:\[(\d+)\]|\((\d+)\)|\{(\d+)\}|#(\d+))$")
-
-
-def _ctas(mask: int) -> list[int]:
-    return [cta for cta in range(mask.bit_length()) if mask >> cta & 1] if mask > 0 else []
 
 
 def _of_role(values: Values, who: Values) -> set[str]:
@@ -121,10 +118,7 @@ class _Maker:
         self.about: Values = {}  # the barrier of the line before
         self.last: dict[Actor, tuple[int, int | None]] = {}  # tile and k
         self.rounds = 1 + max((int(v["k"]) for _, _, v in self.made if "k" in v), default=0)  # of a tile
-        owners = {int(v["owner"]) for _, _, v in self.made if "owner" in v}
-        if any("cta" in v for _, _, v in self.made):
-            owners.update(cta for _, _, v in self.made for cta in _ctas(int(v.get("mask", 0))))
-        self.owners = sorted(owners)
+        self.clusters = LoggedClusters(self.made)
         self.stages: dict[str, set[int]] = {}
         for _, event, values in self.made:
             if event not in ("name", "init") and "stage" in values and "barrier" in values:
@@ -178,6 +172,8 @@ class _Maker:
         copy = self._copy(values, -1, 0, whole=True)
         if "count" in values:
             self.trace.inits[copy] = int(values["count"])
+        if int(values.get("ctas", 1)) > 1:
+            self.trace.shared.add(copy)
         for word in _LIST.split(str(values.get("role", ""))):
             if role := word.strip("\"'[]() "):
                 self.trace.feeds.setdefault(copy, set()).add(self.tables.roles.get(role.lower(), role))
@@ -223,9 +219,8 @@ class _Maker:
         role = self._role(values)
         cta = int(values.get("cta", -1))
         group = int(values.get("group", 0))
-        size = len(self.owners)
-        if size > 1 and cta >= size:
-            group, cta = (group or cta // size), cta % size
+        cluster, cta = self.clusters.place(cta)
+        group = group or cluster
         if "warp" in values or "thread" in values:
             key, number = ("warp", values["warp"]) if "warp" in values else ("thread", values["thread"])
             if not role or len(self.warps.get((role, int(values.get("cta", -1))), ())) > 1:
@@ -245,16 +240,15 @@ class _Maker:
             name, stage = inside[1], int(next(item for item in inside.groups()[1:] if item))
         if stage < 0 and not whole and self.stages.get(name) == {0}:
             stage = 0  # its only stage, which some lines print
-        owner = int(values["owner"]) if "owner" in values else cta if self.owners or cta < 0 else -1
-        if len(self.owners) > 1 and owner >= len(self.owners):
-            owner %= len(self.owners)
+        owner = cta if self.clusters.named or cta < 0 else -1
+        owner = self.clusters.rank(int(values["owner"])) if "owner" in values else owner
         return Copy(group, name, stage, owner)
 
     def _copies(self, values: Values, actor: Actor) -> tuple[Copy, ...]:
         each = self._copy(values, actor.cta, actor.group)
         if each.owner < 0:
             return (each,)
-        return tuple(each._replace(owner=cta) for cta in _ctas(int(values.get("mask", 0)))) or (each,)
+        return tuple(each._replace(owner=cta) for cta in ctas_of(int(values.get("mask", 0)))) or (each,)
 
     def _state(self, line: int, values: Values) -> None:
         who = {**self._who(values), **values}
@@ -287,7 +281,8 @@ class _Maker:
     def _barrier_state(self, line: int, values: Values, who: Values) -> None:
         """The current phase of a barrier."""
         trace = self.trace
-        copy = self._copy(values, int(who.get("cta", -1)), int(who.get("group", 0)))
+        cluster, cta = self.clusters.place(int(who.get("cta", -1)))
+        copy = self._copy(values, cta, int(who.get("group", cluster)))
         if "count" in values:
             trace.inits[copy] = int(values["count"])
         pending, left = values.get("pending"), values.get("txleft")

@@ -19,7 +19,8 @@ from tileproof.conformance.beside.logs.hangs.template.pattern import (
     names_context,
     parse,
 )
-from tileproof.conformance.beside.logs.hangs.template.read import Tables, records, trace_of
+from tileproof.conformance.beside.logs.hangs.template.read import trace_of
+from tileproof.conformance.beside.logs.hangs.template.records import Tables, records
 from tileproof.spec.machine.errors import TileproofError
 
 WIDTH = 150

@@ -36,7 +36,11 @@ NUMBERS = {
     "passed": "state: completed waits of the role on the barrier",
     "arrived": "state: arrivals of the role on the barrier; without a role, of the current phase",
 }
-TEXTS = {"event": "a word for the event (--event wait=WORD)", **NAMES}
+TEXTS = {
+    "event": "a word for the event (--event wait=WORD)",
+    "parts": "parts: several records, each read by the templates",
+    **NAMES,
+}
 FIELDS = {**TEXTS, **NUMBERS}
 EVENTS = {
     "wait": "a wait begins",
@@ -53,6 +57,8 @@ EVENTS = {
     "feeds": "a role that arrives on a barrier, where arrivals are not printed",
     "columns": "a header whose columns name the roles of a table",
     "state": "counts at the end of the run, of a barrier or of a role on a barrier",
+    "parts": "a line that holds several records in {parts}",
+    "newest": "from here on, the newest record of each role stands first",
     "skip": "a line without an event",
 }
 _ALSO = {

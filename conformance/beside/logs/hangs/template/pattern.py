@@ -142,7 +142,7 @@ def _checked(template: Template, words: list[str], context: bool) -> Template:
                 do=f"wait: {template.text}",
             )
         template.event = told
-    if not fields and template.event not in ("skip", "end", "tail"):
+    if not fields and template.event not in ("skip", "end", "tail", "newest"):
         raise TileproofError(
             "a line template without a field", where=template.text, expected=", ".join(FIELDS)
         )

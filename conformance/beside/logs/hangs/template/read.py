@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from tileproof.conformance.beside.logs.hangs.accounts.trace import (
     Copy,
@@ -16,8 +14,8 @@ from tileproof.conformance.beside.logs.hangs.accounts.trace import (
 from tileproof.conformance.beside.logs.hangs.log import Actor
 from tileproof.conformance.beside.logs.hangs.template.clusters import LoggedClusters, ctas_of
 from tileproof.conformance.beside.logs.hangs.template.names import LoggedNames
-from tileproof.conformance.beside.logs.hangs.template.pattern import AND, Template, Values
-from tileproof.spec.machine.errors import TileproofError
+from tileproof.conformance.beside.logs.hangs.template.pattern import AND, Values
+from tileproof.conformance.beside.logs.hangs.template.records import STEPS, Records, Tables
 
 _KINDS: dict[str, StepKind] = {"wait": "wait", "done": "wait", "copy": "copy", "end": "end"}
 _WHO = ("role", "roleid", "warp", "wg", "thread", "cta", "group")
@@ -38,71 +36,9 @@ def _of_role(values: Values, who: Values) -> set[str]:
     return found & {"passed"}
 
 
-@dataclass(frozen=True)
-class Records:
-    """Values of the lines in order: (line, event, values); `unread`: the lines that no template matches."""
-
-    made: list[tuple[int, str, Values]]
-    unread: list[int]
-
-
-@dataclass
-class Tables:
-    """A user's words: of an event, and other names of roles."""
-
-    events: dict[str, str] = field(default_factory=dict)
-    roles: dict[str, str] = field(default_factory=dict)
-
-
-def records(lines: Sequence[str], templates: Sequence[Template], tables: Tables) -> Records:
-    """The values of every line by the first template that matches it."""
-    made: list[tuple[int, str, Values]] = []
-    unread: list[int] = []
-    columns: list[Values] = []
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        found = _of_line(line, number, templates, tables)
-        if columns and not found:
-            cells = line.split("|")[1:]
-            for column, cell in zip(columns, cells, strict=False):
-                some = _of_line(cell, number, templates, tables) if cell.strip() else []
-                found += [(event, {**column, **values}) for event, values in some]
-        columns = [values for event, values in found if event == "columns"] or columns
-        made += [(number, event, values) for event, values in found if event != "columns"]
-        if not found and not any(number in template.lines[-1:] for template in templates):
-            unread.append(number)
-    return Records(made, unread)
-
-
-def _of_line(
-    line: str, number: int, templates: Sequence[Template], tables: Tables
-) -> list[tuple[str, Values]]:
-    """The events of a line, or of a table's cell."""
-    made: list[tuple[str, Values]] = []
-    for template in templates:
-        found = template.read(line)
-        if found is None:
-            continue
-        template.lines.append(number)
-        for values in found:
-            event = template.event or _event(str(values.get("event", "")), tables, template, number)
-            made.append((event, values))
-        if not template.also:
-            break
-    return made
-
-
-def _event(word: str, tables: Tables, template: Template, line: int) -> str:
-    found = tables.events.get(word.lower())
-    if found is None:
-        raise TileproofError(
-            f"line {line}: the event {word!r} is unknown",
-            where=template.text,
-            found=word,
-            do=f"--event wait={word} (or done, arrive, expect, copy, end, skip)",
-        )
-    return found
+def _flat(name: str) -> str:
+    """What two spellings of a name have in common."""
+    return re.sub(r"[\s._-]", "", name.lower())
 
 
 class _Maker:
@@ -117,6 +53,7 @@ class _Maker:
         self.on: Values = {}  # the barrier of the lines that follow
         self.about: Values = {}  # the barrier of the line before
         self.last: dict[Actor, tuple[int, int | None]] = {}  # tile and k
+        self.arrived: dict[Actor, tuple[int, int]] = {}  # line and part of the last arrival
         self.rounds = 1 + max((int(v["k"]) for _, _, v in self.made if "k" in v), default=0)  # of a tile
         self.clusters = LoggedClusters(self.made)
         self.stages: dict[str, set[int]] = {}
@@ -125,6 +62,10 @@ class _Maker:
                 self.stages.setdefault(str(values["barrier"]), set()).add(int(values["stage"]))
         made_by = [v for _, event, v in self.made if event not in ("init", "feeds")]
         self.printing = {str(v["role"]) for v in made_by if "role" in v}
+        self.spelled: dict[str, str] = {}  # roles and barriers, as their steps spell them
+        for _, _, values in sorted(self.made, key=lambda record: record[1] not in (*STEPS, "actor")):
+            for name in (str(values[key]) for key in ("role", "barrier") if key in values):
+                self.spelled.setdefault(_flat(name), name)
         self.warps: dict[tuple[str, int], set[int]] = {}
 
     def run(self) -> LogTrace:
@@ -147,7 +88,7 @@ class _Maker:
                 values = self._of_barrier(values, self.on)
                 actor = self.actor({**self._who(values), **values})
                 self.trace.feeds.setdefault(self._copy(values, actor.cta, actor.group), set()).add(actor.role)
-            elif event not in ("name", "skip"):
+            elif event not in ("name", "skip", "newest"):
                 values = self._of_barrier(values, self.on)
                 self._step(line, event, {**self._who(values), **values})
         self._count_turns()
@@ -176,7 +117,7 @@ class _Maker:
             self.trace.shared.add(copy)
         for word in _LIST.split(str(values.get("role", ""))):
             if role := word.strip("\"'[]() "):
-                self.trace.feeds.setdefault(copy, set()).add(self.tables.roles.get(role.lower(), role))
+                self.trace.feeds.setdefault(copy, set()).add(self._named(role))
             if re.search(r"\s", role) and role not in self.printing:
                 break  # other text, whose role no line has, follows the list
 
@@ -212,8 +153,11 @@ class _Maker:
                     self.warps.setdefault((role, cta), set()).add(int(warp))
 
     def _role(self, values: Values) -> str:
-        role = str(values.get("role", "")) or self.names.role(values)
-        return self.tables.roles.get(role.lower(), role)
+        return self._named(str(values.get("role", "")) or self.names.role(values))
+
+    def _named(self, role: str) -> str:
+        """A role by the user's name for it, or as its steps spell it: `epi.0` in a dump may be `epi0`."""
+        return self.tables.roles.get(role.lower()) or self.spelled.get(_flat(role), role)
 
     def actor(self, values: Values) -> Actor:
         role = self._role(values)
@@ -234,6 +178,7 @@ class _Maker:
         if "barrier" not in values and "id" in values:
             values = {**self.names.barrier(int(values.get("owner", cta)), int(values["id"])), **values}
         name = str(values.get("barrier", ""))
+        name = self.spelled.get(_flat(name), name)
         stage = int(values.get("stage", -1))
         inside = _NAME_STAGE.match(name) if stage < 0 else None
         if inside:
@@ -341,7 +286,10 @@ class _Maker:
         if event == "arrive":
             if last is not None and last.kind == "wait" and not last.passed:
                 last.passed, last.end = True, line
-            same = last is not None and last.kind == "arrive" and last.line == line and not last.bytes
+            place = line, int(values.get("part", 0))
+            same = last is not None and last.kind == "arrive" and self.arrived.get(actor) == place
+            same = same and not (last is not None and last.bytes)
+            self.arrived[actor] = place
             if same and last is not None:  # one line that arrives on several barriers
                 last.to += copies
                 return

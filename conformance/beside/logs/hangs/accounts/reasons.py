@@ -10,11 +10,12 @@ from tileproof.conformance.beside.logs.hangs.accounts.counted import Counted
 from tileproof.conformance.beside.logs.hangs.accounts.evidence import LoggedReason
 from tileproof.conformance.beside.logs.hangs.accounts.ledger import Blocked
 from tileproof.conformance.beside.logs.hangs.accounts.omitted import Omitted
+from tileproof.conformance.beside.logs.hangs.accounts.together import Together
 from tileproof.conformance.beside.logs.hangs.accounts.trace import Copy, LoggedStep
 from tileproof.conformance.beside.logs.hangs.log import Actor
 
 
-class Reasoner(Omitted, Counted, Astray):
+class Reasoner(Omitted, Counted, Astray, Together):
     """Finds the causes of the blocked waits of a ledger."""
 
     def reasons(self) -> list[LoggedReason]:
@@ -121,8 +122,12 @@ class Reasoner(Omitted, Counted, Astray):
                 or (self.omitted_by_count(wait, actor) if ledger.by_states else None)
                 or self._ended(wait, actor)
             )
+            if reason is None or reason.code == "cycle":
+                reason = self.unlike_twin(wait, actor) or reason
             if reason is not None:
                 found.append(reason)
+        if order := self.too_late(wait, late, found):
+            found.append(order)
         if not late or (not found and all(actor not in self.waits for actor in late)):
             found += self.counts(wait, late)
         if not ledger.producers(copy):

@@ -55,9 +55,20 @@ class Arrivers:
             actors = [actor for actor in self.trace.steps if self._is_in(actor, roles)]
             actors = [actor for actor in actors if actor.group == copy.group]
             near = [actor for actor in actors if copy.owner in (-1, actor.cta)]
-            every = any(self._is_of(copy, fed) for fed in self.trace.shared)
+            every = self.is_shared(copy) or self._takes_all(copy, near, actors)
             found.setdefault(self.family(copy), set()).update(actors if every else near or actors)
         return found
+
+    def is_shared(self, copy: Copy) -> bool:
+        """Whether the log states that the roles of all CTAs arrive on a barrier."""
+        return any(self._is_of(copy, fed) for fed in self.trace.shared)
+
+    def _takes_all(self, copy: Copy, near: list[Actor], actors: list[Actor]) -> bool:
+        """Whether a barrier of one CTA, as the log states it, needs the arrivals of the roles of all CTAs."""
+        key = self.family(copy)
+        own, every = (sum(self.each.get((actor, key), 1) for actor in some) for some in (near, actors))
+        alone = any(self._is_of(copy, fed) and fed.owner >= 0 for fed in self.trace.feeds)
+        return alone and own < self.trace.init(copy) == every
 
     @cached_property
     def _stated(self) -> dict[Copy, set[str]]:

@@ -259,6 +259,8 @@ class Reasoner(Omitted, Counted, Astray, Together):
     def _own_cta_only(self, wait: Blocked) -> LoggedReason | None:
         """Arrivals of a stated role in each CTA on its own CTA's barrier, where a phase needs all."""
         copy, ledger = wait.copy, self.ledger
+        if self.trace.shared and not ledger.is_shared(copy):
+            return None  # the log states which barriers need the arrivals of all CTAs: not this one
         for twin in ledger.twins(copy):
             theirs = [
                 actor for actor in self.trace.steps

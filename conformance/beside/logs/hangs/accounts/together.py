@@ -19,7 +19,11 @@ class Together(WaitEvidence):
             return None
         for twin in ledger.peers(actor):
             its = self.waits.get(twin)
-            if its is None or twin.group != actor.group or ledger.family(its.copy)[1] != ledger.family(mine.copy)[1]:
+            if (
+                its is None
+                or twin.group != actor.group
+                or ledger.family(its.copy)[1] != ledger.family(mine.copy)[1]
+            ):
                 continue
             done = ledger.total(twin, wait.copy) - ledger.total(actor, wait.copy)
             same = ledger.passes_of(twin) == ledger.passes_of(actor) or its.copy == mine.copy

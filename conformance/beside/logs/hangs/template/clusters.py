@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from tileproof.conformance.beside.logs.hangs.template.pattern import Values
 
+_OF_BARRIER = ("init", "feeds", "name", "state", "on")
+
 
 def ctas_of(mask: int) -> list[int]:
     """The ranks of a mask."""
@@ -16,32 +18,34 @@ class LoggedClusters:
     """`size`: CTAs of a cluster, 1 where the log shows none. `named`: lines name the CTA of a barrier."""
 
     def __init__(self, made: Sequence[tuple[int, str, Values]]) -> None:
-        ctas, targets, apart, sizes = set[int](), set[int](), {0}, {1}
-        for _, event, values in made:
-            of_barrier = event in ("init", "feeds", "name")
-            if "cta" in values and not of_barrier:
-                ctas.add(int(values["cta"]))
-            if "owner" in values and not of_barrier:
-                targets.add(int(values["owner"]))
-                apart.add(abs(int(values["owner"]) - int(values.get("cta", values["owner"]))))
-            sizes.add(int(values.get("ctas", 1)))
-        stated = {int(values["owner"]) for _, event, values in made if "owner" in values} - targets
+        of_roles = [values for _, event, values in made if event not in _OF_BARRIER]
+        of_barriers = [values for _, event, values in made if event in _OF_BARRIER]
+        every = of_roles + of_barriers
+        ctas = {int(v["cta"]) for v in of_roles if "cta" in v} or {int(v["cta"]) for v in every if "cta" in v}
+        targets = {int(v["owner"]) for v in of_roles if "owner" in v}
+        stated = {int(v["owner"]) for v in of_barriers if "owner" in v}
+        apart = {abs(int(v["owner"]) - int(v["cta"])) for v in of_roles if "owner" in v and "cta" in v}
+        sizes = {1} | {int(v.get("ctas", 1)) for v in every}
         if ctas:
-            sizes |= {int(values.get("mask", 0)).bit_length() for _, _, values in made}
+            sizes |= {int(v.get("mask", 0)).bit_length() for v in every}
         first = min(ctas, default=0)
         if targets and max(targets) < first:  # ranks beside numbers of the grid
             sizes.add(max(2, max(targets) + 1))
         elif len(targets) > 1:
-            sizes.add(max(apart) + 1 if max(apart) else len(targets))
-        if stated and (max(stated) < first or not targets):
-            sizes.add(max(stated) + 1 if max(stated) else 2 if first else 1)
+            sizes.add(max(apart) + 1 if any(apart) else len(targets))
+        ranks = {owner for owner in stated if owner < first or not first}
+        if ranks and not (stated - ranks) and stated - targets:
+            sizes.add(max(max(ranks) + 1, 2 if first else 1))
         self.size = 1 << (max(sizes) - 1).bit_length()
         self.named = bool(targets or stated) or self.size > 1
+        self.one = len({cta // self.size for cta in ctas}) == 1  # a single cluster
 
     def place(self, cta: int) -> tuple[int, int]:
-        """The cluster and rank of a CTA; a single CTA has its number."""
-        return divmod(cta, self.size) if self.size > 1 and cta >= self.size else (0, cta)
+        """The cluster and rank of a CTA; a single CTA has its number, a single cluster none."""
+        if self.size == 1 or cta < self.size:
+            return 0, cta
+        return (0 if self.one else cta // self.size), cta % self.size
 
     def rank(self, cta: int) -> int:
         """The rank of a barrier's CTA."""
-        return cta % self.size if self.size > 1 and cta >= self.size else cta
+        return self.place(cta)[1]

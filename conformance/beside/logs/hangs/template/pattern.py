@@ -50,7 +50,7 @@ class Template:
     groups: dict[str, tuple[str, bool]]  # group: field, hexadecimal
     repeat: Repeat | None = None
     also: bool = False
-    stated: Values = field(default_factory=dict)  # by `{name=value}`, of every line
+    stated: dict[str, tuple[str, str | int]] = field(default_factory=dict)  # group: field and `{field=value}`
     lines: list[int] = field(default_factory=list)
 
     def read(self, line: str) -> list[Values] | None:
@@ -62,11 +62,14 @@ class Template:
         if self.repeat is None:
             return [values]
         items = map(self._values, self.repeat.each.finditer(found[self.repeat.group]))
-        return [{**values, **item} for item in items if item.get("barrier") not in AND.split("|")] or None
+        listed = {"listed": 1}  # its counts are its own, not the line's
+        return [{**values, **i, **listed} for i in items if i.get("barrier") not in AND.split("|")] or None
 
     def _values(self, found: re.Match[str]) -> Values:
         values: Values = {}
         for group, text in found.groupdict().items():
+            if group in self.stated and text is not None:
+                values.setdefault(*self.stated[group])
             if group not in self.groups or text is None:
                 continue
             name, is_hex = self.groups[group]
@@ -75,7 +78,7 @@ class Template:
                     values.setdefault(name, text.strip())
             elif text not in ("", "-"):
                 values.setdefault(name, _number(text, is_hex))
-        return {**self.stated, **values}
+        return values
 
 
 def _number(text: str, is_hex: bool) -> int:
@@ -126,7 +129,7 @@ def _event(text: str) -> tuple[str, bool, str]:
 
 
 def _checked(template: Template, words: list[str], context: bool) -> Template:
-    fields = {name for name, _ in template.groups.values()} | template.stated.keys()
+    fields = {name for name, _ in (*template.groups.values(), *template.stated.values())}
     if not template.event and "event" not in fields:
         known = Vocabulary()
         told: str | None = told_by([verb for word in words for verb in known.word(word).verbs])
@@ -147,7 +150,10 @@ def _checked(template: Template, words: list[str], context: bool) -> Template:
             "a line template without a field", where=template.text, expected=", ".join(FIELDS)
         )
     bare = not fields & {"barrier", "id"}
-    if bare and (template.event == "on" or (template.event in _ON_A_BARRIER and not context)):
+    if bare and (
+        (template.event == "on" and "owner" not in fields)
+        or (template.event in _ON_A_BARRIER and not context)
+    ):
         raise TileproofError(
             "a line template of a wait or an arrival without its barrier",
             where=template.text,
@@ -162,7 +168,7 @@ class _Builder:
     def __init__(self, text: str) -> None:
         self.text = text
         self.groups: dict[str, tuple[str, bool]] = {}
-        self.stated: Values = {}
+        self.stated: dict[str, tuple[str, str | int]] = {}
         self.words: list[str] = []
 
     def whole(self, body: str) -> tuple[re.Pattern[str], Repeat | None]:
@@ -212,7 +218,7 @@ class _Builder:
                 opened -= 1
                 yield ")?"
             elif found[5] is not None:
-                self._state(found[5], found[6].strip())
+                yield self._state(found[5], found[6].strip())
             elif found[1] is None:
                 raise self._error(f"{token} is not allowed here")
             else:
@@ -228,12 +234,14 @@ class _Builder:
         if listed and name_last:
             yield r"(?=[\s,;|&+)\]}]|$)"
 
-    def _state(self, name: str, value: str) -> None:
-        """Take the value of `{name=value}`."""
+    def _state(self, name: str, value: str) -> str:
+        """An empty group for `{name=value}`: it matches where its part of the template does."""
         name = field_of(name, self.text)
         if name not in TEXTS and not re.fullmatch(_INT, value):
             raise self._error(f"{{{name}={value}}}: the value is not a number")
-        self.stated[name] = value if name in TEXTS else _number(value, False)
+        group = f"s{len(self.stated)}"
+        self.stated[group] = name, value if name in TEXTS else _number(value, False)
+        return f"(?P<{group}>)"
 
     def _literal(self, text: str) -> str:
         if re.search(r"\{\w*|\w*\}", text) and ("{" in text or "}" in text):

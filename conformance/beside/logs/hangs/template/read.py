@@ -30,6 +30,8 @@ _NAME_STAGE = re.compile(r"(.*\S)\s*(?:\[(\d+)\]|\((\d+)\)|\{(\d+)\}|#(\d+))$")
 def _of_role(values: Values, who: Values) -> set[str]:
     """Counts of a state line that are a role's: the others are of a barrier's current phase."""
     found = values.keys() & _OF_ROLE
+    if "listed" in values and values.keys() & _IDENTITY:
+        return found
     alone = not values.keys() & {"completed", "pending", "txleft"}
     if alone and (values.keys() & _IDENTITY or (who.keys() & _IDENTITY and "count" not in values)):
         return found
@@ -105,6 +107,8 @@ class _Maker:
     def _of_barrier(self, values: Values, context: Values) -> Values:
         """The values of a line, with the barrier of the context where the line names none."""
         if values.keys() & {"barrier", "id"}:
+            if not self.on.keys() & {"barrier", "id"}:
+                values = {**self.on, **values}  # a line above names the CTA of the barriers that follow
             self.about = {key: each for key, each in values.items() if key in _WHICH}
             return values
         return {**context, **values}
@@ -197,6 +201,8 @@ class _Maker:
 
     def _state(self, line: int, values: Values) -> None:
         who = {**self._who(values), **values}
+        if "owner" in values and "cta" not in who:
+            who["cta"] = values["owner"]  # a role without a CTA is in the barrier's
         some = _of_role(values, who)
         if some:
             self._role_state(line, values, self.actor(who), some)
@@ -231,7 +237,7 @@ class _Maker:
         if "count" in values:
             trace.inits[copy] = int(values["count"])
         pending, left = values.get("pending"), values.get("txleft")
-        if pending is None and "arrived" in values and trace.init(copy):
+        if pending is None and "arrived" in values and "listed" not in values and trace.init(copy):
             pending = trace.init(copy) - int(values["arrived"])
         if left is None and values.keys() >= {"announced", "landed"}:
             left = int(values["announced"]) - int(values["landed"])

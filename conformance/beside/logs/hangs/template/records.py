@@ -132,7 +132,7 @@ def _in_order(made: list[Record]) -> list[Record]:
     history: list[Record] = []
     newest = False
     for record in made:
-        if newest and record[1] in STEPS:
+        if newest and record[1] in (*STEPS, "skip"):
             history.append(record)
             continue
         out += history[::-1]

@@ -33,10 +33,10 @@ class Reasoner(Omitted, Counted, Astray, Together):
         """The first wait of each actor on each barrier whose phase is out of turn."""
         found = []
         for (actor, copy), steps in self.ledger.waits.items():
-            if self.trace.dump or self.ledger.unprinted_stages(copy):
+            if self.ledger.unprinted_stages(copy) or (self.trace.dump and len(steps) == 1):
                 continue
             free = self.ledger.free(copy)
-            right = None if self.trace.is_cut(actor) else int(free)
+            right = None if self.trace.is_cut(actor) or self.trace.dump else int(free)
             for at, step in enumerate(steps):
                 before = steps[at - 1] if at else step
                 if at and self._again(actor, before, step):

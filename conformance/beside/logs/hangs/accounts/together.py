@@ -64,7 +64,7 @@ class Together(WaitEvidence):
         return None
 
     def _stops_at(self, actor: Actor, wait: Blocked) -> bool:
-        """Whether the missing arrival is the next of an actor's on a ring, none of which it left out before."""
+        """Whether the missing arrival is an actor's next on a ring, and it left out none before."""
         ledger = self.ledger
         size = len(ledger.siblings(wait.copy))
         stages = [

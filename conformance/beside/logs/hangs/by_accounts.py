@@ -1,0 +1,82 @@
+"""The accounts of a log that words read, with what its first lines state of barriers and of clusters."""
+
+from __future__ import annotations
+
+from tileproof.conformance.beside.logs.hangs.accounts.ledger import Ledger
+from tileproof.conformance.beside.logs.hangs.accounts.trace import LogTrace
+from tileproof.conformance.beside.logs.hangs.declared import declared
+from tileproof.conformance.beside.logs.hangs.general import lexicon
+from tileproof.conformance.beside.logs.hangs.log import OWN, UNKNOWN_CTA, Actor, Log, LogEvent
+from tileproof.conformance.beside.logs.hangs.template.pattern import Values
+from tileproof.conformance.beside.logs.hangs.template.read import trace_of
+from tileproof.conformance.beside.logs.hangs.template.records import Record, Records, Tables
+
+
+def ledger_of(log: Log) -> Ledger | None:
+    """The accounts of a log; None where its actors or barriers are not mbarriers of known roles."""
+    if log.snapshot or log.merged or log.reports or log.exact or not log.events:
+        return None
+    if any(event.scope != "mbarrier" or event.actor.cta >= UNKNOWN_CTA for event in log.events):
+        return None
+    made = [*_stated(log), *(each for event in log.events for each in _records(log, event)), *_ends(log)]
+    made.sort(key=lambda record: record[0])
+    trace: LogTrace = trace_of(Records(made, []), Tables())
+    trace.headless = log.head_missing
+    ledger = Ledger(trace)
+    return ledger if ledger.blocked else None
+
+
+def _stated(log: Log) -> list[Record]:
+    found: list[Record] = []
+    several = {event.owner for event in log.events} - {OWN} or any(event.to for event in log.events)
+    for each in declared(log):
+        values: Values = {"barrier": each.barrier}
+        if each.count:
+            values["count"] = each.count
+        if each.roles:
+            values["role"] = ", ".join(each.roles)
+        if several and each.shared:
+            values["ctas"] = 2
+        if several and each.owner >= 0 and not each.shared:
+            values["owner"] = each.owner
+        found.append((each.line, "init", values))
+    return found
+
+
+def _who(actor: Actor) -> Values:
+    values: Values = {"role": actor.role or "thread"}
+    if actor.cta >= 0:
+        values["cta"] = actor.cta
+    if actor.group:
+        values["group"] = actor.group
+    return values
+
+
+def _records(log: Log, event: LogEvent) -> list[Record]:
+    values: Values = {**_who(event.actor), "barrier": log.name(event.barrier)}
+    for name, value in (("stage", event.stage), ("k", event.k), ("phase", event.phase)):
+        if value is not None:
+            values[name] = value
+    kind = "expect" if event.kind == "arrive" and event.size else event.kind
+    if kind in ("expect", "copy"):
+        values["bytes"] = event.size
+    elif kind == "arrive" and event.count > 1:
+        values["count"] = event.count
+    targets = [cta for cta in range(event.to.bit_length()) if event.to >> cta & 1]
+    if event.owner != OWN:
+        targets = [event.owner]
+    if not targets:
+        return [(event.line, kind, values)]
+    return [(event.line, kind, {**values, "owner": cta}) for cta in targets]
+
+
+def _ends(log: Log) -> list[Record]:
+    """The last line of a role that names no barrier and reports an end."""
+    last = {event.actor: event for event in sorted(log.events, key=lambda event: event.line)}
+    found = []
+    for line, actor, _ in log.notes:
+        words = [verb for word in log.lines[line - 1].split() for verb in lexicon.verbs(word.strip(".,;:()[]"))]
+        event = last.get(actor)
+        if event is not None and line > event.line and "done" in words and event.kind != "wait":
+            found.append((line, "end", _who(actor)))
+    return found

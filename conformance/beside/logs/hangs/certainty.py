@@ -7,6 +7,7 @@ of turn, byte counts, an arrival that reached only some CTAs) is certain if the 
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
@@ -31,6 +32,7 @@ EXACT = {
     "producer-stopped": 85,
     "cycle": 95,
 }
+_NUMBERED = re.compile(r"(?:thread|tid|t)[ _]?\d+")
 RIVAL = 88  # the weight from which a second cause is another reading
 UNDERSTOOD = 0.5  # of the lines that name an actor or a barrier
 SAY = (
@@ -113,6 +115,8 @@ def _doubts(graph: WaitGraph, hangs: list[LoggedHang]) -> list[str]:
         doubts.append("lines are missing in the middle")
     if root.event.barrier.startswith("@") and graph.plan is None:
         doubts.append("barriers are addresses: these lines do not have their names")
+    if graph.plan is None and any(_NUMBERED.fullmatch(actor.role) for actor in graph.histories):
+        doubts.append("roles are numbers of threads: these lines do not have their names")
     if any(remark.startswith("no word marks the end of a wait") for remark in log.remarks):
         doubts.append("no word marks the end of a wait")
     if root.event.phase is None:

@@ -9,12 +9,15 @@ from itertools import zip_longest
 
 from tileproof.conformance.beside.logs.hangs.accounts.arrivers import unnumbered
 from tileproof.conformance.beside.logs.hangs.general import lexicon
-from tileproof.conformance.beside.logs.hangs.log import Log
+from tileproof.conformance.beside.logs.hangs.log import Log, LogEvent
 
-_NUMBER = re.compile(r"(?<![\w.])(?:(?P<label>[^\W\d]+)[ _]?)?(?P<sign>[x×*+=:\[(# ]*)(?P<value>\d{1,4})(?![\w.]*\d)")
+_NUMBER = re.compile(
+    r"(?<![\w.])(?:(?P<label>[^\W\d]+)[ _]?)?[x\u00d7*+=:\[(# ]*(?P<value>\d{1,4})(?![\w.]*\d)"
+)
 _WORD = re.compile(r"[^\W\d]+")
 _ALL = re.compile(  # CTAs of a cluster, all of them
-    r"both|all ctas|cluster|peer|cross|remote|multicast|beide|ambos|ambas|las dos|les deux|entrambi|обоих|оба|两|兩|跨|両|양쪽",
+    r"both|all ctas|cluster|peer|cross|remote|multicast|beide|ambos|ambas|las dos|les deux|entrambi"
+    r"|\u043e\u0431\u043e\u0438\u0445|\u043e\u0431\u0430|\u4e24|\u5169|\u8de8|\u4e21|\uc591\ucabd",
     re.IGNORECASE,
 )
 _ONE = re.compile(r"(?:cta|rank|block|leader)[ _]?#?(?P<cta>\d{1,3})(?!\d)|(?P<leader>leader)", re.IGNORECASE)
@@ -33,15 +36,30 @@ class Declared:
     shared: bool = False
 
 
+def working(log: Log) -> list[LogEvent]:
+    """The events of roles that wait, or that act behind the first wait: others are lines that state barriers,
+    or a logger's words.
+    """
+    first = first_wait(log)
+    acting = {event.actor for event in log.events if event.line > first or event.kind in ("wait", "done")}
+    return [event for event in log.events if event.actor in acting]
+
+
+def first_wait(log: Log) -> int:
+    """The line of the first wait."""
+    return min((event.line for event in log.events if event.kind in ("wait", "done")), default=0)
+
+
 def declared(log: Log) -> list[Declared]:
-    """The barriers that the lines in front of the first event state."""
-    first = min((event.line for event in log.events), default=0)
-    names = {log.name(event.barrier): event.barrier for event in log.events if event.scope == "mbarrier"}
+    """The barriers that the lines in front of the first wait state."""
+    events = working(log)
+    first = min((event.line for event in events), default=0)
+    names = {log.name(event.barrier): event.barrier for event in events if event.scope == "mbarrier"}
     rings: dict[str, int] = {}
-    for event in log.events:
+    for event in events:
         if event.stage is not None:
             rings[event.barrier] = max(rings.get(event.barrier, 0), event.stage + 1)
-    roles = {event.actor.role for event in log.events if event.actor.role}
+    roles = {event.actor.role for event in events if event.actor.role}
     roles |= {unnumbered(role) for role in roles}
     spelled = [name for name in names if len(name) > 1 and not name.startswith("@")]
     if not spelled or not roles:

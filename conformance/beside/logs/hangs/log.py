@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple
 
 from tileproof.spec.machine.errors import TileproofError
 
+GRID = 1 << 12  # CTAs that a mask of an arrival may name
 MAX_BYTES = 64 << 20
 EXAMPLES = 5
 LONG = 4096  # characters of a line that are read; what is longer is no line of a printf
@@ -71,7 +72,7 @@ class LogEvent:
 
     def reaches(self, cta: int) -> bool:
         """Whether an arrival reaches the barrier of `cta`, as far as the log shows."""
-        return self.to == 0 or not 0 <= cta < 64 or bool(self.to >> cta & 1)
+        return self.to == 0 or not 0 <= cta < GRID or bool(self.to >> cta & 1)
 
 
 @dataclass

@@ -6,7 +6,7 @@ from typing import Literal
 
 from tileproof.conformance.beside.logs.hangs.forms import CLUSTER, NAMED, SYNCTHREADS, TMEM
 from tileproof.conformance.beside.logs.hangs.line_fields import Clause, Line
-from tileproof.conformance.beside.logs.hangs.log import PEER, Actor, Scope
+from tileproof.conformance.beside.logs.hangs.log import GRID, PEER, Actor, Scope
 
 
 def block_of(line: Line) -> int | None:
@@ -68,7 +68,7 @@ def mask_of(line: Line) -> int:
         return line.fields["mask"]
     mask = 0
     for cta in targets_of(line):
-        mask |= 1 << min(cta, 63)
+        mask |= 1 << min(cta, GRID - 1)
     return mask or (PEER if "peer" in line.fields else 0)
 
 

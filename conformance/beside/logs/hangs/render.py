@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from tileproof.conformance.beside.logs.hangs import as_data
+from tileproof.conformance.beside.logs.hangs.by_accounts import by_accounts
 from tileproof.conformance.beside.logs.hangs.cause import state
 from tileproof.conformance.beside.logs.hangs.causes import HangCause, LoggedHang, copy, hangs
 from tileproof.conformance.beside.logs.hangs.certainty import judged
@@ -52,6 +53,11 @@ def _run(log: Log, found: as_data.Diagnosis) -> as_data.RunRow:
 
 
 def _of_run(log: Log, plan: KernelPlan | None) -> as_data.Diagnosis:
+    found = _by_waits(log, plan)
+    return by_accounts(log, found) if plan is None else found
+
+
+def _by_waits(log: Log, plan: KernelPlan | None) -> as_data.Diagnosis:
     graph = build(log, plan)
     every = hangs(graph)
     told = judged(graph, every)

@@ -135,6 +135,7 @@ class _Scan:
         self.short = short
         self.label, self.field, self.gap = "", "", ""
         self.last: RowWord | None = None
+        self.listing = False  # the number before has more of its kind behind it
         self.lone = 0  # numbers without a label since the last word
 
     def run(self) -> Row:
@@ -151,6 +152,9 @@ class _Scan:
         if token[0].isalpha() or token[0] == "_":
             return self._word(at, token)
         self.gap += token
+        if token == "," and self.listing:  # between the numbers of a list
+            self.listing = False
+            return at + 1
         if token in (";", "|") or (token == "," and "[" not in self.gap):
             self.label = self.field = ""
             if token != ",":
@@ -175,7 +179,9 @@ class _Scan:
                 return at + 1
             if known and known not in ("role", "barrier", "ignored", "bytes"):
                 self._add(int(numbered["number"]), known, stem, at)
-                self.label, self.field, self.gap = "", "", ""
+                after = self.tokens[at + 1 : at + 3]
+                more = known == "cta" and after[:1] == ["+"] and after[1:2] != [] and after[1].isdecimal()
+                self.label, self.field, self.gap = (stem, known, "") if more else ("", "", "")
                 return at + 1
         known = lexicon.field(token)
         signed = then in ("=", ":")
@@ -248,6 +254,7 @@ class _Scan:
             self._add(value, self.field, self.label, at, hexed)
             follows = many and then in (",", "and", "+")
             self.gap = "" if follows else ";"
+            self.listing = follows and then == ","
             if not follows:
                 self.field = ""
             return

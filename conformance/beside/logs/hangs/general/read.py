@@ -13,7 +13,7 @@ from tileproof.conformance.beside.logs.hangs.general.naming import Slot, barrier
 from tileproof.conformance.beside.logs.hangs.general.reading import LogReading, closure
 from tileproof.conformance.beside.logs.hangs.general.rows import rows
 from tileproof.conformance.beside.logs.hangs.general.told import Told
-from tileproof.conformance.beside.logs.hangs.log import OWN, PEER, Actor, Kind, Log, LogEvent
+from tileproof.conformance.beside.logs.hangs.log import GRID, OWN, PEER, Actor, Kind, Log, LogEvent
 from tileproof.conformance.beside.logs.hangs.records import scope_of
 from tileproof.conformance.beside.logs.hangs.settled import (
     complete_ends,
@@ -135,7 +135,7 @@ def _event(told: Told) -> LogEvent:
         event.count = fields.get("count", 1) or 1
         event.to = (
             fields.get("mask", 0)
-            or sum(1 << cta for cta in {*told.others} if 0 <= cta < 63)
+            or sum(1 << cta for cta in {*told.others} if 0 <= cta < GRID)
             or (PEER if peer else 0)
         )
     elif told.others:

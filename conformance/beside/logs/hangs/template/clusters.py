@@ -38,13 +38,14 @@ class LoggedClusters:
             sizes.add(max(max(ranks) + 1, 2 if first else 1))
         self.size = 1 << (max(sizes) - 1).bit_length()
         self.named = bool(targets or stated) or self.size > 1
-        self.one = len({cta // self.size for cta in ctas}) == 1  # a single cluster
+        clusters = {cta // self.size for cta in ctas} if self.size > 1 else {0}
+        self.only = clusters.pop() if len(clusters) == 1 else 0  # the cluster of ranks
 
     def place(self, cta: int) -> tuple[int, int]:
-        """The cluster and rank of a CTA; a single CTA has its number, a single cluster none."""
+        """The cluster and rank of a CTA; a single CTA has its number."""
         if self.size == 1 or cta < self.size:
-            return 0, cta
-        return (0 if self.one else cta // self.size), cta % self.size
+            return self.only, cta
+        return cta // self.size, cta % self.size
 
     def rank(self, cta: int) -> int:
         """The rank of a barrier's CTA."""

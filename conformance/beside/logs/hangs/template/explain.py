@@ -102,7 +102,7 @@ def explained(text: str, path: str, user: UserLines) -> as_data.Diagnosis:
     trace = trace_of(made, user.tables)
     ledger = Ledger(trace)
     reasons = Reasoner(ledger).reasons() if ledger.blocked else []
-    view = _View(lines, ledger)
+    view = LedgerView(lines, ledger)
     first = reasons[0] if reasons else None
     doubts = _doubts(ledger, reasons, lines, made.unread) if first is not None else []
     root = next((wait for wait in ledger.blocked if first and wait.actor == first.waiter), None)
@@ -114,7 +114,7 @@ def explained(text: str, path: str, user: UserLines) -> as_data.Diagnosis:
         "title": "",
         "span": [made.made[0][0], made.made[-1][0]],
         "root": view.root(first, root) if first is not None else None,
-        "causes": [view.cause(reason) for reason in _distinct(reasons)],
+        "causes": [view.cause(reason) for reason in distinct(reasons)],
         "others": [],
         "blocked": [view.blocked(wait) for wait in ledger.blocked],
         "actors": [view.actor(actor) for actor in sorted(trace.steps)],
@@ -135,7 +135,7 @@ def explained(text: str, path: str, user: UserLines) -> as_data.Diagnosis:
     }
 
 
-def _distinct(reasons: list[LoggedReason]) -> list[LoggedReason]:
+def distinct(reasons: list[LoggedReason]) -> list[LoggedReason]:
     """The first reason of each cause and actor."""
     found: dict[tuple[str, Actor | None], LoggedReason] = {}
     for reason in reasons:
@@ -156,6 +156,8 @@ def _doubts(ledger: Ledger, reasons: list[LoggedReason], lines: list[str], unrea
     if lost:
         doubts.append(f"{len(lost)} lines that name a barrier match no template (line {lost[0]})")
     doubts += signs(ledger, Reasoner(ledger).parities())
+    if any(re.fullmatch(r"thread \d+", actor.role) for actor in ledger.trace.steps):
+        doubts.append("roles are numbers of threads: no template gives their names")
     if ledger.trace.dump:
         doubts.append("a dump shows counts, not their order")
     if ledger.trace.headless:
@@ -165,8 +167,8 @@ def _doubts(ledger: Ledger, reasons: list[LoggedReason], lines: list[str], unrea
     return doubts
 
 
-class _View:
-    """Parts of a diagnosis as data."""
+class LedgerView:
+    """Parts of a diagnosis by accounts, as data."""
 
     def __init__(self, lines: list[str], ledger: Ledger) -> None:
         self.lines, self.ledger = lines, ledger

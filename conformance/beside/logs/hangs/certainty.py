@@ -15,6 +15,7 @@ from typing import Literal
 from tileproof.conformance.beside.logs.hangs.causes import LoggedHang
 from tileproof.conformance.beside.logs.hangs.graph import WaitGraph
 from tileproof.conformance.beside.logs.hangs.histories import History
+from tileproof.conformance.beside.logs.hangs.log import Log, LogEvent
 
 Certainty = Literal["certain", "likely", "open", ""]
 SHOWN = {
@@ -32,7 +33,8 @@ EXACT = {
     "producer-stopped": 85,
     "cycle": 95,
 }
-_NUMBERED = re.compile(r"(?:thread|tid|t)[ _]?\d+")
+_NUMBERED = re.compile(r"(?:warp|thread|tid|t)[ _]?\d+")
+_WARP = re.compile(r"warp|\bw\W{0,2}\d", re.IGNORECASE)
 RIVAL = 88  # the weight from which a second cause is another reading
 UNDERSTOOD = 0.5  # of the lines that name an actor or a barrier
 SAY = (
@@ -91,6 +93,15 @@ def judged(graph: WaitGraph, hangs: list[LoggedHang]) -> HangVerdict:
     return HangVerdict("hang", "likely" if doubts else "certain", tuple(doubts))
 
 
+def _is_thread(event: LogEvent) -> bool:
+    return bool(_NUMBERED.fullmatch(event.actor.role))
+
+
+def _prints_warps(log: Log) -> bool:
+    """Whether the lines of events print warps: else a warp is a thread's number divided by 32."""
+    return all(_WARP.search(log.lines[event.line - 1]) for event in log.events if _is_thread(event))
+
+
 def _understood(graph: WaitGraph) -> bool:
     log = graph.log
     return len(log.events) >= UNDERSTOOD * (len(log.events) + log.half_read)
@@ -115,7 +126,7 @@ def _doubts(graph: WaitGraph, hangs: list[LoggedHang]) -> list[str]:
         doubts.append("lines are missing in the middle")
     if root.event.barrier.startswith("@") and graph.plan is None:
         doubts.append("barriers are addresses: these lines do not have their names")
-    if graph.plan is None and any(_NUMBERED.fullmatch(actor.role) for actor in graph.histories):
+    if graph.plan is None and any(map(_is_thread, log.events)) and not _prints_warps(log):
         doubts.append("roles are numbers of threads: these lines do not have their names")
     if any(remark.startswith("no word marks the end of a wait") for remark in log.remarks):
         doubts.append("no word marks the end of a wait")

@@ -64,15 +64,17 @@ def declared(log: Log) -> list[Declared]:
     spelled = [name for name in names if len(name) > 1 and not name.startswith("@")]
     if not spelled or not roles:
         return []
+    spellings = {name.lower(): name for name in spelled}
+    named = {each.lower(): each for each in roles}
     barrier = _any(spelled)
     role = _any([each for each in roles if len(each) > 1])
     found = []
     for number, text in enumerate(log.lines[: first - 1], 1):
         for name, rest in _parts(text, barrier):
-            key = next(key for key in names if key.lower() == name.lower())
-            said = [each[0] for each in role.finditer(_WAITS.sub(" ", rest))]
-            whose = [next(each for each in roles if each.lower() == one.lower()) for one in said]
-            count = _count(rest, rings.get(names[key], 1))
+            key = spellings.get(name.lower(), name)
+            said = [each[0].lower() for each in role.finditer(_WAITS.sub(" ", rest))]
+            whose = [named[one] for one in said if one in named]
+            count = _count(rest, rings.get(names.get(key, ""), 1))
             if count or whose:
                 one = _ONE.search(role.sub(" ", rest))
                 owner = -1 if one is None else int(one["cta"] or 0)

@@ -26,8 +26,8 @@ class LoggedClusters:
         stated = {int(v["owner"]) for v in of_barriers if "owner" in v}
         apart = {abs(int(v["owner"]) - int(v["cta"])) for v in of_roles if "owner" in v and "cta" in v}
         sizes = {1} | {int(v.get("ctas", 1)) for v in every}
-        if ctas:
-            sizes |= {int(v.get("mask", 0)).bit_length() for v in every}
+        masks = {int(v.get("mask", 0)).bit_length() for v in every} if ctas else {0}
+        sizes |= masks
         first = min(ctas, default=0)
         if targets and max(targets) < first:  # ranks beside numbers of the grid
             sizes.add(max(2, max(targets) + 1))
@@ -37,7 +37,7 @@ class LoggedClusters:
         if ranks and not (stated - ranks) and stated - targets:
             sizes.add(max(max(ranks) + 1, 2 if first else 1))
         self.size = 1 << (max(sizes) - 1).bit_length()
-        self.named = bool(targets or stated) or self.size > 1
+        self.named = bool(targets or stated or any(masks)) or self.size > 1
         clusters = {cta // self.size for cta in ctas} if self.size > 1 else {0}
         self.only = clusters.pop() if len(clusters) == 1 else 0  # the cluster of ranks
 

@@ -62,8 +62,9 @@ class Template:
         if self.repeat is None:
             return [values]
         items = map(self._values, self.repeat.each.finditer(found[self.repeat.group]))
-        listed = {"listed": 1}  # its counts are its own, not the line's
-        return [{**values, **i, **listed} for i in items if i.get("barrier") not in AND.split("|")] or None
+        items = (item for item in items if item.get("barrier") not in AND.split("|"))
+        # A count in the repeated part is its own, not the line's.
+        return [{**values, **i, **({"listed": 1} if "arrived" in i else {})} for i in items] or None
 
     def _values(self, found: re.Match[str]) -> Values:
         values: Values = {}

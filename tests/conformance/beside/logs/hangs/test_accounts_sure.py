@@ -1,6 +1,5 @@
 """What the accounts are sure of: stages of a role's own, first waits, counts, and a role's twins."""
 
-import pytest
 from tileproof.conformance.beside.logs.hangs.as_data import Diagnosis
 from tileproof.conformance.beside.logs.hangs.reader import read_text
 from tileproof.conformance.beside.logs.hangs.render import diagnosis
@@ -71,15 +70,19 @@ def test_one_of_two_warps_omits_an_arrival() -> None:
     assert cause["culprit"] is not None and cause["culprit"]["role"] == "w0"
 
 
-@pytest.mark.parametrize("count", [2, 3])
-def test_a_log_without_templates_uses_the_counts_that_it_states(count: int) -> None:
-    """The first lines state each barrier's arrivals and roles, in words that no list has."""
-    lines = [f"mbar kv_full slots 2 count {count} from load", "mbar kv_empty slots 2 count 1 from mma"]
-    for k in range(3):
-        lines += [f"[load CTA0] k={k} wait kv_empty[{k % 2}] phase={1 - k // 2 % 2}",
-                  f"[load CTA0] k={k} wait kv_empty[{k % 2}] done",
-                  f"[load CTA0] k={k} arrive kv_full[{k % 2}]"]  # fmt: skip
-    lines = [*lines[:-2], "[mma CTA0] k=0 wait kv_full[0] phase=0"]
+def test_a_log_without_templates_uses_the_counts_that_it_states() -> None:
+    """The first lines state each barrier's arrivals and roles: one of two warps omitted the second."""
+    lines = ["mbar out_full slots 1 count 2 from math", "mbar out_empty slots 1 count 1 from store"]
+    lines += [f"[math{warp} CTA0] k=0 arrive out_full" for warp in (0, 1)]
+    lines += ["[store CTA0] k=0 wait out_full phase=0", "[store CTA0] k=0 wait out_full phase=0 done",
+              "[store CTA0] k=0 arrive out_empty", "[store CTA0] k=1 wait out_full phase=1"]  # fmt: skip
+    for warp in (0, 1):
+        wait = f"[math{warp} CTA0] k=1 wait out_empty phase=0"
+        lines += [wait, wait + " done"]
+    lines += ["[math1 CTA0] k=1 arrive out_full"]
+    lines += [f"[math{warp} CTA0] k=2 wait out_empty phase=1" for warp in (0, 1)]
     found = diagnosis(read_text("\n".join(lines) + "\n"))
-    assert found["causes"][0]["code"] == "too-few-arrivals"
-    assert found["root"] is not None and found["root"]["barrier"] == "kv_full"
+    cause = found["causes"][0]
+    assert cause["code"] == "skipped-arrive"
+    assert cause["culprit"] is not None and cause["culprit"]["role"] == "math0"
+    assert found["certainty"] == "likely"

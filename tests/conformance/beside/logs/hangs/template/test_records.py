@@ -1,7 +1,13 @@
 """Records of line templates: several in a line, the newest first, objects over several lines."""
 
+import re
+from pathlib import Path
+
 from tileproof.conformance.beside.logs.hangs.as_data import Diagnosis
 from tileproof.conformance.beside.logs.hangs.template.explain import explained, user_lines
+from tileproof.conformance.beside.logs.hangs.text import text
+
+from tests.kit.paths import ROOT
 
 STEPS = ("wait: sleep {barrier} {phase}", "done: up {barrier}", "arrive: ring {barrier}")
 
@@ -58,3 +64,17 @@ def test_a_value_in_an_optional_part_holds_where_the_part_stands() -> None:
     template = user.templates[0]
     assert template.read("full 2 on all") == [{"barrier": "full", "count": 2, "ctas": 2}]
     assert template.read("full 2") == [{"barrier": "full", "count": 2}]
+
+
+def fence(name: str) -> str:
+    """A block of the documentation."""
+    whole = (ROOT / "docs" / "explain.md").read_text(encoding="utf-8")
+    (found,) = re.findall(rf"```{name} [^\n]*\n(.*?)```", whole, re.DOTALL)
+    return str(found)
+
+
+def test_the_documented_history_is_read_as_documented(tmp_path: Path) -> None:
+    (tmp_path / "rows.txt").write_text(fence("historylines"))
+    user = user_lines(file=tmp_path / "rows.txt")
+    assert user is not None
+    assert text(explained(fence("history"), "rows.log", user), full=False) + "\n" == fence("historyanswer")

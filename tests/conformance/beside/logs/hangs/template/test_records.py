@@ -69,7 +69,7 @@ def test_a_value_in_an_optional_part_holds_where_the_part_stands() -> None:
 def fence(name: str) -> str:
     """A block of the documentation."""
     whole = (ROOT / "docs" / "explain.md").read_text(encoding="utf-8")
-    (found,) = re.findall(rf"```{name} [^\n]*\n(.*?)```", whole, re.DOTALL)
+    (found,) = re.findall(rf"```{name} [^\n]*/test_records.py\n(.*?)```", whole, re.DOTALL)
     return str(found)
 
 
@@ -77,4 +77,4 @@ def test_the_documented_history_is_read_as_documented(tmp_path: Path) -> None:
     (tmp_path / "rows.txt").write_text(fence("historylines"))
     user = user_lines(file=tmp_path / "rows.txt")
     assert user is not None
-    assert text(explained(fence("history"), "rows.log", user), full=False) + "\n" == fence("historyanswer")
+    assert text(explained(fence("history"), "rows.log", user), full=False) + "\n" == fence("text")

@@ -73,11 +73,11 @@ def declared(log: Log) -> list[Declared]:
         for name, rest in _parts(text, barrier):
             key = spellings.get(name.lower(), name)
             said = [each[0].lower() for each in role.finditer(_WAITS.sub(" ", rest))]
-            whose = [named[one] for one in said if one in named]
+            whose = [named[word] for word in said if word in named]
             count = _count(rest, rings.get(names.get(key, ""), 1))
             if count or whose:
-                one = _ONE.search(role.sub(" ", rest))
-                owner = -1 if one is None else int(one["cta"] or 0)
+                place = _ONE.search(role.sub(" ", rest))
+                owner = -1 if place is None else int(place["cta"] or 0)
                 shared = bool(_ALL.search(rest))
                 found.append(Declared(number, key, count, whose, owner, shared))
     return found
@@ -97,7 +97,7 @@ def _parts(text: str, barrier: re.Pattern[str]) -> Iterator[tuple[str, str]]:
 
 
 def _count(rest: str, ring: int) -> int:
-    """The arrivals of a phase: the number that a word for them names, else the one beside the stages."""
+    """The arrivals of a phase: the number that a word for them names, else that beside the stages."""
     plain: list[int] = []
     staged = False
     for hit in _NUMBER.finditer(rest):

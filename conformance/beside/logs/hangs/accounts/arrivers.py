@@ -28,8 +28,11 @@ class Arrivers:
     trace: LogTrace
     made: dict[tuple[Actor, Copy], int]
     each: dict[tuple[Actor, Family], int]
-    copies: set[Copy]
     by_states: bool
+
+    @property
+    def copies(self) -> set[Copy]:
+        raise NotImplementedError
 
     def family(self, copy: Copy) -> Family:
         raise NotImplementedError

@@ -197,9 +197,9 @@ class _Scan:
         if known and not signed and {*lexicon.verbs(low)} & {"wait", "arrive", "copy"}:
             known = ""
         if signed or known:
-            more = self._phrase(at)
-            if more:
-                return more
+            behind = self._phrase(at)
+            if behind:
+                return behind
         key, raw = (self.field, self.label) if self.gap and set(self.gap) & set("=:") else ("", "")
         word = RowWord(token, key, raw, glued=self._glued(at), at=at)
         after = self.tokens[at + 1 : at + 4]

@@ -61,8 +61,8 @@ class Template:
         values = self._values(found)
         if self.repeat is None:
             return [values]
-        items = map(self._values, self.repeat.each.finditer(found[self.repeat.group]))
-        items = (item for item in items if item.get("barrier") not in AND.split("|"))
+        every = map(self._values, self.repeat.each.finditer(found[self.repeat.group]))
+        items = [item for item in every if item.get("barrier") not in AND.split("|")]
         # A count in the repeated part is its own, not the line's.
         return [{**values, **i, **({"listed": 1} if "arrived" in i else {})} for i in items] or None
 

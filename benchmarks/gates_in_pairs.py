@@ -1,4 +1,4 @@
-"""What the checks of the gate cost in another checkout and in this one.
+"""What the checks of the gate cost in another checkout and here.
 
     python benchmarks/gates_in_pairs.py CHECKOUT [KERNEL ...] [--profile full] [--pairs 3]
 

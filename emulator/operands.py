@@ -30,6 +30,7 @@ from tileproof.emulator.ptx import (
     PtxModule,
     Vector,
 )
+from tileproof.emulator.register_slots import UNIT, units
 from tileproof.emulator.spelling import Target
 from tileproof.spec.machine.limits import RESERVED_SHARED_BYTES
 
@@ -128,10 +129,10 @@ class Operands(ABC):
 
     def _extend(self, bytes_: int, count: int) -> int:
         """Add `count` registers to the register file; return the bytes of each."""
-        stride = max(64, -(-bytes_ * 32 // 64) * 64)
+        stride = UNIT * units(bytes_)
         self.register_bytes += stride * count
         if self.register_bytes <= MAX_REGISTER_BYTES:  # else `declare` raises
-            self.register_widths += bytes([bytes_]) * (stride // 64 * count)
+            self.register_widths += bytes([bytes_]) * (units(bytes_) * count)
         return stride
 
     def declare(self, declaration: Declaration) -> None:

@@ -24,29 +24,43 @@ _OF_BARRIERS = (
 _BEFORE = 3  # instructions before a use in which its address is added up
 
 
+class _Operands:
+    """The operands of a decoded program, by the names of their slots."""
+
+    def __init__(self, code: np.ndarray, names: dict[int, str]) -> None:
+        self.handler = [names[number] for number in code["handler"].tolist()]
+        self._operands = code["o"].tolist()
+
+    def named(self, pc: int, name: str) -> int:
+        """The operand in a named slot; NONE when the handler has no such slot."""
+        layout = layout_of(self.handler[pc])
+        return int(self._operands[pc][layout.operands.index(name)]) if name in layout.operands else NONE
+
+    def summed_at(self, pc: int, register: int) -> int | None:
+        """The addition just before `pc` that makes a register: offsets are added just before the use."""
+        for before in range(pc - 1, max(-1, pc - 1 - _BEFORE), -1):
+            if self.named(before, "dst") == register:
+                return before if self.handler[before] in _SUMS else None
+        return None
+
+
 def registers_of_barriers(code: np.ndarray, names: dict[int, str]) -> set[int]:
     """Registers, by offset, that `ProgramView.barrier_named` and `reaches_cta` read in any warp of a CTA."""
-    handlers = [names[number] for number in code["handler"].tolist()]
-    operands = code["o"].tolist()
+    operands = _Operands(code, names)
     found: set[int] = set()
 
     def add(pc: int, operand: int) -> None:
         if operand < 0:
             return
         found.add(operand)
-        for before in range(pc - 1, max(-1, pc - 1 - _BEFORE), -1):
-            layout = layout_of(handlers[before])
-            if "dst" in layout.operands and operands[before][layout.operands.index("dst")] == operand:
-                if handlers[before] in _SUMS:
-                    for name in ("a", "b"):
-                        add(before, operands[before][layout.operands.index(name)])
-                return
+        if (sum_ := operands.summed_at(pc, operand)) is not None:
+            for name in ("a", "b"):
+                add(sum_, operands.named(sum_, name))
 
-    for pc, handler in enumerate(handlers):
+    for pc, handler in enumerate(operands.handler):
         if handler.startswith(_OF_BARRIERS):
-            layout = layout_of(handler)
-            for name in {"barrier", "base", "mask"} & set(layout.operands):
-                add(pc, operands[pc][layout.operands.index(name)])
+            for name in ("barrier", "base", "mask"):
+                add(pc, operands.named(pc, name))
     return found
 
 
@@ -57,7 +71,8 @@ class ProgramView:
         self._decoded = decoded
         code = decoded.code
         names = {number: name for name, number in _engine.handlers().items()}
-        self.handler = [names[number] for number in code["handler"].tolist()]
+        self._operands = _Operands(code, names)
+        self.handler = self._operands.handler
         self._target = code["target"].tolist()
         self._guarded = [predicate >= 0 for predicate in code["pred"].tolist()]
         # Lists: a scalar of a structured array takes a microsecond, and every event asks for three.
@@ -121,15 +136,8 @@ class ProgramView:
                 return frozenset({"deliver"})
         return frozenset()
 
-    def _operand_of(self, pc: int, name: str) -> int:
-        """Return the operand in a named slot; NONE when the handler has no such slot."""
-        layout = layout_of(self.handler[pc])
-        if name not in layout.operands:
-            return NONE
-        return int(self._decoded.code[pc]["o"][layout.operands.index(name)])
-
     def _cta_mask(self, pc: int) -> int:
-        return self._operand_of(pc, "mask")
+        return self._operands.named(pc, "mask")
 
     def several_ctas(self, pc: int) -> bool:
         """Whether an instruction is a commit or copy with a CTA mask."""
@@ -150,9 +158,9 @@ class ProgramView:
         row = self._decoded.code[pc]
         handler = self.handler[pc]
         wide = 8 in (self.modifier(pc, "address_bytes"), self.modifier(pc, "width"))
-        operand = self._operand_of(pc, "barrier")
+        operand = self._operands.named(pc, "barrier")
         if operand == NONE:
-            operand = self._operand_of(pc, "base")
+            operand = self._operands.named(pc, "base")
         address = int(row["imm"]) if handler == "mbarrier.arrive" else 0
         exact = True
         if operand != NONE:
@@ -170,19 +178,14 @@ class ProgramView:
         """Return an operand's value, and whether it is constant: offsets are added just before the use."""
         if operand < 0 or operand in self._decoded.special_slots:
             return self.value(operand, lane, size, registers), True
-        for before in range(pc - 1, max(-1, pc - 1 - _BEFORE), -1):
-            handler = self.handler[before]
-            if self._operand_of(before, "dst") != operand:
-                continue
-            if width := _SUMS.get(handler):
-                base, base_constant = self._computed(
-                    before, self._operand_of(before, "a"), lane, width, registers
-                )
-                offset, offset_constant = self._computed(
-                    before, self._operand_of(before, "b"), lane, width, registers
-                )
-                return (base + offset) & ((1 << 8 * size) - 1), base_constant and offset_constant
-            break
+        at = self._operands.summed_at(pc, operand)
+        if at is not None:
+            width = _SUMS[self.handler[at]]
+            (base, base_constant), (offset, offset_constant) = (
+                self._computed(at, self._operands.named(at, name), lane, width, registers)
+                for name in ("a", "b")
+            )
+            return (base + offset) & ((1 << 8 * size) - 1), base_constant and offset_constant
         return self.value(operand, lane, size, registers), False
 
     def value(self, operand: int, lane: int, size: int, registers: bytes) -> int:
@@ -195,7 +198,7 @@ class ProgramView:
 
     def operand(self, pc: int, name: str) -> int | None:
         """Return the operand in a named slot if it is a 32-bit constant, else None."""
-        operand = self._operand_of(pc, name)
+        operand = self._operands.named(pc, name)
         return self.value(operand, 0, 4, b"") if operand < 0 and operand != NONE else None
 
     def immediate(self, pc: int) -> int:

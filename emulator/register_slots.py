@@ -57,6 +57,11 @@ class _Touches:
     written: npt.NDArray[np.bool_]
 
 
+def units(width: int) -> int:
+    """The units of a register of `width` bytes a lane; a predicate (0) is a mask of 32 bits."""
+    return max(1, -(-width * 32 // UNIT))
+
+
 def as_declared(widths: bytes) -> RegisterFile:
     """Each register in a place of its own."""
     return RegisterFile(np.arange(len(widths), dtype=np.int64) * UNIT, len(widths) * UNIT, widths)
@@ -238,7 +243,7 @@ def _scan(offsets: I64, first: I64, last: I64, apart: npt.NDArray[np.bool_], wid
             at = heapq.heappop(free[width])
         else:
             at = len(made) * UNIT
-            made += bytes([width]) * max(1, width * 32 // UNIT)
+            made += bytes([width]) * units(width)
         place[unit] = at
         if not apart[number]:
             heapq.heappush(busy, (int(last[number]), at, width))

@@ -58,9 +58,8 @@ class RunTables:
         self.phases, self.opcodes = Numbering[Phase](work.needs), Numbering[str]()
         self._lines, self._roots = Numbering[int](), Numbering[tuple[str, ...]]()
         self._operations = {number: at for at, number in enumerate(work.operations)}
-        self._steps(work)
         made = {
-            **self._of_steps,
+            **self._of_steps(work),
             **self._of_streams(streams),
             **self._of_operations(work),
             **self._of_accesses(work),
@@ -75,7 +74,7 @@ class RunTables:
         tables |= {"root_sets": len(self._roots.of), "lines": len(self._lines.of), "slots": self._slots}
         self.program = TimingProgram(tables)
 
-    def _steps(self, work: Work) -> None:
+    def _of_steps(self, work: Work) -> dict[str, Sequence[object] | Array]:
         groups: list[Sequence[int]] = []
         steps: list[Sequence[int]] = []
         arrives: list[Sequence[int]] = []
@@ -93,9 +92,7 @@ class RunTables:
                     )  # fmt: skip
                     arrives += [(self.phases[phase], remote) for phase, remote in step.arrives]
                     issues += [self._operations[number] for number in step.issues]
-        self._of_steps: dict[str, Sequence[object] | Array] = {
-            "step_groups": groups, "steps": steps, "arrives": arrives, "issues": issues,
-        }  # fmt: skip
+        return {"step_groups": groups, "steps": steps, "arrives": arrives, "issues": issues}
 
     def _of_streams(self, streams: dict[Warp, list[Passage]]) -> dict[str, Sequence[object] | Array]:
         slots = Numbering[Hashable]()

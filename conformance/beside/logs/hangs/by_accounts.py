@@ -9,7 +9,7 @@ from tileproof.conformance.beside.logs.hangs.accounts.reasons import Reasoner
 from tileproof.conformance.beside.logs.hangs.accounts.trace import LogTrace
 from tileproof.conformance.beside.logs.hangs.declared import declared, working
 from tileproof.conformance.beside.logs.hangs.general import lexicon
-from tileproof.conformance.beside.logs.hangs.log import OWN, UNKNOWN_CTA, Actor, Log, LogEvent
+from tileproof.conformance.beside.logs.hangs.log import OWN, UNKNOWN_CTA, Actor, Log, LogEvent, ctas_of
 from tileproof.conformance.beside.logs.hangs.template.explain import LedgerView, distinct
 from tileproof.conformance.beside.logs.hangs.template.pattern import Values
 from tileproof.conformance.beside.logs.hangs.template.read import trace_of
@@ -55,9 +55,9 @@ def ledger_of(log: Log) -> Ledger | None:
     """The accounts of a log; None where its actors or barriers are not mbarriers of known roles."""
     if log.snapshot or log.merged or log.reports or log.exact or not log.events:
         return None
-    if any(event.scope != "mbarrier" or event.actor.cta >= UNKNOWN_CTA for event in working(log)):
-        return None
     events = working(log)
+    if any(event.scope != "mbarrier" or event.actor.cta >= UNKNOWN_CTA for event in events):
+        return None
     made = [*_stated(log), *(each for event in events for each in _records(log, event)), *_ends(log)]
     made.sort(key=lambda record: record[0])
     trace: LogTrace = trace_of(Records(made, []), Tables())
@@ -102,9 +102,7 @@ def _records(log: Log, event: LogEvent) -> list[Record]:
         values["bytes"] = event.size
     elif kind == "arrive" and event.count > 1:
         values["count"] = event.count
-    targets = [cta for cta in range(event.to.bit_length()) if event.to >> cta & 1]
-    if event.owner != OWN:
-        targets = [event.owner]
+    targets = ctas_of(event.to) if event.owner == OWN else [event.owner]
     if not targets:
         return [(event.line, kind, values)]
     return [(event.line, kind, {**values, "owner": cta}) for cta in targets]

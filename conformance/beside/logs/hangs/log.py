@@ -46,6 +46,11 @@ class Actor(NamedTuple):
         return cluster + (f"{cta_text(self.cta)} " if self.cta >= 0 else "") + self.role
 
 
+def ctas_of(mask: int) -> list[int]:
+    """The ranks of a mask."""
+    return [cta for cta in range(mask.bit_length()) if mask >> cta & 1] if mask > 0 else []
+
+
 @dataclass(slots=True, eq=False)
 class LogEvent:
     """An event that an actor printed; `loose`: inferred from surrounding words, without a clear verb."""

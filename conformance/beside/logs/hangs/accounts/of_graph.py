@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tileproof.conformance.beside.logs.hangs.accounts.trace import Copy, LoggedStep, LogTrace, StepKind
 from tileproof.conformance.beside.logs.hangs.histories import History, Wait
-from tileproof.conformance.beside.logs.hangs.log import Actor, Log, LogEvent
+from tileproof.conformance.beside.logs.hangs.log import Actor, Log, LogEvent, ctas_of
 
 
 def trace_of(log: Log, histories: dict[Actor, History]) -> LogTrace:
@@ -36,7 +36,7 @@ def _step(log: Log, step: Wait | LogEvent) -> LoggedStep:
         return LoggedStep(
             event.line, "wait", (copy,), event.phase, k, passed=step.passed, end=step.end, turn=k
         )
-    reached = [cta for cta in range(event.to.bit_length()) if event.to >> cta & 1]
+    reached = ctas_of(event.to)
     to = tuple(copy._replace(owner=cta) for cta in reached) or (copy,)
     kind: StepKind = "copy" if event.kind == "copy" else "arrive"
     return LoggedStep(event.line, kind, to, None, event.k, event.count, event.size, turn=event.k)

@@ -9,11 +9,6 @@ from tileproof.conformance.beside.logs.hangs.template.pattern import Values
 _OF_BARRIER = ("init", "feeds", "name", "state", "on")
 
 
-def ctas_of(mask: int) -> list[int]:
-    """The ranks of a mask."""
-    return [cta for cta in range(mask.bit_length()) if mask >> cta & 1] if mask > 0 else []
-
-
 class LoggedClusters:
     """`size`: CTAs of a cluster, 1 where the log shows none. `named`: lines name the CTA of a barrier."""
 

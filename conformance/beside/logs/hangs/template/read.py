@@ -11,8 +11,8 @@ from tileproof.conformance.beside.logs.hangs.accounts.trace import (
     LogTrace,
     StepKind,
 )
-from tileproof.conformance.beside.logs.hangs.log import Actor
-from tileproof.conformance.beside.logs.hangs.template.clusters import LoggedClusters, ctas_of
+from tileproof.conformance.beside.logs.hangs.log import Actor, ctas_of
+from tileproof.conformance.beside.logs.hangs.template.clusters import LoggedClusters
 from tileproof.conformance.beside.logs.hangs.template.names import LoggedNames
 from tileproof.conformance.beside.logs.hangs.template.pattern import AND, Values
 from tileproof.conformance.beside.logs.hangs.template.records import STEPS, Records, Tables

@@ -43,17 +43,17 @@ def records(lines: Sequence[str], templates: Sequence[Template], tables: Tables)
         for template in templates:
             template.lines.clear()
         other = _records(whole, templates, tables)
-        if _told(other) > _told(found):
+        if _amount(other) > _amount(found):
             return other
         for template, before in zip(templates, counts, strict=True):
             template.lines[:] = before
     return found
 
 
-def _told(found: Records) -> tuple[int, int]:
-    """How much a reading tells: steps and states, and fields."""
-    told = [values for _, event, values in found.made if event in (*STEPS, "state", "init")]
-    return sum(map(len, told)), len(told)
+def _amount(found: Records) -> tuple[int, int]:
+    """How much a reading has: fields, and steps and states."""
+    some = [values for _, event, values in found.made if event in (*STEPS, "state", "init")]
+    return sum(map(len, some)), len(some)
 
 
 def _records(numbered: Sequence[tuple[int, str]], templates: Sequence[Template], tables: Tables) -> Records:

@@ -14,6 +14,7 @@ from typing import get_args
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as the command line does
 
+from checkouts import in_child  # benchmarks/checkouts.py
 from tileproof.conformance.gate.model import GateCheck, GatedVariant, Profile, checks
 from tileproof.emulator import launch_result
 from tileproof.kernels.registry import kernel
@@ -30,21 +31,15 @@ def refused(*_: object) -> Certificate:
 
 def measure(check: GateCheck, gated: GatedVariant, certificates: bool) -> UncheckedObject:
     """CPU seconds of a check in a process of its own, its outcome and the launches by policy."""
-    read, write = os.pipe()
-    pid = os.fork()
-    if not pid:
-        os.close(read)
+
+    def run() -> list[object]:
         if not certificates:
             vars(launch_result)["certificate"] = refused
         report = check.run(gated)
-        runs = sum(len(seeds) for seeds in report.schedules.values())
-        os.write(write, json.dumps({"outcome": report.outcome, "launches": runs}).encode())
-        os._exit(0)
-    os.close(write)
-    with os.fdopen(read) as answer:
-        answered = json.loads(answer.read())
-    _, _, used = os.wait4(pid, 0)
-    return {"seconds": round(used.ru_utime + used.ru_stime, 2), **answered}
+        return [report.outcome, sum(len(seeds) for seeds in report.schedules.values())]
+
+    seconds, (outcome, launches) = in_child(run)
+    return {"seconds": round(seconds, 2), "outcome": outcome, "launches": launches}
 
 
 def main() -> None:

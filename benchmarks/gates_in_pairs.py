@@ -11,13 +11,11 @@ counts them. CHECKOUT needs a `.venv`, its engine built, and `conformance/gate/m
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import sys
 from pathlib import Path
 from statistics import median
 
-from checkouts import HERE, Checkout, in_pairs, serve  # benchmarks/checkouts.py
+from checkouts import HERE, Checkout, in_child, in_pairs, serve  # benchmarks/checkouts.py
 
 
 def answer(name: str, profile: str, check: str) -> list[object]:
@@ -32,17 +30,13 @@ def answer(name: str, profile: str, check: str) -> list[object]:
     gated = GatedVariant(chosen, chosen.variants[0], profile)  # type: ignore[arg-type]
     if gated.under_test.probe is not None:
         gated.under_test.probe()
-    read, write = os.pipe()
-    if not (pid := os.fork()):
+
+    def run() -> list[object]:
         report = wanted[check].run(gated)
-        launches = sum(len(seeds) for seeds in report.schedules.values())
-        os.write(write, json.dumps([report.outcome, launches]).encode())
-        os._exit(0)
-    os.close(write)
-    with os.fdopen(read) as pipe:
-        outcome = json.loads(pipe.read())
-    used = os.wait4(pid, 0)[2]
-    return [used.ru_utime + used.ru_stime, *outcome]
+        return [report.outcome, sum(len(seeds) for seeds in report.schedules.values())]
+
+    seconds, outcome = in_child(run)
+    return [seconds, *outcome]
 
 
 def main() -> int:

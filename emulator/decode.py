@@ -9,7 +9,7 @@ from tileproof.emulator import _engine, registry
 from tileproof.emulator.cfg import BasicBlocks, basic_blocks, immediate_post_dominators
 from tileproof.emulator.errors import PtxError, UnsupportedInstruction
 from tileproof.emulator.operands import Operands
-from tileproof.emulator.program import NONE, PACKED, SPECIALS, Decoded, Register, Symbol
+from tileproof.emulator.program import NONE, PACKED, SPECIALS, Parts, Register, Symbol
 from tileproof.emulator.ptx import (
     BranchTargets,
     Declaration,
@@ -105,7 +105,7 @@ class Decoder(Operands):
 
     # --- the walk
 
-    def run(self) -> Decoded:
+    def run(self) -> Parts:
         """Decode the whole body."""
         self.target = Target.of(self.module.target, self.module.version)
         statements = parse_body(self.module, self.entry)
@@ -139,39 +139,20 @@ class Decoder(Operands):
         names = {number: name for name, number in _HANDLERS.items()}
         own = {*self.specials.values(), *registers_of_barriers(code, names)}
         file = register_file(code, self.vec, names, blocks, bytes(self.register_widths), own)
-        placed = code.copy()
-        for operands in ("o", "pred"):
-            placed[operands] = file.moved(code[operands])
-        program = _engine.Program(
-            kernel=self.entry.name,
-            code=placed.tobytes(),
-            vec=file.moved(np.asarray(self.vec, dtype="<i4")).tobytes(),
+        return Parts(
+            code=code,
+            vec=np.asarray(self.vec, dtype="<i4"),
             constants=bytes(self.constants),
             names=self.names,
             sources=self.sources,
-            specials=[(file.of(slot), SPECIALS[name]) for name, slot in self.specials.items()],
-            register_bytes=file.size + 128,
-            register_widths=file.widths + bytes(2),
+            specials=[(slot, SPECIALS[name]) for name, slot in self.specials.items()],
+            registers=file,
             local_bytes=self.local_bytes,
-            static_shared_bytes=base - RESERVED_SHARED_BYTES,
-        )
-        return Decoded(
-            self.entry,
-            program,
-            len(code),
-            base - RESERVED_SHARED_BYTES,
-            self.dynamic_align,
-            self.opcodes,
-            self.uses_pairs,
-            code,
-            self.names,
-            self.sources,
-            bytes(self.constants),
-            frozenset(self.specials.values()),
-            self.shared_symbols,
-            file,
-            self.local_bytes,
-            self.vec,
+            static_shared=base - RESERVED_SHARED_BYTES,
+            dynamic_align=self.dynamic_align,
+            opcodes=self.opcodes,
+            uses_pairs=self.uses_pairs,
+            shared_symbols=self.shared_symbols,
         )
 
     def _walk(self, statements: list[Statement]) -> None:

@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Unpack
 
 import numpy as np
-from tileproof.emulator import _engine, isa  # noqa: F401 - importing isa fills the registry
+from tileproof.emulator import _engine, decoded_store, isa  # noqa: F401 - isa fills the registry
 from tileproof.emulator.arguments import Argument, pack
 from tileproof.emulator.budget import check_room
-from tileproof.emulator.decode import Decoder
 from tileproof.emulator.errors import LaunchError, PtxError
 from tileproof.emulator.inspect import EntryInfo, ModuleInfo, inspect_entry
 from tileproof.emulator.launch_result import run_result
@@ -158,9 +157,10 @@ class Module:
         if key not in self._decoded:
             addresses = {name: at for name, (at, _) in self._globals.items()}
             found = self._parsed.entries[entry]
-            decoder = Decoder(self._parsed, found, addresses, self._workspace[0] if key[1] else 0)
+            workspace = self._workspace[0] if key[1] else 0
             with _collector_paused():
-                self._decoded[key] = decoder.run()
+                parts = decoded_store.parts(self._parsed, found, addresses, workspace)
+                self._decoded[key] = parts.decoded(found)
         return self._decoded[key]
 
     def _registers(self, decoded: Decoded, threads: int) -> int:

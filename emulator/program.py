@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 from tileproof.emulator import _engine
 from tileproof.emulator.enumerations import enumeration
 from tileproof.emulator.ptx import Entry
@@ -101,6 +102,62 @@ class Symbol:
 
     space: str
     address: int
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What decoding an entry makes, as plain data: the store of decoded programs keeps it."""
+
+    code: np.ndarray  # of PACKED, registers by offset
+    vec: npt.NDArray[np.int32]  # operands of instructions with lists
+    constants: bytes
+    names: list[str]
+    sources: list[str]
+    specials: list[tuple[int, int]]  # register, number in SPECIALS
+    registers: RegisterFile
+    local_bytes: int
+    static_shared: int
+    dynamic_align: int
+    opcodes: dict[str, int]
+    uses_pairs: bool
+    shared_symbols: dict[str, tuple[int, int]]
+
+    def decoded(self, entry: Entry) -> Decoded:
+        """The engine's program of these parts, which are those of `entry`."""
+        file, placed = self.registers, self.code.copy()
+        for operands in ("o", "pred"):
+            placed[operands] = file.moved(self.code[operands])
+        program = _engine.Program(
+            kernel=entry.name,
+            code=placed.tobytes(),
+            vec=file.moved(self.vec).tobytes(),
+            constants=self.constants,
+            names=self.names,
+            sources=self.sources,
+            specials=[(file.of(slot), number) for slot, number in self.specials],
+            register_bytes=file.size + 128,
+            register_widths=file.widths + bytes(2),
+            local_bytes=self.local_bytes,
+            static_shared_bytes=self.static_shared,
+        )
+        return Decoded(
+            entry,
+            program,
+            len(self.code),
+            self.static_shared,
+            self.dynamic_align,
+            self.opcodes,
+            self.uses_pairs,
+            self.code,
+            self.names,
+            self.sources,
+            self.constants,
+            frozenset(slot for slot, _ in self.specials),
+            self.shared_symbols,
+            file,
+            self.local_bytes,
+            self.vec.tolist(),
+        )
 
 
 @dataclass

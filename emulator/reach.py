@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -69,15 +70,40 @@ class ProgramView:
 
     def __init__(self, decoded: Decoded) -> None:
         self._decoded = decoded
-        code = decoded.code
-        names = {number: name for name, number in _engine.handlers().items()}
-        self._operands = _Operands(code, names)
-        self.handler = self._operands.handler
-        self._target = code["target"].tolist()
-        self._guarded = [predicate >= 0 for predicate in code["pred"].tolist()]
-        # Lists: a scalar of a structured array takes a microsecond, and every event asks for three.
-        self._line, self._source, self._name = (code[field].tolist() for field in ("line", "source", "name"))
         self._reach: dict[int, frozenset[int]] = {}
+
+    # Each when it is asked for: a launch without findings asks for none. Lists: a scalar of a structured
+    # array takes a microsecond, and every event asks for three.
+
+    @cached_property
+    def _operands(self) -> _Operands:
+        names = {number: name for name, number in _engine.handlers().items()}
+        return _Operands(self._decoded.code, names)
+
+    @property
+    def handler(self) -> list[str]:
+        """The handler of each instruction."""
+        return self._operands.handler
+
+    @cached_property
+    def _target(self) -> list[int]:
+        return self._decoded.code["target"].tolist()
+
+    @cached_property
+    def _guarded(self) -> list[bool]:
+        return [predicate >= 0 for predicate in self._decoded.code["pred"].tolist()]
+
+    @cached_property
+    def _line(self) -> list[int]:
+        return self._decoded.code["line"].tolist()
+
+    @cached_property
+    def _source(self) -> list[int]:
+        return self._decoded.code["source"].tolist()
+
+    @cached_property
+    def _name(self) -> list[int]:
+        return self._decoded.code["name"].tolist()
 
     def line(self, pc: int) -> int:
         """Return the PTX line of an instruction, 0 if `pc` is negative."""

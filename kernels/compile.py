@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -22,6 +21,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from tileproof.kernels import toolchain
+from tileproof.spec.machine.cache_folder import cache_root
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.types import UncheckedObject
 
@@ -86,15 +86,6 @@ class Unit:
         parts += [] if self.assembled else ["not assembled"]
         parts += [f"{path}\0{text}" for path, text in sorted(self.files.items())]
         return hashlib.sha256("\0\0".join(parts).encode()).hexdigest()[:24]
-
-
-def cache_root() -> Path:
-    """$TILEPROOF_CACHE, or build/ of the checkout, or the user's cache directory."""
-    if chosen := os.environ.get("TILEPROOF_CACHE"):
-        return Path(chosen)
-    if (ROOT.parent / "setup.py").exists():
-        return ROOT.parent / "build"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tileproof"
 
 
 def is_cached(unit: Unit) -> bool:

@@ -55,7 +55,8 @@ class InStage:
     """`tileproof check` must find it, first in `stage`; `place` says in words which elements are wrong.
 
     `code`: what is found instead in examples whose values do not show it. `examples` and `policy`: what it
-    takes where 100 examples under all schedule policies are too few.
+    takes where 100 examples under all schedule policies are too few. `edge`: the edge case that shows it,
+    which alone is run where the question is whether the defect is found.
     """
 
     stage: str
@@ -63,6 +64,7 @@ class InStage:
     code: str = ""
     examples: int = 0
     policy: Literal["early", "late", "random", "all"] = "all"
+    edge: str = ""
 
     def fits(self, stage: str, code: str) -> bool:
         """Whether a first finding of this stage and code is the expected finding."""

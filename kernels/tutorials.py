@@ -19,13 +19,14 @@ from pathlib import Path
 
 import numpy as np
 from tileproof.kernels import toolchain
-from tileproof.kernels.compile import Built, cache_root, compile_error
+from tileproof.kernels.compile import Built, compile_error
 from tileproof.kernels.image import Ptx
 from tileproof.kernels.kernel import Kernel
 from tileproof.kernels.launch.arguments import LaunchArgument, ScalarArgument, StructArgument
 from tileproof.kernels.launch.builder import LaunchBuilder, struct, tensor_map
 from tileproof.kernels.launch.model import LaunchBuffer, LaunchFile
 from tileproof.kernels.variant import Variant
+from tileproof.spec.machine.cache_folder import cache_root
 from tileproof.spec.machine.descriptors import InstructionDescriptor
 from tileproof.spec.plan import (
     Barrier,

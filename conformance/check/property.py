@@ -21,6 +21,7 @@ from tileproof.conformance.check.run import KernelUnderTest, every_fourth, run_c
 from tileproof.conformance.check.runs import Again, Ahead, Run, judged_runs
 from tileproof.conformance.check.stopped import Stopped
 from tileproof.conformance.judging.judged_run import JudgedRun
+from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.finding import Finding
 from tileproof.spec.machine.schedule import SEEDED, Policy, Schedule
 from tileproof.spec.plan import KernelPlan
@@ -90,11 +91,16 @@ def schedules(policy: PolicyChoice) -> st.SearchStrategy[Schedule]:
     return st.one_of(*map(of, POLICIES)) if policy == "all" else of(policy)
 
 
-def edge_runs(plan: KernelPlan, policy: PolicyChoice, seed: int) -> list[Run]:
-    """The edge cases under one policy, or each under its own policies."""
+def edge_runs(plan: KernelPlan, policy: PolicyChoice, seed: int, only: str = "") -> list[Run]:
+    """The edge cases, or the one of a name, under one policy, or each under its own policies."""
+    known = edges(plan)
+    if only and only not in known:
+        raise TileproofError(
+            f"{plan.name} has no such edge case", where="edge", expected=", ".join(known), found=only
+        )
     return [
         (edge.case, Schedule(name, seed if name in SEEDED else 0))
-        for edge in edges(plan).values()
+        for edge in ([known[only]] if only else known.values())
         for name in POLICIES
         if (name in edge.policies if policy == "all" else name == policy)
     ]
@@ -130,6 +136,7 @@ def check(
     with_edges: bool = True,
     ahead: Ahead | None = None,
     explain: bool = True,
+    edge: str = "",
 ) -> Report:
     """Runs the edges and `examples` generated runs on `jobs` processes, stopping at the first defect and
     shrinking it; the result does not depend on `jobs`, nor on the processes of `ahead`, which several checks
@@ -139,7 +146,8 @@ def check(
     at the latest after `WAITING` times as long by the clock; the smallest failing example known by then is
     reported. `KeyboardInterrupt` or `Stopped` end the check; the report has the results so far. A
     TileproofError of the build, the emulator or the inputs is raised: then nothing could be checked.
-    Without `explain` a failure has no causes, and its run is not launched again to find them.
+    Without `explain` a failure has no causes, and its run is not launched again to find them. With `edge`
+    the edge case of that name is all that runs.
     """
     plan, report = under_test.plan(), _report(under_test)
     policy = _taken(under_test, policy)
@@ -151,7 +159,11 @@ def check(
         progress(report.examples, True)
 
     try:
-        runs, edges = _planned(plan, policy=policy, seed=seed, examples=examples, with_edges=with_edges)
+        if edge:
+            runs = edge_runs(plan, policy, seed, edge)
+            edges = len(runs)
+        else:
+            runs, edges = _planned(plan, policy=policy, seed=seed, examples=examples, with_edges=with_edges)
         coming = (
             ahead.judged_runs(under_test)
             if ahead

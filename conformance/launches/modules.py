@@ -14,10 +14,11 @@ from pathlib import Path
 from tileproof.emulator import Module
 from tileproof.emulator.errors import PtxError
 from tileproof.kernels import toolchain
-from tileproof.kernels.compile import cache_root, compile_error
+from tileproof.kernels.compile import compile_error
 from tileproof.kernels.launch.contents import regular_file
 from tileproof.kernels.launch.model import CudaSource, LaunchFile, LaunchModule, PtxFile, PtxText
 from tileproof.kernels.paths import require_file
+from tileproof.spec.machine.cache_folder import cache_root
 from tileproof.spec.machine.errors import TileproofError
 
 COMPILE_S = 1800

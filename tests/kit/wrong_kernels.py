@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tileproof.kernels import toolchain
-from tileproof.kernels.compile import FLAGS, cache_root
+from tileproof.kernels.compile import FLAGS
+from tileproof.spec.machine.cache_folder import cache_root
 
 WRONG = Path(__file__).parent / "wrong"
 

@@ -22,8 +22,9 @@ from tilelang.transform.pass_config import normalize_pass_configs
 from tileproof.emulator import Module
 from tileproof.emulator.errors import LaunchError
 from tileproof.kernels import toolchain
-from tileproof.kernels.compile import cache_root, compile_error
+from tileproof.kernels.compile import compile_error
 from tileproof.kernels.compile import flags as compile_flags
+from tileproof.spec.machine.cache_folder import cache_root
 
 if TYPE_CHECKING:
     from tvm.ir import IRModule

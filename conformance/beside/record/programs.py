@@ -17,7 +17,8 @@ from tileproof.conformance.beside.record.recording import Recording
 from tileproof.emulator import Module
 from tileproof.emulator.errors import LaunchError
 from tileproof.kernels import toolchain
-from tileproof.kernels.compile import cache_root, compile_error
+from tileproof.kernels.compile import compile_error
+from tileproof.spec.machine.cache_folder import cache_root
 from tileproof.spec.machine.limits import PROCESSORS
 
 # Embed PTX only, uncompressed: the kernels do not run natively, and the PTX is kept beside the program.

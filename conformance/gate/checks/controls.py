@@ -129,11 +129,16 @@ def spoiled(gated: GatedVariant) -> list[PlantedControl]:
 
 
 def _stage(gated: GatedVariant, defect: PlantedDefect, wanted: InStage) -> tuple[str, bool]:
-    examples = max(EXAMPLES, wanted.examples)
     with planted_reference(defect):
         under = on_own_driver(gated.kernel, gated.variant, planted=defect)
         report = checking.check(
-            under, examples=examples, policy=wanted.policy, seed=gated.seed, shrink_seconds=0.0, explain=False
+            under,
+            examples=max(EXAMPLES, wanted.examples),
+            policy=wanted.policy,
+            seed=gated.seed,
+            shrink_seconds=0.0,
+            explain=False,
+            edge=wanted.edge,
         )
     if report.failure is None:
         return "", False

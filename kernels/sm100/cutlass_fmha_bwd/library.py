@@ -19,8 +19,9 @@ from functools import cache
 from pathlib import Path
 
 from tileproof.kernels import toolchain
-from tileproof.kernels.compile import TIMEOUT_S, cache_root, compile_error
+from tileproof.kernels.compile import TIMEOUT_S, compile_error
 from tileproof.kernels.sm100.cutlass_fmha_bwd.image import HERE, files
+from tileproof.spec.machine.cache_folder import cache_root
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.types import UncheckedObject
 from tileproof.spec.plan import KernelPlan

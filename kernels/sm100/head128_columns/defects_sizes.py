@@ -17,7 +17,7 @@ DEFECTS: tuple[PlantedDefect, ...] = (
         "",
         "head128-columns",
         (Edit(Place(_O, "sm100/head128_columns/dkv_export.cuh"), _NARROW),),
-        InStage("delta", "tokens from 16,384 on", "global-out-of-bounds"),
+        InStage("delta", "tokens from 16,384 on", "global-out-of-bounds", edge="far tokens"),
     ),
     PlantedDefect(
         "cols-indices-offset-32-bits",
@@ -25,6 +25,6 @@ DEFECTS: tuple[PlantedDefect, ...] = (
         "",
         "head128-columns",
         (Edit(Place(_INDICES, "sm100/context.cuh"), "indices = params.indices + token * params.topk;"),),
-        InStage("P", "tokens from 2^31 / topk on"),
+        InStage("P", "tokens from 2^31 / topk on", edge="far indices"),
     ),
 )

@@ -26,9 +26,11 @@ def _source(
     corpus: str = "",
     count: int = 1,
     code: str = "",
+    edge: str = "",
 ) -> PlantedDefect:
     there = Place(find, posixpath.normpath(f"{FOLDER}/{file}"), count)
-    return PlantedDefect(id, title, corpus, KERNEL, (Edit(there, replacement),), InStage(stage, place, code))
+    wanted = InStage(stage, place, code, edge=edge)
+    return PlantedDefect(id, title, corpus, KERNEL, (Edit(there, replacement),), wanted)
 
 
 def _ptx(
@@ -54,6 +56,7 @@ _INDICES = (
         "dKV",
         "rows that no key selects",
         "I1",
+        edge="no keys",
     ),
     _source(
         "h64-s-not-masked",
@@ -74,6 +77,7 @@ _INDICES = (
         "S",
         "slots from s_kv on",
         "I3",
+        edge="indices",
     ),
     _source(
         "h64-index-clamped",
@@ -266,6 +270,7 @@ _DS = (
         "dS",
         "every tile, when sm_scale is another number",
         "N9",
+        edge="wide",
     ),
     _source(
         "h64-ds-without-delta",

@@ -10,7 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tileproof.conformance.cases.generators import edges
 from tileproof.conformance.check import property as checking
+from tileproof.conformance.check import runs
 from tileproof.conformance.drivers.cuda import CudaDriver
 from tileproof.conformance.drivers.emulator import EmulatorDriver
 from tileproof.conformance.gate.checks import controls, elsewhere, release, stages, static
@@ -236,7 +238,7 @@ def test_a_lost_order_fails_schedules_and_races() -> None:
 
 
 def test_a_control_that_is_not_found_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checking, "edge_runs", lambda plan, policy, seed: [])
+    monkeypatch.setattr(checking, "edge_runs", lambda *_: [])
     monkeypatch.setattr(controls, "EXAMPLES", 2)
     harmless = PlantedDefect(
         "harmless", "a comment", "", KERNEL.name, (Edit(Place("ret;", count=-1), "ret ;"),), InStage("P", "")
@@ -245,6 +247,26 @@ def test_a_control_that_is_not_found_fails(monkeypatch: pytest.MonkeyPatch) -> N
     report = ran("planted controls", replace(RIGHT, kernel=target))
     assert report.outcome == "failed" and not report.controls[0].fired
     assert "harmless was found as nothing, not as P" in report.reason
+
+
+def test_the_edge_that_a_control_names_is_all_that_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A defect of a far token is not found at another edge, and its own edge is the only one that runs."""
+    ran_cases: list[object] = []
+    first = checking.run_case
+
+    def counted(under: object, case: object, *rest: object, **how: object) -> object:
+        ran_cases.append(case)
+        return first(under, case, *rest, **how)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(runs, "run_case", counted)
+    zeros = next(defect for defect in KERNEL.defects() if isinstance(defect.expected, InStage))
+    known = edges(RIGHT.plan)
+    name, other = list(known)[1], list(known)[2]
+    chosen = replace(zeros, expected=replace(zeros.expected, edge=name))
+    report = ran("planted controls", replace(RIGHT, kernel=replace(KERNEL, defects=lambda: (chosen,))))
+    assert report.controls and set(ran_cases) == {known[name].case} and name != other
+    with pytest.raises(TileproofError, match="no such edge case"):
+        checking.check(RIGHT.under_test, examples=1, seed=0, edge="far lands")
 
 
 def test_a_defect_that_changes_nothing_of_a_variant_is_not_planted_in_it(

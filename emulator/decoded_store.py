@@ -25,7 +25,7 @@ from tileproof.emulator.ptx import Entry, PtxModule
 from tileproof.emulator.register_slots import RegisterFile
 from tileproof.spec.machine.cache_folder import cache_root
 
-LEAST = 1 << 16  # characters of PTX in the entry: smaller entries are decoded faster than they are found
+MIN_CHARACTERS = 1 << 16  # of PTX in the entry: smaller entries are decoded faster than they are found
 _DIGEST = 32  # bytes
 _PLAIN = ("names", "sources", "local_bytes", "static_shared", "dynamic_align", "opcodes", "uses_pairs")
 
@@ -36,7 +36,7 @@ def parts(module: PtxModule, entry: Entry, variables: dict[str, int], workspace:
 
     Raises UnsupportedInstruction or PtxError as `Decoder.run` does; neither is stored.
     """
-    if entry.body_end - entry.body_start < LEAST:
+    if entry.body_end - entry.body_start < MIN_CHARACTERS:
         return Decoder(module, entry, variables, workspace).run()
     stated = [entry.name, sorted(variables.items()), workspace, sorted(module.function_addresses.items())]
     key = hashlib.sha256(_decoder())

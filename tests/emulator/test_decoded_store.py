@@ -1,4 +1,4 @@
-"""Decoded programs on disk are those that decoding makes, and nothing else is taken for one."""
+"""Decoded programs on disk are those that decoding makes, and no other program is taken for them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def text(body: str, add: int = 1) -> str:
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty store, in which even small entries are kept."""
     monkeypatch.setenv("TILEPROOF_CACHE", str(tmp_path))
-    monkeypatch.setattr(decoded_store, "LEAST", 1)
+    monkeypatch.setattr(decoded_store, "MIN_CHARACTERS", 1)
     return tmp_path / "decoded"
 
 
@@ -61,7 +61,7 @@ def plain(decoded: Decoded) -> dict[str, object]:
     }
 
 
-def test_a_stored_program_is_the_decoded_one(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stored_program_is_what_decoding_makes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = Module.from_ptx(text("")).decode("k")
     assert len(list(folder.iterdir())) == 1
     monkeypatch.setattr(decoded_store, "Decoder", None)  # decoding again would fail
@@ -107,6 +107,6 @@ def test_nothing_is_stored_of_what_is_not_executed(folder: Path) -> None:
 
 
 def test_small_entries_are_not_stored(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decoded_store, "LEAST", 1 << 16)
+    monkeypatch.setattr(decoded_store, "MIN_CHARACTERS", 1 << 16)
     assert value(Module.from_ptx(text(""))) > 0
     assert not folder.exists()

@@ -250,7 +250,7 @@ def test_a_control_that_is_not_found_fails(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_the_edge_that_a_control_names_is_all_that_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A defect of a far token is not found at another edge, and its own edge is the only one that runs."""
+    """A defect of a far token is not found at another edge, and no edge but its own runs."""
     ran_cases: list[object] = []
     first = checking.run_case
 

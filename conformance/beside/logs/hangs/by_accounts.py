@@ -10,7 +10,8 @@ from tileproof.conformance.beside.logs.hangs.accounts.trace import LogTrace
 from tileproof.conformance.beside.logs.hangs.declared import declared, working
 from tileproof.conformance.beside.logs.hangs.general import lexicon
 from tileproof.conformance.beside.logs.hangs.log import OWN, UNKNOWN_CTA, Actor, Log, LogEvent, ctas_of
-from tileproof.conformance.beside.logs.hangs.template.explain import LedgerView, distinct
+from tileproof.conformance.beside.logs.hangs.template.explain import LedgerView, diagnosed, distinct
+from tileproof.conformance.beside.logs.hangs.template.keyed import keyed
 from tileproof.conformance.beside.logs.hangs.template.pattern import Values
 from tileproof.conformance.beside.logs.hangs.template.read import trace_of
 from tileproof.conformance.beside.logs.hangs.template.records import Record, Records, Tables
@@ -18,6 +19,7 @@ from tileproof.conformance.beside.logs.hangs.template.records import Record, Rec
 _SIGNED = ("producer-stopped",)  # that missing lines would show as well
 _LEAST = {"wrong-barrier": 95, "wrong-parity": 90, "too-few-arrivals": 90, "never-arrived": 100}
 _RATHER = 70  # the least weight of any other cause
+_KEYS = "the meaning of the fields was inferred from their names"
 _BESIDES = "the accounts of the barriers name this cause, and the waits alone another: {}"
 
 
@@ -49,6 +51,21 @@ def by_accounts(log: Log, found: as_data.Diagnosis) -> as_data.Diagnosis:
         "causes": [*map(view.cause, distinct(reasons)), *found["causes"]][:6],
         "others": [],
     }
+
+
+def by_keys(log: Log, found: as_data.Diagnosis) -> as_data.Diagnosis | None:
+    """The diagnosis of a log whose lines name their fields, where the diagnosis by waits is not certain; None
+    for other logs, and where no hang is seen.
+    """
+    if found["certainty"] == "certain" or log.snapshot or log.exact:
+        return None
+    made = keyed(log.lines)
+    if made is None:
+        return None
+    answer = diagnosed(log.lines, made, Tables(), [], _KEYS)
+    if answer["outcome"] != "hang":
+        return None
+    return {**answer, "title": log.title, "facts": found["facts"], "remarks": [*log.remarks]}
 
 
 def ledger_of(log: Log) -> Ledger | None:

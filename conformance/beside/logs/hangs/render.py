@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from tileproof.conformance.beside.logs.hangs import as_data
-from tileproof.conformance.beside.logs.hangs.by_accounts import by_accounts
+from tileproof.conformance.beside.logs.hangs.by_accounts import by_accounts, by_keys
 from tileproof.conformance.beside.logs.hangs.cause import state
 from tileproof.conformance.beside.logs.hangs.causes import HangCause, LoggedHang, copy, hangs
 from tileproof.conformance.beside.logs.hangs.certainty import judged
@@ -54,7 +54,9 @@ def _run(log: Log, found: as_data.Diagnosis) -> as_data.RunRow:
 
 def _of_run(log: Log, plan: KernelPlan | None) -> as_data.Diagnosis:
     found = _by_waits(log, plan)
-    return by_accounts(log, found) if plan is None else found
+    if plan is not None:
+        return found
+    return by_keys(log, found) or by_accounts(log, found)
 
 
 def _by_waits(log: Log, plan: KernelPlan | None) -> as_data.Diagnosis:

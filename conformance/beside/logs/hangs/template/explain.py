@@ -20,7 +20,7 @@ from tileproof.conformance.beside.logs.hangs.template.pattern import (
     parse,
 )
 from tileproof.conformance.beside.logs.hangs.template.read import trace_of
-from tileproof.conformance.beside.logs.hangs.template.records import Tables, records
+from tileproof.conformance.beside.logs.hangs.template.records import Records, Tables, records
 from tileproof.spec.machine.errors import TileproofError
 
 WIDTH = 150
@@ -99,12 +99,22 @@ def explained(text: str, path: str, user: UserLines) -> as_data.Diagnosis:
             expected="; ".join(text for text, _ in counts),
             do="compare the line with the template character by character; {*} matches any text",
         )
-    trace = trace_of(made, user.tables)
+    return diagnosed(lines, made, user.tables, counts)
+
+
+def diagnosed(
+    lines: list[str], made: Records, tables: Tables, counts: list[tuple[str, int]], doubt: str = ""
+) -> as_data.Diagnosis:
+    """The diagnosis of a log's records. `counts`: the templates, and how many lines each read. `doubt`: why
+    no answer is certain.
+    """
+    trace = trace_of(made, tables)
     ledger = Ledger(trace)
     reasons = Reasoner(ledger).reasons() if ledger.blocked else []
     view = LedgerView(lines, ledger)
     first = reasons[0] if reasons else None
     doubts = _doubts(ledger, reasons, lines, made.unread) if first is not None else []
+    doubts = [doubt, *doubts] if doubt else doubts
     root = next((wait for wait in ledger.blocked if first and wait.actor == first.waiter), None)
     strange = made.unread
     return {

@@ -54,13 +54,36 @@ class Arrivers:
         found: dict[Family, set[Actor]] = {}
         for actor, copy in self.made:
             found.setdefault(self.family(copy), set()).add(actor)
+        for copy, senders in self._senders.items():
+            found[self.family(copy)] = set(senders)
         for copy, roles in self._stated.items():
+            if copy in self._senders:
+                continue
             actors = [actor for actor in self.trace.steps if self._is_in(actor, roles)]
             actors = [actor for actor in actors if actor.group == copy.group]
             near = [actor for actor in actors if copy.owner in (-1, actor.cta)]
             every = self.is_shared(copy) or self._takes_all(copy, near, actors)
             found.setdefault(self.family(copy), set()).update(actors if every else near or actors)
         return found
+
+    @cached_property
+    def _senders(self) -> dict[Copy, set[Actor]]:
+        """The actors that arrive on each barrier, where the log states their CTAs, and each of them prints."""
+        found: dict[Copy, set[Actor]] = {}
+        for fed, senders in self.trace.senders.items():
+            for copy in [each for each in self.copies if self._is_of(each, fed)]:
+                for role, cta in senders:
+                    some = {
+                        each
+                        for each in self.trace.steps
+                        if each.group == copy.group and each.cta == cta and self._is_in(each, {role})
+                    }
+                    found.setdefault(copy, set()).update(some or {Actor(copy.group, "", -1)})
+        return {copy: some for copy, some in found.items() if all(actor.role for actor in some)}
+
+    def is_stated(self, copy: Copy) -> bool:
+        """Whether the log states the roles that arrive on a barrier, and their CTAs."""
+        return copy in self._senders
 
     def is_shared(self, copy: Copy) -> bool:
         """Whether the log states that the roles of all CTAs arrive on a barrier."""
@@ -91,6 +114,8 @@ class Arrivers:
 
     def is_declared(self, actor: Actor, copy: Copy) -> bool:
         """Whether the log states that the role of an actor arrives on a barrier."""
+        if copy in self._senders:
+            return actor in self._senders[copy]
         return self._is_in(actor, self.declared(copy))
 
     @cached_property
@@ -118,6 +143,8 @@ class Arrivers:
         Not those with another stage of their own.
         """
         found = self._producers.get(self.family(copy), set())
+        if copy in self._senders:
+            return set(self._senders[copy])
         if not found:
             for twin in self.twins(copy):
                 found = found | self._producers.get(self.family(twin), set())

@@ -261,6 +261,8 @@ class Reasoner(Omitted, Counted, Astray, Together):
         copy, ledger = wait.copy, self.ledger
         if self.trace.shared and not ledger.is_shared(copy):
             return None  # the log states which barriers need the arrivals of all CTAs: not this one
+        if ledger.is_stated(copy):
+            return None  # nor do its senders, whose CTAs the log states, miss it
         for twin in ledger.twins(copy):
             theirs = [
                 actor for actor in self.trace.steps

@@ -59,7 +59,7 @@ class LogTrace:
     """`inits`: arrivals of a phase. `passed`, `arrived`, `announced`, `landed`: a dump's counts, of
     waits, arrivals and bytes. `ended`: the lines of roles' ends.
 
-    `feeds`: roles that arrive on a barrier, as the log states them.
+    `feeds`: roles that arrive on a barrier, as the log states them; `senders`: with their CTAs.
     `dump`: the counts are of a dump, and the steps are only the waits at the end. `headless`: the first
     lines are missing, those of the roles of `cut`, or of any.
     """
@@ -73,6 +73,7 @@ class LogTrace:
     announced: dict[tuple[Actor, Copy], int] = field(default_factory=dict)
     landed: dict[tuple[Actor, Copy], int] = field(default_factory=dict)
     feeds: dict[Copy, set[str]] = field(default_factory=dict)
+    senders: dict[Copy, set[tuple[str, int]]] = field(default_factory=dict)
     shared: set[Copy] = field(default_factory=set)  # the roles of all CTAs of a cluster arrive on them
     merged: dict[Actor, int] = field(default_factory=dict)  # threads that print under one name
     ended: dict[Actor, int] = field(default_factory=dict)

@@ -30,6 +30,8 @@ _ON_A_BARRIER = ("wait", "arrive", "expect", "copy", "feeds")
 _QUOTED = r"[^,;|&+{}<>\"'`«»]+?"
 AND = "and|und|et|y"  # between the items of a list
 _IN_LIST = r"[^\s,;|&+{}]+?"
+_CTAS = r"\d+(?:\s*[+&/]\s*[^\W\d]*\d+)*"  # of a repeated part: `cta0+cta1`
+_SIGNS = ",;+&|/"  # between the items of a list
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,8 @@ class Template:
             if name in TEXTS:
                 if text.strip():
                     values.setdefault(name, text.strip())
+            elif name == "owner" and re.search(r"\d\s*[+&/]", text):
+                values.setdefault("mask", sum({1 << int(each) for each in re.findall(r"\d+", text)}))
             elif text not in ("", "-"):
                 values.setdefault(name, _number(text, is_hex))
         return values
@@ -259,7 +263,7 @@ class _Builder:
         elif found[3]:
             made = ("[0-9a-fA-F]" if found[4] else r"\w" if name in TEXTS else r"\d") + f"{{{found[3]}}}"
         else:
-            made = r"(?:0[xX])?[0-9a-fA-F]+" if found[4] else _INT
+            made = r"(?:0[xX])?[0-9a-fA-F]+" if found[4] else _CTAS if listed and name == "owner" else _INT
         if found[2]:
             made += "|-|"
         return f"(?P<{group}>{made})", name in TEXTS and not found[3]

@@ -119,9 +119,15 @@ class _Maker:
             self.trace.inits[copy] = int(values["count"])
         if int(values.get("ctas", 1)) > 1:
             self.trace.shared.add(copy)
+        named = "cta" in values and ("owner" in values or "mask" in values or copy in self.trace.shared)
+        fed = [copy._replace(owner=each) for each in ctas_of(int(values.get("mask", 0)))] or [copy]
         for word in _LIST.split(str(values.get("role", ""))):
             if role := word.strip("\"'[]() "):
-                self.trace.feeds.setdefault(copy, set()).add(self._named(role))
+                for each in fed:
+                    self.trace.feeds.setdefault(each, set()).add(self._named(role))
+                    if named:
+                        sender = self._named(role), self.clusters.rank(int(values["cta"]))
+                        self.trace.senders.setdefault(each, set()).add(sender)
             if re.search(r"\s", role) and role not in self.printing:
                 break  # other text, whose role no line has, follows the list
 

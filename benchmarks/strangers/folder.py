@@ -95,6 +95,8 @@ def is_right(truth: UncheckedObject, found: UncheckedObject | None, lenient: boo
         return False
     root = found["root"]
     names = {flat(root["barrier"]), flat(root["copy"].split(" in CTA")[0])}
+    if root["stage"] is not None:
+        names.add(flat(f"{root['barrier']}{root['stage']}"))  # `B2`: stage 2 of B
     if _says(truth, found["causes"][0], root, names):
         return True
     if not lenient:
@@ -118,7 +120,8 @@ def _says(truth: UncheckedObject, cause: UncheckedObject, root: UncheckedObject,
     if cause["culprit"] is None or not truth.get("role"):
         return True
     roles = " ".join(actor["role"].lower() for actor in (root["actor"], cause["culprit"]))
-    return truth["role"].lower() in roles
+    name = re.sub(r"@\d+$", "", str(truth.get("role_name") or truth["role"]))  # by the log's legend
+    return truth["role"].lower() in roles or name.lower() in roles
 
 
 def _bare(name: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tileproof.conformance.beside.logs.hangs.accounts.arrivers import Family
+from tileproof.conformance.beside.logs.hangs.accounts.copiers import owing
 from tileproof.conformance.beside.logs.hangs.accounts.ledger import Blocked, Ledger
 from tileproof.conformance.beside.logs.hangs.accounts.trace import Copy, LoggedStep
 from tileproof.conformance.beside.logs.hangs.log import Actor
@@ -74,13 +75,18 @@ class WaitEvidence:
             self._tokens[actor] = found
         return self._tokens[actor]
 
+    def awaits(self, wait: Blocked) -> list[Actor]:
+        """The actors whose arrivals or copies a blocked wait lacks."""
+        late = self.ledger.lacks(wait)
+        return late + [actor for actor in owing(self.ledger, wait) if actor not in late]
+
     def depends(self, wait: Blocked, on: Blocked) -> bool:
         """Whether a blocked wait depends, through other blocked actors, on the actor of another blocked
         wait."""
         seen: set[Actor] = set()
         todo = [wait]
         while todo:
-            for actor in self.ledger.lacks(todo.pop()):
+            for actor in self.awaits(todo.pop()):
                 if actor == on.actor:
                     return True
                 if actor not in seen and actor in self.waits:

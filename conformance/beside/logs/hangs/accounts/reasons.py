@@ -6,6 +6,7 @@ from collections import Counter
 from itertools import pairwise
 
 from tileproof.conformance.beside.logs.hangs.accounts.astray import Astray
+from tileproof.conformance.beside.logs.hangs.accounts.copied import Copied
 from tileproof.conformance.beside.logs.hangs.accounts.counted import Counted
 from tileproof.conformance.beside.logs.hangs.accounts.evidence import LoggedReason
 from tileproof.conformance.beside.logs.hangs.accounts.ledger import Blocked
@@ -15,7 +16,7 @@ from tileproof.conformance.beside.logs.hangs.accounts.trace import Copy, LoggedS
 from tileproof.conformance.beside.logs.hangs.log import Actor
 
 
-class Reasoner(Omitted, Counted, Astray, Together):
+class Reasoner(Omitted, Counted, Copied, Astray, Together):
     """Finds the causes of the blocked waits of a ledger."""
 
     def reasons(self) -> list[LoggedReason]:
@@ -110,7 +111,7 @@ class Reasoner(Omitted, Counted, Astray, Together):
     def _of(self, wait: Blocked) -> list[LoggedReason]:
         copy, ledger = wait.copy, self.ledger
         late = ledger.lacks(wait)
-        found = self._bytes(wait, late) or self.in_part(wait)
+        found = self.unequal_bytes(wait, late) or self.in_part(wait)
         if found:
             return found
         for actor in late:
@@ -133,48 +134,6 @@ class Reasoner(Omitted, Counted, Astray, Together):
         if not ledger.producers(copy):
             found += self.nobody(wait)
         return found
-
-    def _bytes(self, wait: Blocked, late: list[Actor]) -> list[LoggedReason]:
-        copy, ledger = wait.copy, self.ledger
-        state = self.trace.states.get(copy)
-        if state is not None and state.tx_left is not None:
-            lack = state.tx_left
-            if not lack or state.pending not in (0, None):
-                return []
-        else:
-            lack = ledger.announced[copy] - ledger.copied[copy]
-            if lack == 0 or not ledger.copied or not ledger.announced[copy] or (late and lack > 0):
-                return []
-        told: Counter[Actor] = Counter()
-        for actor, steps in self.trace.steps.items():
-            for step in steps:
-                if copy in step.to and step.kind in ("arrive", "copy"):
-                    told[actor] += step.bytes if step.kind == "arrive" else -step.bytes
-        who = next((actor for actor, less in told.items() if less), None)
-        if who is not None and lack < 0 and told[who] < 0:
-            line = self.trace.lines_of[who]
-            what = f"an arrival is missing: {who} copied {-lack} bytes to {copy} and did not announce them"
-            fix = f"{who}: arrive on {copy} with the bytes of its copies"
-            lines = [line, wait.step.line]
-            return [LoggedReason("skipped-arrive", copy, wait.actor, what, fix, lines, 97, who, False)]
-        who = who or next(iter(sorted(ledger.producers(copy))), None)
-        last = [s.line for a in ledger.producers(copy) for s in self.trace.steps[a] if copy in s.to]
-        what = f"bytes differ on {copy}: {abs(lack)} bytes that were announced were not copied"
-        if lack < 0:
-            what = f"bytes differ on {copy}: {-lack} bytes more were copied than announced"
-        fix = f"{who}: announce on {copy} exactly the bytes that its copies write"
-        lines = [*last[-2:], wait.step.line]
-        sure = state is not None or self._all_copies(copy)
-        return [LoggedReason("bytes-missing", copy, wait.actor, what, fix, lines, 97, who, sure)]
-
-    def _all_copies(self, copy: Copy) -> bool:
-        """Whether no line of a copy is missing: as many for each announcement as on the other stages."""
-        shares = {}
-        for each in self.ledger.siblings(copy):
-            kinds = [step.kind for steps in self.trace.steps.values() for step in steps if each in step.to]
-            if told := kinds.count("arrive"):
-                shares[each] = kinds.count("copy") / told
-        return shares.get(copy) == max(shares.values(), default=None)
 
     def _multicast(self, wait: Blocked, actor: Actor) -> LoggedReason | None:
         copy, ledger = wait.copy, self.ledger
@@ -341,7 +300,7 @@ class Reasoner(Omitted, Counted, Astray, Together):
     def _cycles(self) -> list[LoggedReason]:
         """Blocked actors that depend on each other."""
         edges = {
-            wait.actor: [actor for actor in self.ledger.lacks(wait) if actor in self.waits]
+            wait.actor: [actor for actor in self.awaits(wait) if actor in self.waits]
             for wait in self.blocked
         }
         for start in edges:

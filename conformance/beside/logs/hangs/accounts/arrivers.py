@@ -192,6 +192,36 @@ class Arrivers:
         role = role_of(actor)
         return unnumbered(role) if unnumbered(role) in self._plain else role
 
+    def common(self, actor: Actor) -> str:
+        """The role of an actor; without a number where the roles that differ in it have the same steps."""
+        plain = unnumbered(role_of(actor))
+        return plain if plain in self._alike else self.program(actor)
+
+    def fellows(self, actor: Actor) -> list[Actor]:
+        """Actors with the same program, also those whose roles differ in a number."""
+        return [each for each in self.trace.steps if each != actor and self.common(each) == self.common(actor)]
+
+    @cached_property
+    def _alike(self) -> set[str]:
+        """Names without numbers of several roles whose steps are of the same kinds, on the same barriers."""
+        used: dict[str, dict[str, set[tuple[str, str]]]] = {}
+        for actor, steps in self.trace.steps.items():
+            role = role_of(actor)
+            some = used.setdefault(unnumbered(role), {}).setdefault(role, set())
+            some |= {(step.kind, self.stem(copy.barrier)) for step in steps for copy in step.to}
+        return {
+            plain
+            for plain, roles in used.items()
+            if len(roles) > 1 and plain not in roles and self._one_program(list(roles.values()))
+        }
+
+    @staticmethod
+    def _one_program(uses: list[set[tuple[str, str]]]) -> bool:
+        """Whether each of some roles waits on the same barriers, and none has a barrier of its own."""
+        waits = {frozenset(item for item in use if item[0] == "wait") for use in uses}
+        most = set().union(*uses)
+        return len(waits) == 1 and most in uses
+
     @cached_property
     def _plain(self) -> set[str]:
         """Roles that the log states and that print with numbers only."""

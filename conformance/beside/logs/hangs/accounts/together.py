@@ -17,7 +17,7 @@ class Together(WaitEvidence):
         ledger, mine = self.ledger, self.waits.get(actor)
         if mine is None or self.trace.dump:
             return None
-        for twin in ledger.peers(actor):
+        for twin in ledger.fellows(actor):
             its = self.waits.get(twin)
             if (
                 its is None
@@ -47,9 +47,9 @@ class Together(WaitEvidence):
             mine = self.waits.get(actor)
             if mine is None or mine is wait or not self.depends(mine, wait):
                 continue
-            role = self.ledger.program(actor)
-            some = [each for each in late if self.ledger.program(each) == role]
-            others = [each for each in self.ledger.peers(actor) if each in self.ledger.producers(wait.copy)]
+            role = self.ledger.common(actor)
+            some = [each for each in late if self.ledger.common(each) == role]
+            others = [each for each in self.ledger.fellows(actor) if each in self.ledger.producers(wait.copy)]
             if {*others} - {*some}:
                 continue  # another actor of the role made it: this one omitted it
             if self._stops_at(actor, wait) and len(some) > 1:

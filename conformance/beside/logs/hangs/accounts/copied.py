@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 
-from tileproof.conformance.beside.logs.hangs.accounts.copiers import owing
+from tileproof.conformance.beside.logs.hangs.accounts.copiers import doubtful, owing
 from tileproof.conformance.beside.logs.hangs.accounts.evidence import LoggedReason, WaitEvidence
 from tileproof.conformance.beside.logs.hangs.accounts.ledger import Blocked
 from tileproof.conformance.beside.logs.hangs.accounts.trace import Copy
 from tileproof.conformance.beside.logs.hangs.log import Actor
+
+_DOUBTFUL = 80  # other causes come first
 
 
 class Copied(WaitEvidence):
@@ -48,8 +50,10 @@ class Copied(WaitEvidence):
             what = f"bytes differ on {copy}: {-lack} bytes more were copied than announced"
         fix = f"{who}: announce on {copy} exactly the bytes that its copies write"
         lines = [*last[-2:], wait.step.line]
-        sure = state is not None or self._all_copies(copy)
-        return [LoggedReason("bytes-missing", copy, wait.actor, what, fix, lines, 97, who, sure)]
+        sure, weight = state is not None or self._all_copies(copy), 97
+        if lack > 0 and doubtful(ledger, wait):
+            sure, weight = False, _DOUBTFUL
+        return [LoggedReason("bytes-missing", copy, wait.actor, what, fix, lines, weight, who, sure)]
 
     def _copier_ended(self, wait: Blocked, actor: Actor) -> LoggedReason | None:
         """An actor that ended, or printed nothing more, in front of its copies for the awaited phase."""

@@ -23,10 +23,9 @@ def owing(ledger: Ledger, wait: Blocked) -> list[Actor]:
         made = _copies(ledger, actor, copy)
         if not made or actor == wait.actor:
             continue
-        phases = {each: _announced(ledger, each) for each in made}
-        share = max((-(-made[each] // phases[each]) for each in made if phases[each]), default=0)
+        share = _of_phase(ledger, actor, {*made})
         told = max(ledger.made.get((actor, each), 0) for each in (copy, *ledger.twins(copy)))
-        if share and made[copy] < share * wait.need and told < wait.need and _in_turn(ledger, made, copy, share):
+        if made[copy] < share * wait.need and told < wait.need and _in_turn(ledger, made, copy, share):
             found.append(actor)
     return sorted(found)
 
@@ -39,9 +38,32 @@ def _copies(ledger: Ledger, actor: Actor, copy: Copy) -> Counter[Copy]:
     )
 
 
-def _announced(ledger: Ledger, copy: Copy) -> int:
-    """Phases of a barrier that were announced."""
-    return max((count for (_, each), count in ledger.made.items() if each == copy), default=0)
+def _of_phase(ledger: Ledger, actor: Actor, ring: set[Copy]) -> int:
+    """How many copies an actor makes for a phase of a barrier: the most between its other steps."""
+    most = run = 0
+    for step in ledger.trace.steps[actor]:
+        run = run + 1 if step.kind == "copy" and not ring.isdisjoint(step.to) else 0
+        most = max(most, run)
+    return most
+
+
+def doubtful(ledger: Ledger, wait: Blocked) -> bool:
+    """Whether missing bytes may be those of an actor that has not come to its copies: none was printed, or
+    the role that copies runs in another CTA too, and is behind there.
+    """
+    copy, trace = wait.copy, ledger.trace
+    if not any(ledger.copied[each] for each in ledger.siblings(copy)) and not trace.dump:
+        return True
+    for actor in ledger.producers(copy):
+        for peer in ledger.peers(actor):
+            to = {each for step in trace.steps[peer] if step.kind == "copy" for each in step.to}
+            to |= {each for who, each in trace.landed if who == peer}
+            mine = [each for each in ledger.twins(copy) if each.owner == peer.cta]
+            behind = any(ledger.made.get((peer, each), 0) < wait.need for each in mine)
+            alone = to and all(each.owner == peer.cta for each in to)
+            if peer.group == actor.group and peer.cta != actor.cta and behind and not alone:
+                return True
+    return False
 
 
 def _in_turn(ledger: Ledger, made: Counter[Copy], copy: Copy, share: int) -> bool:

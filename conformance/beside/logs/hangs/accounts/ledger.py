@@ -134,7 +134,10 @@ class Ledger(Arrivers):
         trace = self.trace
         found = {copy for steps in trace.steps.values() for step in steps for copy in step.to}
         found |= {copy for _, copy in (*trace.passed, *trace.arrived)}
-        return found | {*trace.states} | {each for each in trace.feeds if each.owner >= 0 or not trace.inits}
+        found |= {*trace.states}
+        staged = {each[:2] for each in found if each.stage >= 0}  # a line about all stages is no stage
+        stated = {each for each in trace.feeds if each.owner >= 0 or not trace.inits}
+        return found | {each for each in stated if each.stage >= 0 or each[:2] not in staged}
 
     def init(self, copy: Copy) -> int:
         """Arrivals of a phase; 0: not printed."""

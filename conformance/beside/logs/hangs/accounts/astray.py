@@ -35,6 +35,31 @@ class Astray(WaitEvidence):
                 break
         return found
 
+    def instead(self, reasons: list[LoggedReason]) -> list[LoggedReason]:
+        """Missing arrivals in whose gap their actor made an arrival that no phase needs."""
+        found = []
+        for reason in reasons:
+            actor, copy = reason.culprit, reason.copy
+            if reason.code != "skipped-arrive" or actor is None or self.trace.dump or len(reason.lines) < 3:
+                continue
+            first, last = reason.lines[0], reason.lines[1]
+            for step, odd, why in self._strange(actor):
+                if first <= step.line <= last and odd != copy and (odd not in self.ledger.twins(copy)):
+                    what = (
+                        f"an arrival went to another barrier: {actor} arrived on {odd}, {why}, and its "
+                        f"arrival on {copy} is missing"
+                    )
+                    fix = f"{actor}: arrive on {copy}, not on {odd}"
+                    lines = [step.line, reason.lines[-1]]
+                    weight = reason.weight + 1
+                    found.append(
+                        LoggedReason(
+                            "wrong-barrier", copy, reason.waiter, what, fix, lines, weight, actor, False
+                        )
+                    )
+                    break
+        return found
+
     def _strange(self, actor: Actor) -> Iterator[tuple[LoggedStep, Copy, str]]:
         ledger = self.ledger
         again = self.again_in_a_round(actor)

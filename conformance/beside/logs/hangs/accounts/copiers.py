@@ -48,22 +48,30 @@ def _of_phase(ledger: Ledger, actor: Actor, ring: set[Copy]) -> int:
 
 
 def doubtful(ledger: Ledger, wait: Blocked) -> bool:
-    """Whether missing bytes may be those of an actor that has not come to its copies: none was printed, or
-    the role that copies runs in another CTA too, and is behind there.
+    """Whether missing bytes may be those of an actor that has not come to its copies: the log prints copies,
+    and none to this barrier; or the role that copies runs in another CTA too, copies to other CTAs, and is
+    behind there.
     """
-    copy, trace = wait.copy, ledger.trace
-    if not any(ledger.copied[each] for each in ledger.siblings(copy)) and not trace.dump:
+    copy, dump = wait.copy, ledger.trace.dump
+    if ledger.copied and not dump and not any(ledger.copied[each] for each in ledger.siblings(copy)):
         return True
     for actor in ledger.producers(copy):
-        for peer in ledger.peers(actor):
-            to = {each for step in trace.steps[peer] if step.kind == "copy" for each in step.to}
-            to |= {each for who, each in trace.landed if who == peer}
+        peers = [peer for peer in ledger.peers(actor) if (peer.group, peer.cta) != (actor.group, actor.cta)]
+        own = [each for each in peers if each.group == actor.group]
+        crossing = [each.owner != who.cta for who in (actor, *own) for each in _targets(ledger, who)]
+        if not (any(crossing) or (dump and not crossing)):
+            continue
+        for peer in own:
             mine = [each for each in ledger.twins(copy) if each.owner == peer.cta]
-            behind = any(ledger.made.get((peer, each), 0) < wait.need for each in mine)
-            alone = to and all(each.owner == peer.cta for each in to)
-            if peer.group == actor.group and peer.cta != actor.cta and behind and not alone:
+            if any(ledger.made.get((peer, each), 0) < wait.need for each in mine):
                 return True
     return False
+
+
+def _targets(ledger: Ledger, actor: Actor) -> set[Copy]:
+    """The barriers to which an actor copied."""
+    to = {each for step in ledger.trace.steps[actor] if step.kind == "copy" for each in step.to}
+    return to | {each for who, each in ledger.trace.landed if who == actor}
 
 
 def _in_turn(ledger: Ledger, made: Counter[Copy], copy: Copy, share: int) -> bool:

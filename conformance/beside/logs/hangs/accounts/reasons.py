@@ -24,6 +24,7 @@ class Reasoner(Omitted, Counted, Copied, Astray, Together):
         found = self.parities() + self.astray()
         for wait in self.blocked:
             found += self._of(wait)
+        found += self.instead(found)
         if not found or max(reason.weight for reason in found) < 60:
             found += self._cycles()
         if not found:

@@ -68,7 +68,7 @@ class Arrivers:
 
     @cached_property
     def _senders(self) -> dict[Copy, set[Actor]]:
-        """The actors that arrive on each barrier, where the log states their CTAs, and each of them prints."""
+        """The actors that arrive on each barrier, where the log states their CTAs and each of them prints."""
         found: dict[Copy, set[Actor]] = {}
         for fed, senders in self.trace.senders.items():
             for copy in [each for each in self.copies if self._is_of(each, fed)]:
@@ -199,7 +199,8 @@ class Arrivers:
 
     def fellows(self, actor: Actor) -> list[Actor]:
         """Actors with the same program, also those whose roles differ in a number."""
-        return [each for each in self.trace.steps if each != actor and self.common(each) == self.common(actor)]
+        plain = self.common(actor)
+        return [each for each in self.trace.steps if each != actor and self.common(each) == plain]
 
     @cached_property
     def _alike(self) -> set[str]:

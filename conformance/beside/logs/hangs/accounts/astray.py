@@ -43,6 +43,8 @@ class Astray(WaitEvidence):
             if reason.code != "skipped-arrive" or actor is None or self.trace.dump or len(reason.lines) < 3:
                 continue
             first, last = reason.lines[0], reason.lines[1]
+            if not any(first in (step.line, step.end) for step in self.trace.steps[actor]):
+                first = 0  # a line of another actor of the role
             for step, odd, why in self._strange(actor):
                 if first <= step.line <= last and odd != copy and (odd not in self.ledger.twins(copy)):
                     what = (
@@ -74,7 +76,7 @@ class Astray(WaitEvidence):
                 declared = ledger.declared(copy)
                 if declared and not ledger.is_declared(actor, copy):
                     yield step, copy, f"on which {' and '.join(sorted(declared))} should arrive"
-                elif role in waits and not shared:
+                elif role in waits and not shared and not ledger.is_stated(copy):
                     yield step, copy, "on which it waits itself"
                 elif (step, copy) in again:
                     yield step, copy, "a second time in the round"
@@ -120,5 +122,7 @@ class Astray(WaitEvidence):
         same = [wait for wait in fits if ledger.family(wait.copy)[:2] == ledger.family(odd)[:2]]
         mine = self.waits.get(actor)
         near = [wait for wait in fits if mine is not None and wait.actor in ledger.lacks(mine)]
-        some = same or near or fits
+        # who fills the barrier of the odd arrival waits until it is free
+        pair = [wait for wait in fits if wait.actor in ledger.producers(odd)]
+        some = same or near or pair or fits
         return some[0] if some else None

@@ -105,10 +105,25 @@ class Omitted(WaitEvidence):
             mine_ = self.waits.get(actor)
             last_ = mine_ is not None and after[1] is mine_.step and not pairs[before[0], after[0]]
             odd = count[True] > 0 and last_ and self.depends(mine_, wait)  # type: ignore[arg-type]
+            twice = count[True] > 0 and after[0] == before[0] and not pairs[before[0], after[0]]
+            if twice and (doubled := self._doubled(wait, actor, before[1], after[1])):
+                return doubled
             if not (always or tied or odd) or not self._stage_fits(before[1], copy, mine[: last + 1], want):
                 continue
             return self._gap(wait, actor, at, mine, pairs, around)
         return None
+
+    def _doubled(
+        self, wait: Blocked, actor: Actor, first: LoggedStep, then: LoggedStep
+    ) -> LoggedReason | None:
+        """An arrival on the barrier before, once more, where the missing one comes behind it otherwise."""
+        if then.kind != "arrive" or first is then:
+            return None
+        copy, odd = wait.copy, then.to[-1]
+        what = f"an arrival went to another barrier: {actor} arrived on {odd} where it arrives on {copy}"
+        fix = f"{actor}: arrive on {copy}, not on {odd}"
+        lines = [then.line, wait.step.line]
+        return LoggedReason("wrong-barrier", copy, wait.actor, what, fix, lines, 95, actor, False)
 
     @staticmethod
     def _until_behind(mine: list[tuple[Token, LoggedStep]], at: int, want: Token) -> list[Token]:

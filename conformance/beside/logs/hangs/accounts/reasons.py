@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from itertools import pairwise
 
 from tileproof.conformance.beside.logs.hangs.accounts.astray import Astray
@@ -301,8 +300,7 @@ class Reasoner(Omitted, Counted, Copied, Astray, Together):
     def _cycles(self) -> list[LoggedReason]:
         """Blocked actors that depend on each other."""
         edges = {
-            wait.actor: [actor for actor in self.awaits(wait) if actor in self.waits]
-            for wait in self.blocked
+            wait.actor: [actor for actor in self.awaits(wait) if actor in self.waits] for wait in self.blocked
         }
         for start in edges:
             path, seen = [start], {start}

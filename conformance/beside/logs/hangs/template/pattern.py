@@ -175,12 +175,14 @@ class _Builder:
         self.groups: dict[str, tuple[str, bool]] = {}
         self.stated: dict[str, tuple[str, str | int]] = {}
         self.words: list[str] = []
+        self.senders = False  # whether the repeated part is a role and where it arrives
 
     def whole(self, body: str) -> tuple[re.Pattern[str], Repeat | None]:
         before, inner, after = self._parts(body)
         made = "".join(self._pieces(before, False))
         repeat = None
         if inner is not None:
+            self.senders = "{role" in inner
             each = "".join(self._pieces(inner, True))
             made += "(?P<repeat>.+?)"
             repeat = Repeat("repeat", re.compile(each))
@@ -263,7 +265,9 @@ class _Builder:
         elif found[3]:
             made = ("[0-9a-fA-F]" if found[4] else r"\w" if name in TEXTS else r"\d") + f"{{{found[3]}}}"
         else:
-            made = r"(?:0[xX])?[0-9a-fA-F]+" if found[4] else _CTAS if listed and name == "owner" else _INT
+            made = r"(?:0[xX])?[0-9a-fA-F]+" if found[4] else _INT
+            if listed and name == "owner" and self.senders:
+                made = _CTAS
         if found[2]:
             made += "|-|"
         return f"(?P<{group}>{made})", name in TEXTS and not found[3]

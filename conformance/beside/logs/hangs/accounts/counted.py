@@ -7,6 +7,8 @@ from tileproof.conformance.beside.logs.hangs.accounts.ledger import Blocked
 from tileproof.conformance.beside.logs.hangs.accounts.trace import Copy
 from tileproof.conformance.beside.logs.hangs.log import Actor
 
+_NOT_YET = 70  # the actor's own wait explains that it has not come so far, and the waiter is not needed for it
+
 
 class Counted(WaitEvidence):
     """By how often an actor passed its barriers and arrived."""
@@ -48,7 +50,10 @@ class Counted(WaitEvidence):
             f"barriers {rounds} times"
         )
         fix = f"{actor}: arrive on {copy} in every round"
-        return LoggedReason("skipped-arrive", copy, wait.actor, what, fix, lines, 85, actor, False)
+        mine = self.waits.get(actor)
+        elsewhere = mine is not None and ledger.lacks(mine) and not self.depends(mine, wait)
+        weight = _NOT_YET if elsewhere else 85
+        return LoggedReason("skipped-arrive", copy, wait.actor, what, fix, lines, weight, actor, False)
 
     def _rounds(self, actor: Actor, copy: Copy) -> int | None:
         """How often an actor should have arrived on a barrier, by its steps on other barriers."""

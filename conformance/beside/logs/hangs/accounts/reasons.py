@@ -51,6 +51,10 @@ class Reasoner(Omitted, Counted, Copied, Astray, Together):
                     found[-1].sure &= bool(at) or begins  # else waits before it may be missing
                     break
                 right = None if step.phase is None else 1 - step.phase % 2
+        for wait in self.blocked if self.trace.dump else ():
+            right = self._by_ring(wait)
+            if right is not None and wait.step.phase != right:
+                found.append(self._parity(wait.actor, wait.copy, wait.step, right))
         for wait in self.blocked:
             if not (self.trace.dump or wait.copy in self.trace.states):
                 continue
@@ -62,6 +66,20 @@ class Reasoner(Omitted, Counted, Copied, Astray, Together):
                 right = 1 - int(wait.step.phase or 0)
                 found.append(self._parity(wait.actor, wait.copy, wait.step, right))
         return found
+
+    def _by_ring(self, wait: Blocked) -> int | None:
+        """The phase of a wait by its actor's wait on the stage before: it changes at stage 0 only."""
+        ledger, ring = self.ledger, self.ledger.siblings(wait.copy)
+        if len(ring) < 2 or not ledger.is_ring(wait.copy) or wait.step.phase not in (0, 1):
+            return None
+        steps = self.trace.steps[wait.actor]
+        before = [s for s in steps if s.kind == "wait" and s is not wait.step and s.to[0] in ring]
+        if not before or before[-1].phase not in (0, 1):
+            return None
+        stage, last = ledger.stage(wait.copy), ledger.stage(before[-1].to[0])
+        if stage != (last + 1) % len(ring):
+            return None
+        return before[-1].phase if stage else 1 - int(before[-1].phase or 0)
 
     def _begins_known(self, actor: Actor, copy: Copy, free: bool) -> bool:
         """Whether not only a barrier's name tells if its first wait needs an arrival: announced bytes do, and

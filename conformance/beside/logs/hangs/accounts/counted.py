@@ -7,7 +7,9 @@ from tileproof.conformance.beside.logs.hangs.accounts.ledger import Blocked
 from tileproof.conformance.beside.logs.hangs.accounts.trace import Copy
 from tileproof.conformance.beside.logs.hangs.log import Actor
 
-_NOT_YET = 70  # the actor's own wait explains that it has not come so far, and the waiter is not needed for it
+_NOT_YET = (
+    70  # the actor's own wait explains that it has not come so far, and the waiter is not needed for it
+)
 
 
 class Counted(WaitEvidence):

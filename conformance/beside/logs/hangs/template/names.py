@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tileproof.conformance.beside.logs.hangs.template.pattern import Values
 
 WARP = 32  # threads
@@ -63,3 +65,19 @@ class LoggedNames:
                 if found := self.roles.get((key, cta, number)):
                     return found
         return ""
+
+
+def with_ctas(made: Sequence[tuple[int, str, Values]]) -> list[tuple[int, str, Values]]:
+    """The records, with the CTA and role of a short name that denotes a role of one CTA: `r4 = load@1`."""
+    places: dict[int, set[tuple[str, int]]] = {}
+    for _, event, values in made:
+        if event == "name" and values.keys() >= {"roleid", "role", "cta"}:
+            places.setdefault(int(values["roleid"]), set()).add((str(values["role"]), int(values["cta"])))
+    alone = {number: next(iter(some)) for number, some in places.items() if len(some) == 1}
+    out: list[tuple[int, str, Values]] = []
+    for line, event, values in made:
+        found = alone.get(int(values["roleid"])) if "roleid" in values and event != "name" else None
+        if found is not None and "cta" not in values:
+            values = {"role": found[0], **values, "cta": found[1]}
+        out.append((line, event, values))
+    return out

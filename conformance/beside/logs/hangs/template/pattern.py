@@ -31,7 +31,7 @@ _QUOTED = r"[^,;|&+{}<>\"'`«»]+?"
 AND = "and|und|et|y"  # between the items of a list
 _IN_LIST = r"[^\s,;|&+{}]+?"
 _CTAS = r"\d+(?:\s*[+&/]\s*[^\W\d]*\d+)*"  # of a repeated part: `cta0+cta1`
-_SIGNS = ",;+&|/"  # between the items of a list
+_SIGNS = ",;+&/"  # between the items of a list
 
 
 @dataclass(frozen=True)
@@ -185,6 +185,8 @@ class _Builder:
             self.senders = "{role" in inner
             each = "".join(self._pieces(inner, True))
             made += "(?P<repeat>.+?)"
+            if re.match(r"\s*\{\*\}", after):  # any text follows: the list does not end at a sign
+                made += rf"(?<![{_SIGNS}])(?<![{_SIGNS}]\s)(?!\s*[{_SIGNS}]\s*\w)"
             repeat = Repeat("repeat", re.compile(each))
         made += "".join(self._pieces(after, False))
         return re.compile(rf"\s*{made}\s*$"), repeat
@@ -196,6 +198,10 @@ class _Builder:
         if not opened:
             return body, None, ""
         before, rest = body.split("{(}")
+        if before.count("{[}") > before.count("{]}"):
+            raise self._error(
+                "{(} ... {)} does not stand in {[} ... {]}: write a template with, and one without"
+            )
         inner, after = rest.split("{)}")
         return before, inner, after
 

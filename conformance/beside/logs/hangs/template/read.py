@@ -13,7 +13,7 @@ from tileproof.conformance.beside.logs.hangs.accounts.trace import (
 )
 from tileproof.conformance.beside.logs.hangs.log import Actor, ctas_of
 from tileproof.conformance.beside.logs.hangs.template.clusters import LoggedClusters
-from tileproof.conformance.beside.logs.hangs.template.names import LoggedNames
+from tileproof.conformance.beside.logs.hangs.template.names import LoggedNames, with_ctas
 from tileproof.conformance.beside.logs.hangs.template.pattern import AND, Values
 from tileproof.conformance.beside.logs.hangs.template.records import STEPS, Records, Tables
 
@@ -47,7 +47,7 @@ class _Maker:
     """Makes a trace of records, in two passes: names first."""
 
     def __init__(self, made: Records, tables: Tables) -> None:
-        self.made, self.tables = made.made, tables
+        self.made, self.tables = with_ctas(made.made), tables
         self.trace = LogTrace()
         self.names = LoggedNames()
         self.context: Values = {}

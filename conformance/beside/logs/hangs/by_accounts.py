@@ -54,14 +54,14 @@ def by_accounts(log: Log, found: as_data.Diagnosis) -> as_data.Diagnosis:
 
 
 def by_keys(log: Log, found: as_data.Diagnosis) -> as_data.Diagnosis | None:
-    """The diagnosis of a log whose lines name their fields, where the diagnosis by waits is not certain; None
-    for other logs, and where no hang is seen.
+    """The diagnosis of a log whose lines name their fields and state the counts of barriers, where the
+    diagnosis by waits is not certain; None for other logs, and where no hang is seen.
     """
     if found["certainty"] == "certain" or log.snapshot or log.exact:
         return None
     made = keyed(log.lines)
-    if made is None:
-        return None
+    if made is None or not any(event == "init" for _, event, _ in made.made):
+        return None  # without the counts of phases, the order of the waits tells more
     answer = diagnosed(log.lines, made, Tables(), [], _KEYS)
     if answer["outcome"] != "hang":
         return None

@@ -33,7 +33,8 @@ def diagnosis(log: Log, plan: KernelPlan | None = None) -> as_data.Diagnosis:
     a log of several runs, the diagnosis is of the last run that hung, and `runs` has a row for each run.
     """
     if not log.runs:
-        return _of_run(log, plan)
+        found = _of_run(log, plan)
+        return (by_keys(log, found) if plan is None else None) or found
     every = [(run, _of_run(run, plan)) for run in log.runs]
     order = ("hang", "unclear", "no hang seen")
     worst = min(every, key=lambda answer: (order.index(answer[1]["outcome"]), -answer[1]["span"][1]))
@@ -54,9 +55,7 @@ def _run(log: Log, found: as_data.Diagnosis) -> as_data.RunRow:
 
 def _of_run(log: Log, plan: KernelPlan | None) -> as_data.Diagnosis:
     found = _by_waits(log, plan)
-    if plan is not None:
-        return found
-    return by_keys(log, found) or by_accounts(log, found)
+    return by_accounts(log, found) if plan is None else found
 
 
 def _by_waits(log: Log, plan: KernelPlan | None) -> as_data.Diagnosis:

@@ -66,7 +66,7 @@ def _write(file: Path, made: Parts) -> None:
     """Put a program there as a whole: other processes read the same folder."""
     plain: dict[str, object] = {name: getattr(made, name) for name in _PLAIN}
     plain |= {"specials": made.specials, "shared_symbols": made.shared_symbols, "size": made.registers.size}
-    arrays = {
+    arrays: dict[str, np.ndarray] = {
         "code": made.code,
         "vec": made.vec,
         "constants": np.frombuffer(made.constants, np.uint8),
@@ -75,7 +75,7 @@ def _write(file: Path, made: Parts) -> None:
         "plain": np.frombuffer(json.dumps(plain).encode(), np.uint8),
     }
     raw = io.BytesIO()
-    np.savez(raw, **arrays)
+    np.savez(raw, allow_pickle=False, **arrays)
     content = zlib.compress(raw.getvalue(), 1)
     file.parent.mkdir(parents=True, exist_ok=True)
     number, work = tempfile.mkstemp(prefix="writing-", dir=file.parent)

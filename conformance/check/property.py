@@ -92,7 +92,7 @@ def schedules(policy: PolicyChoice) -> st.SearchStrategy[Schedule]:
 
 
 def edge_runs(plan: KernelPlan, policy: PolicyChoice, seed: int, only: str = "") -> list[Run]:
-    """The edge cases, or the one of a name, under one policy, or each under its own policies."""
+    """The edge cases, or that of a name, under one policy, or each under its own policies."""
     known = edges(plan)
     if only and only not in known:
         raise TileproofError(

@@ -250,7 +250,7 @@ class Ledger(Arrivers):
         for (actor, copy), steps in self.waits.items():
             if steps[0].phase is not None and not self.trace.dump and not self.trace.is_cut(actor):
                 key = copy.group, self.stem(copy.barrier)
-                stands = not steps[0].passed and self.threads[copy] > 0  # one that needs no arrival ends
+                stands = not steps[0].passed and self.threads[copy] > 0  # a wait that needs no arrival ends
                 votes.setdefault(key, Counter())[steps[0].phase == 1 and not stands] += 1
                 if steps[0].passed and not any(self.threads[each] for each in self.siblings(copy)):
                     votes[key][True] += len(self.waits)  # it ended, and no arrival was made

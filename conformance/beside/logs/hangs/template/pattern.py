@@ -200,7 +200,7 @@ class _Builder:
         before, rest = body.split("{(}")
         if before.count("{[}") > before.count("{]}"):
             raise self._error(
-                "{(} ... {)} does not stand in {[} ... {]}: write a template with, and one without"
+                "{(} ... {)} does not stand in {[} ... {]}: write two templates, with the list and without"
             )
         inner, after = rest.split("{)}")
         return before, inner, after

@@ -19,6 +19,7 @@ from tileproof.conformance.beside.logs.hangs.template.records import STEPS, Reco
 Row = tuple[int, dict[str, str]]  # line, values by key
 LEAST_KEYS = 3
 LEAST_SHARE = 0.6  # of the rows that are steps
+_SAMPLE = 400  # lines
 _PAIR = re.compile(r"([A-Za-z_][\w.-]*)\s*=\s*(\"(?:[^\"\\]|\\.)*\"|\[[^\]]*\]|[^\s,;(]+(?:\([^)]*\))?)")
 _STAGED = re.compile(r"(.*\w)\s*(?:[\[({](\d+)[\])}]|[.#/:@](\d+))$")
 _AT = re.compile(r"(?P<role>.*\w)\s*(?:@\s*(?:cta)?|[(]\s*cta\s*)(?P<cta>\d+)\)?$", re.IGNORECASE)
@@ -41,9 +42,10 @@ _NAMES = ("bar", "barrier", "mbar", "mbarrier", "name", "id")
 
 def keyed(lines: Sequence[str]) -> Records | None:
     """The records of a log of named fields; None where most lines are of another form."""
-    rows = _rows(lines)
-    if 2 * len(rows) < sum(bool(line.strip()) for line in lines):
-        return None
+    for some in (lines[:_SAMPLE], lines):  # a long log of another form is not read to its end
+        rows = _rows(some)
+        if 2 * len(rows) < sum(bool(line.strip()) for line in some):
+            return None
     event_key = _event_key(rows)
     if not event_key:
         return None
@@ -66,7 +68,7 @@ def _rows(lines: Sequence[str]) -> list[Row]:
     header: list[str] = []
     for at, line in enumerate(lines, 1):
         text = line.strip()
-        cells = next(csv.reader([text]), []) if "," in text and text[0] != "{" else []
+        cells = _cells(text) if "," in text and text[0] != "{" else []
         if header and len(cells) == len(header):
             row = {key: cell for key, cell in zip(header, cells, strict=True) if cell}
         elif text.startswith("{"):
@@ -83,11 +85,18 @@ def _rows(lines: Sequence[str]) -> list[Row]:
     return found
 
 
+def _cells(text: str) -> list[str]:
+    try:
+        return next(csv.reader([text]), [])
+    except csv.Error:
+        return []
+
+
 def _object(text: str) -> dict[str, str]:
     """The members of a JSON object, those of objects in it included."""
     try:
         read = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     row: dict[str, str] = {}
     for key, value in read.items() if isinstance(read, dict) else ():
@@ -139,8 +148,8 @@ def _fields(rows: Sequence[Row]) -> dict[str, str]:
 def _read(row: dict[str, str], event_key: str, fields: dict[str, str]) -> Iterator[tuple[str, Values]]:
     """The events of a row."""
     kind = _kind(row.get(event_key, ""), row)
-    sender = next((row[k] for k in row if _SENDER_KEY.fullmatch(k) and not row[k].isdigit()), "")
-    count = next((row[key] for key in row if key in _COUNTS and row[key].isdigit()), "")
+    sender = next((row[k] for k in row if _SENDER_KEY.fullmatch(k) and not row[k].isdecimal()), "")
+    count = next((row[key] for key in row if key in _COUNTS and row[key].isdecimal()), "")
     if sender and count:
         yield from _init(row, sender, count)
     elif kind == "skip":
@@ -170,7 +179,7 @@ def _step(row: dict[str, str], fields: dict[str, str]) -> tuple[Values, list[int
             values |= _barrier(text)
         elif field in ("target", "owner"):
             targets = [int(each) for each in digits]
-        elif field in ("stage", "phase", "bytes", "count", "warp") and text.isdigit():
+        elif field in ("stage", "phase", "bytes", "count", "warp") and text.isdecimal():
             values[field] = int(text)
         elif field in ("k", "cta") and digits and key != "tile":
             values[field] = int(digits[0])
@@ -186,7 +195,7 @@ def _init(row: dict[str, str], sender: str, count: str) -> Iterator[tuple[str, V
     roles = [found[1] for item in items if (found := _SENDER.match(item.strip(" \"'[]()")))]
     reach = [re.findall(r"\d+", found[1]) for item in items if (found := _TARGETS.search(item))]
     values: Values = {**_barrier(name), "count": int(count), "role": ", ".join(dict.fromkeys(roles))}
-    stages = next((row[key] for key in row if key in _STAGES and row[key].isdigit()), "")
+    stages = next((row[key] for key in row if key in _STAGES and row[key].isdecimal()), "")
     if stages:
         values["stages"] = int(stages)
     several = re.search(r"(\d+) CTAs", sender)

@@ -16,6 +16,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from tileproof.conformance.beside.logs.hangs.log import GRID
 from tileproof.conformance.beside.logs.hangs.records import told_by
 from tileproof.conformance.beside.logs.hangs.template.fields import EVENTS, FIELDS, TEXTS
 from tileproof.conformance.beside.logs.hangs.template.fields import field as field_of
@@ -80,7 +81,8 @@ class Template:
                 if text.strip():
                     values.setdefault(name, text.strip())
             elif name == "owner" and re.search(r"\d\s*[+&/]", text):
-                values.setdefault("mask", sum({1 << int(each) for each in re.findall(r"\d+", text)}))
+                ctas = {int(each) for each in re.findall(r"\d+", text)}
+                values.setdefault("mask", sum(1 << cta for cta in ctas if cta < GRID))
             elif text not in ("", "-"):
                 values.setdefault(name, _number(text, is_hex))
         return values

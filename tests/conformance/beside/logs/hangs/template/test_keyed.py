@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Callable
 
@@ -9,6 +10,7 @@ import pytest
 from tileproof.conformance.beside.logs.hangs.reader import read_text
 from tileproof.conformance.beside.logs.hangs.render import diagnosis
 from tileproof.conformance.beside.logs.hangs.template.keyed import keyed
+from tileproof.spec.machine.errors import TileproofError
 
 Event = dict[str, object]
 # A ring of two stages: the copier fills, the worker frees; the worker's arrival of round 1 is missing.
@@ -121,6 +123,26 @@ def test_bytes_that_landed_are_no_arrival_of_a_role() -> None:
 )
 def test_other_logs_are_not_read_by_keys(lines: list[str]) -> None:
     assert keyed(lines) is None
+
+
+@pytest.mark.parametrize(
+    "value", [10**15, "9" * 4000, "²", -1, None, [], {"a": {}}, "\0", '"', "cta99999999999"]
+)
+@pytest.mark.parametrize(
+    "key", ["slot", "round", "parity", "bytes", "count", "stages", "block", "dst_cta", "who"]
+)
+def test_nonsense_as_a_value_is_no_error(key: str, value: object) -> None:
+    """An answer, or a named refusal, for hostile numbers and objects in each form."""
+    rows = [{**row, key: value} if at % 3 == 0 else row for at, row in enumerate(events())]
+    init = {"op": "barrier", "bar": "freed", "slots": 2, "init": 1, "arrivers": ["worker"], key: value}
+    for form in FORMS:
+        with contextlib.suppress(TileproofError):
+            diagnosis(read_text("\n".join([json.dumps(init), *form(rows)]) + "\n"))
+
+
+def test_deep_objects_and_bytes_that_are_no_text_are_other_lines() -> None:
+    deep = '{"a":' + "[" * 3000 + "]" * 3000 + "}"
+    assert keyed([deep, "a\0b,c,d,e", *as_json(events())]) is not None
 
 
 def test_without_counts_the_waits_decide() -> None:

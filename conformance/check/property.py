@@ -159,11 +159,9 @@ def check(
         progress(report.examples, True)
 
     try:
-        if edge:
-            runs = edge_runs(plan, policy, seed, edge)
-            edges = len(runs)
-        else:
-            runs, edges = _planned(plan, policy=policy, seed=seed, examples=examples, with_edges=with_edges)
+        runs, edges = _planned(
+            plan, policy=policy, seed=seed, examples=examples, with_edges=with_edges, edge=edge
+        )
         coming = (
             ahead.judged_runs(under_test)
             if ahead
@@ -206,9 +204,12 @@ def shared_ahead(
 
 
 def _planned(
-    plan: KernelPlan, *, policy: PolicyChoice, seed: int, examples: int, with_edges: bool
+    plan: KernelPlan, *, policy: PolicyChoice, seed: int, examples: int, with_edges: bool, edge: str = ""
 ) -> tuple[list[Run], int]:
-    """The runs of a check, and how many of the first runs are edge cases."""
+    """The runs of a check, and how many of the first runs are edge cases; `edge`: of that edge case alone."""
+    if edge:
+        only = edge_runs(plan, policy, seed, edge)
+        return only, len(only)
     fixed = edge_runs(plan, policy, seed) if with_edges else []
     return [*fixed, *drawn(plan, policy, seed, examples)], len(fixed)
 

@@ -42,10 +42,11 @@ _NAMES = ("bar", "barrier", "mbar", "mbarrier", "name", "id")
 
 def keyed(lines: Sequence[str]) -> Records | None:
     """The records of a log of named fields; None where most lines are of another form."""
-    for some in (lines[:_SAMPLE], lines):  # a long log of another form is not read to its end
-        rows = _rows(some)
-        if 2 * len(rows) < sum(bool(line.strip()) for line in some):
-            return None
+    if len(lines) > _SAMPLE and not _most(_rows(lines[:_SAMPLE]), lines[:_SAMPLE]):
+        return None  # a long log of another form is not read to its end
+    rows = _rows(lines)
+    if not _most(rows, lines):
+        return None
     event_key = _event_key(rows)
     if not event_key:
         return None
@@ -60,6 +61,11 @@ def keyed(lines: Sequence[str]) -> Records | None:
         return None
     seen = {line for line, _, _ in made}
     return Records(made, [at for at, text in enumerate(lines, 1) if text.strip() and at not in seen])
+
+
+def _most(rows: Sequence[Row], lines: Sequence[str]) -> bool:
+    """Whether the rows are at least half of the lines with text."""
+    return 2 * len(rows) >= sum(bool(line.strip()) for line in lines)
 
 
 def _rows(lines: Sequence[str]) -> list[Row]:

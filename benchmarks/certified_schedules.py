@@ -1,9 +1,9 @@
 """Whether a schedule contradicts a certificate: `python benchmarks/certified_schedules.py [KERNEL ...]`.
 
-Draws problems of each kernel variant. Where the run under `early` is certified for all schedules, the problem
-runs under `--schedules` / number of problems other schedules: each must be certified too, with the same
+Draws problems of each kernel variant and runs each under `--schedules` / number of problems schedules. Where
+the run under `early` is certified for all schedules, the other runs must be certified too, with the same
 findings, outputs (of sums of floats within twice their bound) and multiset of additions. Otherwise the exit
-code is 1.
+code is 1. Problems without a certificate are counted apart: their schedules may differ.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
+from pathlib import Path
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as the command line does
 
@@ -44,46 +45,50 @@ class Task:
 
 
 def run(task: Task) -> UncheckedObject:
-    """The number of schedules that ran, and what contradicts the certificate."""
+    """The number of schedules that ran, those that differ from `early`, and why `early` is not certified."""
     keep_freed_memory()
     chosen = kernel(task.kernel)
     variant = chosen.variants[task.variant]
     case = from_json(chosen.plan(variant).problem.name, task.case)
     explored = Explored.of(chosen, chosen.build(variant), case)
     result, outputs = explored(schedule=Schedule("early"), races=True)
-    answer: UncheckedObject = {"title": chosen.title(variant), "policies": {}, "wrong": [], "case": task.case}
-    if not result.certified:
-        return {**answer, "refused": str(result.certificate)}
+    assert result.certificate is not None
     findings = {str(Signature.of(finding)) for finding in result.findings}
-    policies, wrong = Counter[str](), []
+    policies, differing = Counter[str](), []
     plan = planned(task.first + task.count, points=result.counters.schedule_points)
     for schedule in plan[task.first :]:
         other, seen = explored(schedule=schedule, races=True)
         policies[schedule.policy] += 1
-        assert result.certificate is not None
         differ = [name for name in outputs if explored.compare(name, outputs[name], seen[name]).any()]
-        if not other.certified or other.certificate is None:
-            differ.append(str(other.certificate))
-        elif other.certificate.additions != result.certificate.additions:
+        assert other.certificate is not None
+        if other.certified != result.certified:
+            differ.append("certificate")
+        if other.certificate.additions != result.certificate.additions:
             differ.append("additions")
         if {str(Signature.of(finding)) for finding in other.findings} != findings:
             differ.append("findings")
         if differ:
-            wrong.append({"schedule": str(schedule), "what": differ})
-    return {**answer, "policies": dict(policies), "wrong": wrong}
+            differing.append({"schedule": str(schedule), "what": differ})
+    refused = {} if result.certified else {"refused": str(result.certificate)}
+    title = chosen.title(variant)
+    return {"title": title, "case": task.case, "policies": dict(policies), "differ": differing, **refused}
 
 
-def tasks(names: list[str], schedules: int, problems: int, seed: int) -> list[Task]:
+def prepare(variant: tuple[str, int]) -> None:
+    """Builds a kernel variant and its host code into the cache."""
+    chosen = kernel(variant[0])
+    own = chosen.variants[variant[1]]
+    Explored.of(chosen, chosen.build(own), small(chosen.plan(own)))
+
+
+def tasks(variants: list[tuple[str, int]], schedules: int, problems: int, seed: int) -> list[Task]:
     """Of each variant its small problem and drawn problems, the schedules shared out evenly."""
-    chosen = [kernel(name) for name in names] or all_compiled()
     cases = []
-    for own in chosen:
-        for number, variant in enumerate(own.variants):
-            own.build(variant)  # once, and not in each process
-            plan = own.plan(variant)
-            drawn = [case.as_json() for case, _ in checking.drawn(plan, "early", seed, problems - 1)]
-            texts = dict.fromkeys([small(plan).as_json(), *drawn])
-            cases += [(own.name, number, text) for text in texts]
+    for name, number in variants:
+        plan = kernel(name).plan(kernel(name).variants[number])
+        drawn = [case.as_json() for case, _ in checking.drawn(plan, "early", seed, problems - 1)]
+        texts = dict.fromkeys([small(plan).as_json(), *drawn])
+        cases += [(name, number, text) for text in texts]
     each = -(-schedules // len(cases))
     parts = [(first, min(CHUNK, each - first)) for first in range(0, each, CHUNK)]
     return [Task(*case, *part) for case in cases for part in parts]
@@ -101,32 +106,39 @@ def main() -> None:
     parser.add_argument("-j", "--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--json", metavar="FILE")
     args = parser.parse_args()
-    planned_tasks = tasks(args.kernels, args.schedules, args.problems, args.seed)
+    chosen = [kernel(name) for name in args.kernels] or all_compiled()
+    variants = [(own.name, number) for own in chosen for number in range(len(own.variants))]
+    with ProcessPoolExecutor(args.jobs, get_context("spawn")) as pool:
+        list(pool.map(prepare, variants))
     with ProcessPoolExecutor(args.jobs, get_context("fork")) as pool:
-        answers = list(pool.map(run, planned_tasks))
-    rows: dict[str, UncheckedObject] = {}
+        answers = list(pool.map(run, tasks(variants, args.schedules, args.problems, args.seed)))
+    report(answers, args.json)
+
+
+def report(answers: list[UncheckedObject], file: str | None) -> None:
+    """Prints a line per title for its certified runs and a line for the others; exits with 1 if a schedule
+    contradicts a certificate.
+    """
+    rows: dict[tuple[str, bool], list[UncheckedObject]] = {}
     for answer in answers:
-        row = rows.setdefault(
-            answer["title"], {"policies": Counter(), "problems": set(), "refused": {}, "wrong": []}
-        )
-        row["policies"].update(answer["policies"])
-        row["wrong"] += [{"case": answer["case"], **found} for found in answer["wrong"]]
-        if "refused" in answer:
-            row["refused"][answer["case"]] = answer["refused"]
-        else:
-            row["problems"].add(answer["case"])
-    for title, row in rows.items():
-        row["problems"] = len(row["problems"])
-        total = sum(row["policies"].values())
+        rows.setdefault((answer["title"], "refused" not in answer), []).append(answer)
+    total, contradicted = Counter[bool](), 0
+    for (title, certified), own in rows.items():
+        policies = sum((Counter(answer["policies"]) for answer in own), Counter[str]())
+        differing = [found for answer in own for found in answer["differ"]]
+        values = sum(set(found["what"]) - {"findings", "certificate"} != set() for found in differing)
+        contradicted += certified * len(differing)
+        total[certified] += policies.total()
+        cases, not_ = len({answer["case"] for answer in own}), "" if certified else "not "
         print(
-            f"{title:<44} {row['problems']:3} certified problems, {len(row['refused'])} not, "
-            f"{total:6} schedules, {len(row['wrong'])} contradictions {dict(row['policies'])}"
+            f"{title:<46} {cases:3} {not_}certified, {policies.total():5} schedules, "
+            f"{len(differing):4} differ, {values:4} in values"
         )
-    print(f"{sum(sum(row['policies'].values()) for row in rows.values())} schedules")
-    if args.json:
-        with open(args.json, "w") as file:
-            json.dump(rows, file, indent=1)
-    sys.exit(any(row["wrong"] for row in rows.values()))
+    print(f"{total[True]} schedules of certified runs, {contradicted} contradictions;")
+    print(f"{total[False]} schedules of other runs")
+    if file:
+        Path(file).write_text(json.dumps(answers, indent=1) + "\n")
+    sys.exit(contradicted > 0)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,159 @@
+"""Whether a schedule contradicts a certificate of a kernel from another project:
+`python benchmarks/outside_schedules.py [PATTERN ...]`.
+
+Runs the cases of `tests/outside` (docs/outside.md) whose name matches a pattern, all without one. Each launch
+runs under `early`, then on the same memory under `--schedules` other schedules. Where the first run is
+certified, these must be certified and have equal memory (equal additions where the launch adds floats in no
+fixed order) and findings, else the exit code is 1. Launches without a certificate are counted apart.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from fnmatch import fnmatch
+from multiprocessing import get_context
+from unittest import mock
+
+from tileproof.emulator import Module, RunResult
+from tileproof.emulator.errors import LaunchError
+from tileproof.emulator.explore import planned
+from tileproof.emulator.memory import Memory
+from tileproof.emulator.schedule_run import Signature
+from tileproof.spec.machine.schedule import Schedule
+from tileproof.spec.machine.types import UncheckedObject
+
+from benchmarks.certified_schedules import report
+
+Case = Callable[[], object]
+
+
+def _cutlass() -> dict[str, Case]:
+    from tests.kit.outside.cutlass_cases import EXAMPLES  # the headers of cuRAND
+    from tests.kit.outside.cutlass_example import curand
+
+    curand()
+    return {example.name: lambda own=example: own.run(races=True) for example in EXAMPLES}
+
+
+def _triton() -> dict[str, Case]:
+    from tests.kit.outside.triton_cases import CASES  # Triton
+
+    return {case.name: lambda own=case: own.run(races=True) for case in CASES}
+
+
+def _tilelang() -> dict[str, Case]:
+    from tests.outside.test_tilelang import launched  # TileLang
+
+    plain: UncheckedObject = {"threads": 128, "tl.disable_warp_specialized": True}
+    return {"tilelang-matmul": lambda: launched(Schedule(), True, **plain)}
+
+
+def cases() -> tuple[dict[str, Case], list[str]]:
+    """The cases by name, and why the other projects have none."""
+    found: dict[str, Case] = {}
+    missing = []
+    for project in (_cutlass, _triton, _tilelang):
+        try:
+            found |= project()
+        except (ImportError, LaunchError) as error:
+            missing.append(f"{project.__name__[1:]}: {error}")
+    return found, missing
+
+
+class _State:
+    """The contents of a memory, with the marks of what is written, and of a module's variables."""
+
+    def __init__(self, module: Module, memory: Memory) -> None:
+        marks = [mark for own in memory.buffers for mark in (own._written, own._pages) if mark is not None]
+        arrays = [own.numpy() for own in memory.buffers] + [data for _, data in module._globals.values()]
+        self._arrays = [*arrays, *marks]
+        self._values, self._outputs = [array.copy() for array in self._arrays], len(arrays)
+
+    def restore(self) -> None:
+        for array, value in zip(self._arrays, self._values, strict=True):
+            if array.flags.writeable:
+                array[...] = value
+
+    def same(self, other: _State) -> bool:
+        """Whether buffers and variables have the same bytes."""
+        return all(
+            one.tobytes() == two.tobytes()
+            for one, two in zip(self._values[: self._outputs], other._values[: self._outputs], strict=True)
+        )
+
+
+@contextmanager
+def other_schedules(title: str, count: int) -> Iterator[list[UncheckedObject]]:
+    """Within the block each launch with race checking runs under `count` schedules more; yields a list that
+    gets an answer for `report` of each launch. The memory stays as the first run leaves it.
+    """
+    answers: list[UncheckedObject] = []
+    launch = Module.launch
+
+    def under_all(module: Module, entry: str, **how: UncheckedObject) -> RunResult:
+        memory = how.get("memory") or Memory()
+        how["memory"] = memory
+        before = _State(module, memory)
+        result = launch(module, entry, **how)
+        if result.certificate is None:
+            return result
+        after = _State(module, memory)
+        findings = {str(Signature.of(finding)) for finding in result.findings}
+        policies, differ = Counter[str](), []
+        for schedule in planned(count, points=result.counters.schedule_points):
+            before.restore()
+            other = launch(module, entry, **{**how, "schedule": schedule})
+            assert other.certificate is not None
+            policies[schedule.policy] += 1
+            equal = {
+                "memory": result.certificate.sums or after.same(_State(module, memory)),
+                "additions": other.certificate.additions == result.certificate.additions,
+                "certificate": other.certified == result.certified,
+                "findings": {str(Signature.of(finding)) for finding in other.findings} == findings,
+            }
+            if not all(equal.values()):
+                different = [name for name, same in equal.items() if not same]
+                differ.append({"schedule": str(schedule), "what": different})
+        after.restore()
+        answer = {"title": title, "case": f"{len(answers)}", "policies": dict(policies), "differ": differ}
+        answers.append(answer if result.certified else {**answer, "refused": str(result.certificate)})
+        return result
+
+    with mock.patch.object(Module, "launch", under_all):
+        yield answers
+
+
+def run(task: tuple[str, int]) -> list[UncheckedObject]:
+    """An answer for each launch of a case."""
+    name, count = task
+    with other_schedules(name, count) as answers:
+        cases()[0][name]()
+    return answers
+
+
+def main() -> None:
+    """Prints a line per case, or JSON."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("patterns", nargs="*")
+    parser.add_argument("--schedules", type=int, default=40, help="of each launch")
+    parser.add_argument("-j", "--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--json", metavar="FILE")
+    args = parser.parse_args()
+    found, missing = cases()
+    for text in missing:
+        print(f"not run: {text}")
+    wanted = [name for name in found if any(fnmatch(name, own) for own in args.patterns or ["*"])]
+    with ProcessPoolExecutor(args.jobs, get_context("spawn")) as pool:
+        answers = list(pool.map(run, [(name, args.schedules) for name in wanted]))
+    report([answer for own in answers for answer in own], args.json)
+
+
+if __name__ == "__main__":
+    main()

@@ -11,19 +11,20 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from fnmatch import fnmatch
 from multiprocessing import get_context
 from unittest import mock
 
 from tileproof.emulator import Module, RunResult
-from tileproof.emulator.errors import LaunchError
 from tileproof.emulator.explore import planned
 from tileproof.emulator.memory import Memory
 from tileproof.emulator.schedule_run import Signature
+from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.schedule import Schedule
 from tileproof.spec.machine.types import UncheckedObject
 
@@ -47,7 +48,9 @@ def _triton() -> dict[str, Case]:
 
 
 def _tilelang() -> dict[str, Case]:
-    from tests.outside.test_tilelang import launched  # TileLang
+    import tilelang  # noqa: F401 - the test module skips where it is missing
+
+    from tests.outside.test_tilelang import launched
 
     plain: UncheckedObject = {"threads": 128, "tl.disable_warp_specialized": True}
     return {"tilelang-matmul": lambda: launched(Schedule(), True, **plain)}
@@ -60,7 +63,7 @@ def cases() -> tuple[dict[str, Case], list[str]]:
     for project in (_cutlass, _triton, _tilelang):
         try:
             found |= project()
-        except (ImportError, LaunchError) as error:
+        except (ImportError, TileproofError) as error:
             missing.append(f"{project.__name__[1:]}: {error}")
     return found, missing
 
@@ -128,9 +131,8 @@ def other_schedules(title: str, count: int) -> Iterator[list[UncheckedObject]]:
         yield answers
 
 
-def run(task: tuple[str, int]) -> list[UncheckedObject]:
+def run(name: str, count: int) -> list[UncheckedObject]:
     """An answer for each launch of a case."""
-    name, count = task
     with other_schedules(name, count) as answers:
         cases()[0][name]()
     return answers
@@ -150,9 +152,16 @@ def main() -> None:
     for text in missing:
         print(f"not run: {text}")
     wanted = [name for name in found if any(fnmatch(name, own) for own in args.patterns or ["*"])]
+    answers = []
     with ProcessPoolExecutor(args.jobs, get_context("spawn")) as pool:
-        answers = list(pool.map(run, [(name, args.schedules) for name in wanted]))
-    report([answer for own in answers for answer in own], args.json)
+        runs = {pool.submit(run, name, args.schedules): name for name in wanted}
+        for done in as_completed(runs):
+            try:
+                answers += done.result()
+                print(f"{runs[done]}: done", file=sys.stderr)
+            except TileproofError as error:
+                print(f"not run: {runs[done]}: {error}")
+    report(answers, args.json)
 
 
 if __name__ == "__main__":

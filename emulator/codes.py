@@ -106,6 +106,7 @@ races|race-copy-unwaited|error|continues|an access to bytes of a TMA or bulk cop
 races|race-mma-unwaited|error|continues|an access to the operands or the destination of tcgen05.mma or cp, without a commit and a wait for it
 races|race-wgmma-unwaited|error|continues|an access to shared memory that a wgmma.mma_async reads, without a wait_group for its group and a barrier
 races|race-tmem-unwaited|error|continues|an access to cells that tcgen05.ld or st of another warp accesses, without wait::ld or wait::st
+races|race-tmem-allocated|error|continues|an access of tensor memory that nothing orders after the alloc of its columns
 races|race-tmem-released|error|continues|cells of a tcgen05.ld are released (an arrival, a barrier, dealloc) after its registers were used, without wait::ld
 races|race-tmem-reused|warning>error|continues|a warp overwrites cells after it used the registers of their tcgen05.ld, without wait::ld; an error with strict
 races|race-proxy-fence|error|continues|generic writes and an asynchronous access, with a barrier but without fence.proxy.async
@@ -146,7 +147,7 @@ tensor core|cta-group-mixed|warning>error|continues|a kernel with tcgen05 instru
 tensor core|cta-pair|error|stops|a cta_group::2 instruction without a CTA pair, or that does not match the other CTA's
 tensor memory|pair-left|error|stops|a CTA of a pair exits without its part of a cta_group::2 alloc, dealloc or relinquish
 races|pair-not-started|error|continues|a cta_group::2 alloc, dealloc or relinquish by a warp that nothing orders after the start of the other CTA of the pair
-races|pair-not-allocated|error|continues|a cta_group::2 dealloc that nothing orders after the other CTA's part of the alloc
+races|pair-not-allocated|error|continues|a cta_group::2 dealloc, or with strict an access, that nothing orders after the other CTA's part of the alloc
 races|pair-in-use|error|continues|a cta_group::2 dealloc while the other CTA may still use the columns
 races|pair-may-hang|error|continues|one CTA executes its part of a cta_group::2 instruction after the other CTA's part is over: the other CTA may block
 end|mbarrier-left-over|note|continues|with strict: the current phase of an mbarrier has some but not all arrivals when its CTA has exited

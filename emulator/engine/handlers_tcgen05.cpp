@@ -72,7 +72,9 @@ Step mma(Exec& x, const Instr& i) {
       x.e.fault("mma-operands", "tcgen05.mma: " + wrong, r.origin, r.d_taddr);
       return Step::Stop;
     }
-    use_collector(x, r, i.m[s::collector] >> 2, static_cast<CollectorUsage>(i.m[s::collector] & 3));
+    const auto usage = static_cast<CollectorUsage>(i.m[s::collector] & 3);
+    use_collector(x, r, i.m[s::collector] >> 2, usage);
+    x.e.tell(&Listener::collector, x, l, i.m[s::collector] >> 2, usage != CollectorUsage::Discard);
     std::vector<TmemWrite> writes = mark_mma(x.e, r);
     if (x.e.stopped) return Step::Stop;
     Engine* e = &x.e;

@@ -63,7 +63,7 @@ Step cp(Exec& x, const Instr& i) {
         x.e.fault("cta-pair", "tcgen05.cp cta_group::2 in a cluster without CTA pairs", at);
         return Step::Stop;
       }
-      if (!c->tmem.allocated(column, columns)) {
+      if (!may_access(*c, x.cta.rank, column, columns, x.e.config.strict)) {
         x.e.fault("tmem-not-allocated", "tcgen05.cp writes TMEM columns that are not allocated", at, taddr);
         return Step::Stop;
       }

@@ -270,6 +270,7 @@ Step relinquish(Exec& x, const Instr& i) {
     x.s->arrived = false;
     x.e.tell(&Listener::pair_relinquish, x, *twin);
   }
+  x.e.tell(&Listener::tmem_relinquish, x);
   x.cta.tmem.relinquished = true;
   return Step::Next;
 }
@@ -287,6 +288,17 @@ bool Engine::fits_twice(const Cta& cta) const {
 
 bool Engine::fits_with(const Cta& cta, size_t shared, size_t warps) const {
   return fits_beside(*this, cta, shared - limits::kReservedSharedBytes, warps, kFewestRegisters);
+}
+
+bool may_access(const Cta& cta, int rank, int column, int columns, bool strict) {
+  if (cta.tmem.allocated(column, columns)) return true;
+  if (strict || rank == cta.rank) return false;
+  const Cta* even = cta.cluster->cta(cta.rank & ~1);
+  return even && std::any_of(even->pair_allocations.begin(), even->pair_allocations.end(),
+                             [&](const PairAllocation& p) {
+                               return !(p.allocated >> (cta.rank & 1) & 1) && column >= p.base &&
+                                      column + columns <= p.base + p.columns;
+                             });
 }
 
 // The last thread of a CTA has exited: its twin must not have done a part more than it.

@@ -111,6 +111,9 @@ class Listener {
   virtual void warpgroup_part(const WarpgroupMma&, uint32_t /*warps*/) {}
   virtual void warpgroup_pass(const Warp&, uint64_t /*serial*/) {}
   virtual void tmem_alloc(const Exec&) {}
+  virtual void tmem_relinquish(const Exec&) {}
+  // tcgen05.mma of a lane; `held`: it fills or reads the collector buffer.
+  virtual void collector(const Exec&, int /*lane*/, int /*buffer*/, bool /*held*/) {}
   // The first column is in shared memory at `offset`; the allocation is the CTA's `serial`-th. `fixed`: no
   // other column is possible.
   virtual void tmem_base(const Exec&, uint32_t /*offset*/, int /*base*/, int /*columns*/, int /*serial*/,

@@ -27,7 +27,7 @@ bool d_allocated(Engine& e, const MmaRequest& r, Cta& cta, const InstructionDesc
   const int c0 = static_cast<int>(r.d_taddr & 0xffff);
   const int rows = d.m / r.cta_group;
   const int columns = rows == 64 && (r.cta_group == 2 || r.ws) ? d.n / 2 : rows == 32 ? d.n / 4 : d.n;
-  if (cta.tmem.allocated(c0, columns)) return true;
+  if (may_access(cta, r.origin.rank, c0, columns, e.config.strict)) return true;
   e.fault("tmem-not-allocated",
           "tcgen05.mma writes TMEM columns [" + std::to_string(c0) + ", " + std::to_string(c0 + columns) +
               ") of CTA rank " + std::to_string(cta.rank) + ", which are not all allocated",

@@ -457,7 +457,8 @@ void fetch_operand(Engine& e, Cta& cta, uint64_t desc, const MmaRequest& r, bool
 
 bool operands_allocated(Engine& e, const MmaRequest& r, Cta& cta, const std::vector<Segment>& segments) {
   auto allocated = [&](uint64_t address, int columns, const char* what) {
-    if (cta.tmem.allocated(static_cast<int>(address & 0xffff), columns)) return true;
+    if (may_access(cta, r.origin.rank, static_cast<int>(address & 0xffff), columns, e.config.strict))
+      return true;
     e.fault("tmem-not-allocated",
             std::string("tcgen05.mma reads ") + what + " from TMEM columns that are not allocated", r.origin,
             address);

@@ -170,6 +170,8 @@ class Races : public Listener {
   void warpgroup_pass(const Warp& w, uint64_t serial) override;
   void grid_launch_dependents(const Exec& x) override;
   void tmem_alloc(const Exec& x) override;
+  void tmem_relinquish(const Exec& x) override;
+  void collector(const Exec& x, int lane, int buffer, bool held) override;
   void tmem_base(const Exec& x, uint32_t offset, int base, int columns, int serial, bool fixed) override;
   void tmem_dealloc(const Exec& x, int column, int columns) override;
   void pair_alloc(const Exec& x, Cta& twin, int column, int columns) override;
@@ -356,6 +358,9 @@ class Races : public Listener {
     PairState pair;
     PhaseEvent allocated;    // the last alloc or dealloc of tensor memory
     PhaseEvent given;        // the last alloc
+    std::array<uint32_t, 16> columns{};  // by unit of tensor memory: its alloc, from then on
+    // By collector buffer: the products that no later one is ordered after, and whether they fill or read it.
+    std::array<std::vector<std::pair<PhaseEvent, bool>>, 5> collectors;
     bool triggered = false;  // griddepcontrol.launch_dependents was executed
   };
 
@@ -383,6 +388,7 @@ class Races : public Listener {
                Decision hold = {0, kNoStep});
   bool settled(const Exec& x, const PhaseEvent& last);
   void allocates(const Exec& x);
+  void after_alloc(const View& v, uint32_t id, bool write, Cta& cta, int column, int columns);
   uint8_t adds_of(const Instr* i);
   void strong_pair(const Access& a, const Access& b, int8_t lane, const View& v, Place place, int rank,
                    uint64_t address);

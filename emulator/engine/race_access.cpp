@@ -330,6 +330,7 @@ void Races::touch_tmem(const View& v, Cta& cta, int sixteenth, uint16_t units, i
   Shadow& shadow = there.tmem;
   const uint32_t id = write ? v.writes : v.reads;
   if (!there.pair.parts.empty()) pair_touch(cta, id, write, column, columns);
+  after_alloc(v, id, write, cta, column, columns);
   Alike alike;
   const uint64_t first = static_cast<uint64_t>(sixteenth * 16 + __builtin_ctz(units)) << 16;
   for (int c = column; c < column + columns; ++c)

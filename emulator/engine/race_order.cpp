@@ -79,6 +79,32 @@ void Races::tmem_alloc(const Exec& x) {
   s.given = s.allocated;
   if (s.triggered && e_.config.grid_record) e_.config.grid_record->allocates_late = true;
 }
+
+// No alloc of the CTA may come after this one: under another order it is illegal.
+void Races::tmem_relinquish(const Exec& x) {
+  const PhaseEvent& last = state(x.cta).given;
+  if (settled(x, last)) return;
+  const Origin at = x.origin(x.lane());
+  doubt("order-decides", at, last.at,
+        mnemonic(at.instr) + " and " + mnemonic(last.at.instr) + " of one CTA are in no order", last.hold);
+}
+
+// A collector buffer holds the matrix of the last product that filled it, until the next product.
+void Races::collector(const Exec& x, int lane, int buffer, bool held) {
+  Thread& t = thread(x.w);
+  PhaseEvent event{t.agent, t.now, 1u << lane, x.origin(lane)};
+  event.hold = e_.scheduler->running(x.w, *x.s);
+  auto& open = state(x.cta).collectors[static_cast<size_t>(buffer)];
+  std::erase_if(open, [&](const auto& last) { return settled(x, last.first); });
+  for (const auto& [last, was_held] : open)
+    if (held || was_held)
+      doubt("order-decides", event.at, last.at,
+            mnemonic(event.at.instr) + " and " + mnemonic(last.at.instr) +
+                " are in no order: what the collector buffer holds depends on it",
+            last.hold);
+  open.push_back({event, held});
+}
+
 void Races::grid_launch_dependents(const Exec& x) {
   CtaState& s = state(x.cta);
   s.triggered = true;
@@ -86,7 +112,39 @@ void Races::grid_launch_dependents(const Exec& x) {
 }
 
 void Races::tmem_base(const Exec& x, uint32_t offset, int base, int columns, int serial, bool fixed) {
+  Thread& t = thread(x.w);
+  const uint32_t id = record(t, x.origin(x.lane()), t.all, Path::Warp);
+  finish(id, t.agent, t.now, t.all);
+  t.now++;
+  forget_view();
+  for (int u = base / 32; u < (base + columns) / 32; ++u)
+    state(x.cta).columns[static_cast<size_t>(u)] = id;
   if (columns_) columns_->allocated(x, offset, base, columns, serial, fixed);
+}
+
+// An access of columns that may run before their allocation. Of a pair, the part of the other CTA is asked for
+// by the letter only: CUTLASS's products start when the issuing CTA has done its own (docs/assumptions.md).
+void Races::after_alloc(const View& v, uint32_t id, bool write, Cta& cta, int column, int columns) {
+  uint32_t last = 0;
+  for (int u = column / 32; u <= (column + columns - 1) / 32; ++u) {
+    const uint32_t from = state(cta).columns[static_cast<size_t>(u)];
+    if ((from && from == last) || (from && ran(v, accesses_[from], kWholeWarp))) continue;
+    last = from;
+    if (v.at.rank == cta.rank) {
+      if (from)
+        report(Severity::Error, "race-tmem-allocated", from, true, id, write, Place::Tmem, cta.rank,
+               static_cast<uint64_t>(column), "a barrier after the first, before the second");
+      continue;
+    }
+    const std::string text = mnemonic(v.at.instr) + " of CTA rank " + std::to_string(v.at.rank) +
+                             ": nothing ensures that CTA rank " + std::to_string(cta.rank) +
+                             " has done its part of the allocation of TMEM column " + std::to_string(column);
+    if (e_.config.strict)
+      e_.error("pair-not-allocated", text, v.at);
+    else
+      doubt("open", v.at, from ? accesses_[from].at : v.at, text);
+    return;
+  }
 }
 
 }  // namespace tileproof

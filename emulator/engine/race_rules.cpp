@@ -510,6 +510,10 @@ void Races::report(Severity severity, const char* code, uint32_t first, bool fir
               describe(place, rank, address) + ", which " + mnemonic(a.at.instr) + " of its warp " +
               std::to_string(a.at.warp) + (first_writes ? " wrote" : " read") +
               "; nothing orders these accesses";
+  else if (name == "race-tmem-allocated")
+    message = mnemonic(b.at.instr) + (second_writes ? " writes " : " reads ") +
+              describe(place, rank, address) + ", whose " + mnemonic(a.at.instr) + " by warp " +
+              std::to_string(a.at.warp) + " is not ordered before it";
   else if (name.rfind("race-mbarrier-init", 0) == 0)
     message = mnemonic(b.at.instr) + " uses the mbarrier at shared byte " + hex(address) + " of CTA rank " +
               std::to_string(rank) + ", whose mbarrier.init by CTA rank " + std::to_string(a.at.rank) +

@@ -152,6 +152,10 @@ struct Cta {
   std::vector<PairAllocation> pair_allocations;  // of the pair, in its even CTA
 };
 
+// Whether an instruction of CTA `rank` may access the columns of `cta`: they are allocated, or the part of the
+// other CTA of a pair has allocated them for both and this one is still to do its own (Races::after_alloc).
+bool may_access(const Cta& cta, int rank, int column, int columns, bool strict);
+
 struct Cluster {
   std::vector<std::unique_ptr<Cta>> ctas;
   Dim3 first{0, 0, 0};

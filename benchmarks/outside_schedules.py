@@ -1,7 +1,7 @@
 """Whether a schedule contradicts a certificate of a kernel from another project:
 `python benchmarks/outside_schedules.py [PATTERN ...]`.
 
-Runs the cases of `tests/outside` (docs/outside.md) whose name matches a pattern, all without one. Each launch
+Runs the cases of `tests/outside` (docs/outside.md) whose name matches a pattern, by default all. Each launch
 runs under `early`, then on the same memory under `--schedules` other schedules. Where the first run is
 certified, these must be certified and have equal memory (equal additions where the launch adds floats in no
 fixed order) and findings, else the exit code is 1. Launches without a certificate are counted apart.
@@ -85,8 +85,8 @@ class _State:
     def same(self, other: _State) -> bool:
         """Whether buffers and variables have the same bytes."""
         return all(
-            one.tobytes() == two.tobytes()
-            for one, two in zip(self._values[: self._outputs], other._values[: self._outputs], strict=True)
+            own.tobytes() == others.tobytes()
+            for own, others in zip(self._values[: self._outputs], other._values[: self._outputs], strict=True)
         )
 
 

@@ -80,7 +80,7 @@ void Races::tmem_alloc(const Exec& x) {
   if (s.triggered && e_.config.grid_record) e_.config.grid_record->allocates_late = true;
 }
 
-// No alloc of the CTA may come after this one: under another order it is illegal.
+// An alloc of the CTA after the permit is given up is illegal, so that the last alloc comes before.
 void Races::tmem_relinquish(const Exec& x) {
   const PhaseEvent& last = state(x.cta).given;
   if (settled(x, last)) return;

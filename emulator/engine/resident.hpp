@@ -153,7 +153,7 @@ struct Cta {
 };
 
 // Whether an instruction of CTA `rank` may access the columns of `cta`: they are allocated, or the part of the
-// other CTA of a pair has allocated them for both and this one is still to do its own (Races::after_alloc).
+// other CTA of a pair has allocated them for both, and CTA `cta` has not done its own part (Races::after_alloc).
 bool may_access(const Cta& cta, int rank, int column, int columns, bool strict);
 
 struct Cluster {

@@ -56,7 +56,7 @@ def test_a_warp_that_does_not_wait_for_the_alloc(use: str) -> None:
     found = [codes(own("", use, schedule=schedule)) for schedule in POLICIES + PCT]
     assert found[0] == {"race-tmem-allocated"}
     assert {"tmem-not-allocated"} in found
-    assert all(one in ({"race-tmem-allocated"}, {"tmem-not-allocated"}) for one in found)
+    assert all(each in ({"race-tmem-allocated"}, {"tmem-not-allocated"}) for each in found)
     finding = own("", use).findings[0]
     assert "whose tcgen05.alloc" in finding.message and "by warp 0" in finding.message
     assert not own("", use).certified
@@ -75,7 +75,7 @@ def test_columns_that_are_allocated_again() -> None:
     @%p14 tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r100, 512;
     @%p14 tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [1088], 512;"""
     found = [own(again, schedule=schedule) for schedule in POLICIES + PCT]
-    assert all(one.errors and not one.certified for one in found)
+    assert all(each.errors and not each.certified for each in found)
     assert {"race-tmem-allocated"} in map(codes, found)
     assert clean(own(f"{again}\nbar.sync 0;")).certified
 
@@ -150,8 +150,8 @@ def permit(relinquish: str, schedule: Schedule) -> RunResult:
 
 def test_a_permit_that_is_given_up_in_no_order_with_an_alloc() -> None:
     found = [permit("GIVE\nbar.sync 0;", schedule) for schedule in POLICIES + PCT]
-    assert {frozenset(codes(one)) for one in found} == {frozenset(), frozenset({"tmem-alloc"})}
-    assert not any(one.certified for one in found)
+    assert {frozenset(codes(each)) for each in found} == {frozenset(), frozenset({"tmem-alloc"})}
+    assert not any(each.certified for each in found)
     for schedule in POLICIES + PCT:
         assert clean(permit("bar.sync 0;\nGIVE", schedule)).certified
 
@@ -183,7 +183,7 @@ def test_a_collector_buffer_that_two_warps_share() -> None:
     """Without an order, the second may read the buffer before the first fills it: `mma-collector`."""
     found = [products(FILL, USE, "", schedule) for schedule in POLICIES + PCT]
     assert {"mma-collector"} in map(codes, found) and set() in map(codes, found)
-    assert not any(one.certified for one in found)
+    assert not any(each.certified for each in found)
     for schedule in POLICIES + PCT:
         assert clean(products(FILL, USE, "bar.sync 0;", schedule)).certified
         assert clean(products("", "", "", schedule)).certified  # neither keeps the matrix

@@ -10,8 +10,7 @@ from tileproof.conformance.beside.logs.hangs.accounts.trace import LogTrace
 from tileproof.conformance.beside.logs.hangs.declared import declared, working
 from tileproof.conformance.beside.logs.hangs.general import lexicon
 from tileproof.conformance.beside.logs.hangs.log import OWN, UNKNOWN_CTA, Actor, Log, LogEvent, ctas_of
-from tileproof.conformance.beside.logs.hangs.template.explain import LedgerView, diagnosed, distinct
-from tileproof.conformance.beside.logs.hangs.template.keyed import keyed
+from tileproof.conformance.beside.logs.hangs.template.explain import LedgerView, by_named_fields, distinct
 from tileproof.conformance.beside.logs.hangs.template.pattern import Values
 from tileproof.conformance.beside.logs.hangs.template.read import trace_of
 from tileproof.conformance.beside.logs.hangs.template.records import Record, Records, Tables
@@ -19,7 +18,6 @@ from tileproof.conformance.beside.logs.hangs.template.records import Record, Rec
 _SIGNED = ("producer-stopped",)  # that missing lines would show as well
 _LEAST = {"wrong-barrier": 95, "wrong-parity": 90, "too-few-arrivals": 90, "never-arrived": 100}
 _RATHER = 70  # the least weight of any other cause
-_KEYS = "the meaning of the fields was inferred from their names"
 _BESIDES = "the accounts of the barriers name this cause, and the waits alone another: {}"
 
 
@@ -59,13 +57,7 @@ def by_keys(log: Log, found: as_data.Diagnosis) -> as_data.Diagnosis | None:
     """
     if found["certainty"] == "certain" or log.snapshot or log.exact:
         return None
-    made = keyed(log.lines)
-    if made is None or not any(event == "init" for _, event, _ in made.made):
-        return None  # without the counts of phases, the order of the waits tells more
-    answer = diagnosed(log.lines, made, Tables(), [], _KEYS)
-    if answer["outcome"] != "hang":
-        return None
-    return {**answer, "title": log.title, "facts": found["facts"], "remarks": [*log.remarks]}
+    return by_named_fields(log.lines, found)
 
 
 def ledger_of(log: Log) -> Ledger | None:

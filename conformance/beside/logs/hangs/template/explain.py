@@ -13,6 +13,7 @@ from tileproof.conformance.beside.logs.hangs.accounts.missing import signs
 from tileproof.conformance.beside.logs.hangs.accounts.reasons import Reasoner
 from tileproof.conformance.beside.logs.hangs.log import EXAMPLES, LONG, Actor
 from tileproof.conformance.beside.logs.hangs.template.fields import EVENTS
+from tileproof.conformance.beside.logs.hangs.template.keyed import keyed
 from tileproof.conformance.beside.logs.hangs.template.pattern import (
     Template,
     from_regex,
@@ -24,6 +25,7 @@ from tileproof.conformance.beside.logs.hangs.template.records import Records, Ta
 from tileproof.spec.machine.errors import TileproofError
 
 WIDTH = 150
+_KEYS = "the meaning of the fields was inferred from their names"
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07")
 
 
@@ -99,7 +101,24 @@ def explained(text: str, path: str, user: UserLines) -> as_data.Diagnosis:
             expected="; ".join(text for text, _ in counts),
             do="compare the line with the template character by character; {*} matches any text",
         )
-    return diagnosed(lines, made, user.tables, counts)
+    answer = diagnosed(lines, made, user.tables, counts)
+    if answer["certainty"] == "certain":
+        return answer
+    found = by_named_fields(lines, answer, len(made.made))
+    return {**found, "templates": answer["templates"]} if found is not None else answer
+
+
+def by_named_fields(lines: list[str], answer: as_data.Diagnosis, least: int = 0) -> as_data.Diagnosis | None:
+    """The diagnosis of a log whose lines name their fields and state the counts of barriers, where they show
+    a hang and at least `least` events; None for other logs. Its title, facts and remarks are of `answer`.
+    """
+    made = keyed(lines)
+    if made is None or len(made.made) < least or not any(event == "init" for _, event, _ in made.made):
+        return None  # without the counts of phases, the order of the waits tells more
+    found = diagnosed(lines, made, Tables(), [], _KEYS)
+    if found["outcome"] != "hang":
+        return None
+    return {**found, "title": answer["title"], "facts": answer["facts"], "remarks": answer["remarks"]}
 
 
 def diagnosed(

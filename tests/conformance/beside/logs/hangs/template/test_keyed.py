@@ -9,6 +9,7 @@ from collections.abc import Callable
 import pytest
 from tileproof.conformance.beside.logs.hangs.reader import read_text
 from tileproof.conformance.beside.logs.hangs.render import diagnosis
+from tileproof.conformance.beside.logs.hangs.template.explain import explained, user_lines
 from tileproof.conformance.beside.logs.hangs.template.keyed import keyed
 from tileproof.spec.machine.errors import TileproofError
 
@@ -150,3 +151,18 @@ def test_without_counts_the_waits_decide() -> None:
     found = diagnosis(read_text("\n".join(as_pairs(events())[2:]) + "\n"))
     assert found["outcome"] == "hang"
     assert "the meaning of the fields was inferred from their names" not in found["why"]
+
+
+def test_templates_that_read_fewer_lines_than_the_keys() -> None:
+    """By a template of the waits alone: the keys read the arrivals and counts as well."""
+    waits = "wait: level=debug who={role} op=wait_begin bar={barrier} slot={stage} round={k} parity={phase}"
+    user = user_lines((waits,))
+    assert user is not None
+    text = "\n".join(as_pairs(events()))
+    found = explained(text, "some.log", user)
+    assert found["causes"][0]["code"] == "skipped-arrive" and found["certainty"] == "likely"
+    assert found["why"][0] == "the meaning of the fields was inferred from their names"
+    assert [row["lines"] for row in found["templates"]] == [8]
+    unstated = "\n".join(as_pairs(events())[2:])  # without the counts the templates' answer stands
+    alone = explained(unstated, "some.log", user)
+    assert alone["why"][:1] != found["why"][:1] and alone["read"]["events"] == 8

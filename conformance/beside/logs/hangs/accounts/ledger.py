@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 
 from tileproof.conformance.beside.logs.hangs.accounts.arrivers import Arrivers, Family, role_of
+from tileproof.conformance.beside.logs.hangs.accounts.loops import StatedLoop, stated_loops
 from tileproof.conformance.beside.logs.hangs.accounts.trace import Copy, LoggedStep, LogTrace
 from tileproof.conformance.beside.logs.hangs.log import Actor
 
@@ -122,6 +124,11 @@ class Ledger(Arrivers):
         """A barrier's name without a stage in it, where other stages exist."""
         short = name if _ADDRESS.search(name) else _STAGE.sub("", name)
         return short if short != name and self._stems[short] > 1 else name
+
+    def loops_in(self, lines: Sequence[tuple[int, str]]) -> list[StatedLoop]:
+        """What lines that are no events state of the order of a role's steps."""
+        names = {self.stem(copy.barrier) for copy in self.copies}
+        return stated_loops(lines, {actor.role for actor in self.trace.steps}, names)
 
     def family(self, copy: Copy) -> Family:
         """The barrier of which a copy is a stage."""

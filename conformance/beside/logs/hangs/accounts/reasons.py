@@ -9,6 +9,7 @@ from tileproof.conformance.beside.logs.hangs.accounts.copied import Copied
 from tileproof.conformance.beside.logs.hangs.accounts.counted import Counted
 from tileproof.conformance.beside.logs.hangs.accounts.evidence import LoggedReason
 from tileproof.conformance.beside.logs.hangs.accounts.ledger import Blocked
+from tileproof.conformance.beside.logs.hangs.accounts.loops import loop_of
 from tileproof.conformance.beside.logs.hangs.accounts.omitted import Omitted
 from tileproof.conformance.beside.logs.hangs.accounts.together import Together
 from tileproof.conformance.beside.logs.hangs.accounts.trace import Copy, LoggedStep
@@ -28,7 +29,41 @@ class Reasoner(Omitted, Counted, Copied, Astray, Together):
             found += self._cycles()
         if not found:
             found += self._unknown()
+        found = [self.by_loop(reason) or reason for reason in found]
         return sorted(found, key=lambda reason: (-reason.weight, reason.lines[0]))
+
+    def by_loop(self, reason: LoggedReason) -> LoggedReason | None:
+        """A missing arrival for a wait in another order, or the reverse, where the log states the order: the
+        arrivals that an actor's loop has before the wait at which it stands were made, or not.
+        """
+        actor, copy, ledger = reason.culprit, reason.copy, self.ledger
+        mine = self.waits.get(actor) if actor is not None else None
+        if actor is None or mine is None or reason.code not in ("cycle", "skipped-arrive"):
+            return None
+        here, there = ledger.stem(mine.copy.barrier), ledger.stem(copy.barrier)
+        loop = loop_of(self.trace.loops, actor, here, there) if here != there else None
+        if loop is None or self.trace.is_cut(actor):
+            return None
+        lag, order = dict(loop.steps), [name for name, _ in loop.steps]
+        rounds = ledger.passes_of(actor).get(ledger.family(mine.copy), 0)
+        due = rounds + (order.index(there) < order.index(here)) - lag[there] + lag[here]
+        made = ledger.total(actor, copy)
+        code = "skipped-arrive" if made < due else "cycle"
+        if code == reason.code:
+            return None
+        what = (
+            f"they wait for each other: {actor} waits on {mine.copy} before its arrival on {copy}, which "
+            f"{reason.waiter} waits for"
+        )
+        fix = f"{actor}: arrive on {copy} before the wait on {mine.copy}"
+        if made < due:
+            what = (
+                f"an arrival is missing: {actor} made {made} arrivals on {there}, where the stated "
+                f"loop makes {due} before its wait on {mine.copy}"
+            )
+            fix = f"{actor}: arrive on {there} in every round"
+        lines = [mine.step.line, *reason.lines]
+        return LoggedReason(code, copy, reason.waiter, what, fix, lines, reason.weight, actor, False)
 
     def parities(self) -> list[LoggedReason]:
         """The first wait of each actor on each barrier whose phase is out of turn."""

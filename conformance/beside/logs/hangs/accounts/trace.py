@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
+from tileproof.conformance.beside.logs.hangs.accounts.loops import StatedLoop
 from tileproof.conformance.beside.logs.hangs.log import Actor
 
 StepKind = Literal["wait", "arrive", "copy", "end"]
@@ -60,6 +61,7 @@ class LogTrace:
     waits, arrivals and bytes. `ended`: the lines of roles' ends.
 
     `feeds`: roles that arrive on a barrier, as the log states them; `senders`: with their CTAs.
+    `loops`: what roles do in a round, as the log states it.
     `dump`: the counts are of a dump, and the steps are only the waits at the end. `headless`: the first
     lines are missing, those of the roles of `cut`, or of any.
     """
@@ -79,6 +81,7 @@ class LogTrace:
     ended: dict[Actor, int] = field(default_factory=dict)
     rounds: dict[Actor, int] = field(default_factory=dict)
     lines_of: dict[Actor, int] = field(default_factory=dict)
+    loops: list[StatedLoop] = field(default_factory=list)
     dump: bool = False
     headless: bool = False
     cut: set[Actor] = field(default_factory=set)

@@ -24,9 +24,7 @@ def test_forms(text: str) -> None:
 
 
 def test_parts_with_the_same_words_are_a_loop() -> None:
-    text = (
-        "mma@1 :: tile x2 { wait acc } k x4 { wait full } tile x2 { commit acc } k x4 {commit empty(k-2)}"
-    )
+    text = "mma@1 :: tile x2 { wait acc } k x4 { wait full } tile x2 { commit acc } k x4 {commit empty(k-2)}"
     found = stated_loops([(1, text)], ROLES, BARRIERS)
     assert StatedLoop("mma", frozenset({1}), (("full", 0), ("empty", 2))) in found
     assert loop_of(found, Actor(0, "mma", 1), "full", "empty") is not None

@@ -181,6 +181,7 @@ void Engine::start_cluster(Dim3 first) {
     cta.warpgroups.clear();
     cta.pair_ops.clear();
     cta.pair_allocations.clear();
+    cta.collectors.fill(Collector{});
     cta.register_pool = 0;
     cta.claim_refused = false;
     cta.live_threads = threads;
@@ -199,7 +200,8 @@ void Engine::start_warp(Cta& cta, Warp& w, int index) {
   w.cta = &cta;
   w.index = index;
   w.live = lanes == 32 ? ~0u : (1u << lanes) - 1;
-  w.registers.resize(static_cast<size_t>(program.register_bytes + 63) / 64);
+  // What is read before it is written does not depend on the CTA that ran here before.
+  w.registers.assign(static_cast<size_t>(program.register_bytes + 63) / 64, {});
   w.load_of_register.clear();
   w.splits.clear();
   w.joins.clear();
@@ -217,10 +219,11 @@ void Engine::start_warp(Cta& cta, Warp& w, int index) {
   w.passes.clear();
   w.cluster_arrived = 0;
   w.cluster_waited = 0;
-  w.cluster_token = 0;
+  w.cluster_owes = 0;
+  w.cluster_tokens.fill(0);
   w.maxnreg = config.launch_registers;
   w.steps.fill(0);
-  w.local.resize(static_cast<size_t>(program.local_bytes) * 32);
+  w.local.assign(static_cast<size_t>(program.local_bytes) * 32, 0);
   Split s;
   s.mask = w.live;
   w.splits.push_back(s);

@@ -266,14 +266,16 @@ void tell_parted(Exec& x, const char* what) {
 Step cluster_arrive(Exec& x, const Instr& i) {
   if (i.m[slot::barrier_cluster_arrive::aligned]) tell_parted(x, "arrive");
   if (i.m[slot::barrier_cluster_arrive::aligned] && !x.whole_warp(false)) return Step::Block;
-  if (x.w.cluster_arrived & x.mask) {
+  if (x.w.cluster_owes & x.mask) {
     x.e.fault("cluster-barrier-twice", "a thread arrives at the cluster barrier again before it waited",
               x.origin(x.lane()));
     return Step::Stop;
   }
   x.w.cluster_arrived |= x.mask;
   x.w.cluster_waited &= ~x.mask;
-  x.w.cluster_token = x.cta.cluster->barrier_generation;
+  x.w.cluster_owes |= x.mask;
+  for (uint32_t m = x.mask; m; m &= m - 1)
+    x.w.cluster_tokens[static_cast<size_t>(__builtin_ctz(m))] = x.cta.cluster->barrier_generation;
   x.e.tell(&Listener::cluster_arrive, x, !i.m[slot::barrier_cluster_arrive::relaxed]);
   x.cta.cluster->barrier_arrived += static_cast<uint32_t>(__builtin_popcount(x.mask));
   ++x.e.progress;
@@ -288,19 +290,24 @@ Step cluster_wait(Exec& x, const Instr& i) {
               "a thread waits at the cluster barrier again without having arrived again", x.origin(x.lane()));
     return Step::Stop;
   }
-  if (x.cta.cluster->barrier_generation != x.w.cluster_token) {
-    x.w.cluster_waited |= x.mask;
-    x.e.tell(&Listener::cluster_pass, x.w, x.mask);
-    x.w.pass(&i, x.e.counters.warp_instructions);
-    return Step::Next;
-  }
-  if ((x.w.cluster_arrived & x.mask) != x.mask) {
+  if ((x.w.cluster_owes & x.mask) != x.mask) {
     x.e.fault("cluster-barrier-wait", "a thread waits at the cluster barrier without having arrived",
               x.origin(x.lane()));
     return Step::Stop;
   }
+  const uint32_t round = x.cta.cluster->barrier_generation;
+  bool over = true;
+  for (uint32_t m = x.mask; m; m &= m - 1)
+    over &= x.w.cluster_tokens[static_cast<size_t>(__builtin_ctz(m))] != round;
+  if (over) {
+    x.w.cluster_waited |= x.mask;
+    x.w.cluster_owes &= ~x.mask;
+    x.e.tell(&Listener::cluster_pass, x.w, x.mask);
+    x.w.pass(&i, x.e.counters.warp_instructions);
+    return Step::Next;
+  }
   x.s->wait = Wait::ClusterBarrier;
-  x.s->token = x.w.cluster_token;
+  x.s->token = round;
   return Step::Block;
 }
 

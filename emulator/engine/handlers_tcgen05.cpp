@@ -72,6 +72,7 @@ Step mma(Exec& x, const Instr& i) {
       x.e.fault("mma-operands", "tcgen05.mma: " + wrong, r.origin, r.d_taddr);
       return Step::Stop;
     }
+    if (r.mask_words) x.e.tell(&Listener::accesses_untold, x, l, "with a mask of output lanes");
     const auto usage = static_cast<CollectorUsage>(i.m[s::collector] & 3);
     use_collector(x, r, i.m[s::collector] >> 2, usage);
     x.e.tell(&Listener::collector, x, l, i.m[s::collector] >> 2, usage != CollectorUsage::Discard);

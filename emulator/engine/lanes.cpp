@@ -68,7 +68,7 @@ bool Engine::gather_lanes(Warp& w, Split& s, uint32_t wanted) {
   }
   uint32_t there = s.mask;
   for (const Split& o : w.splits)
-    if (&o != &s && !o.dead && o.wait == Wait::WarpLanes && o.pc == s.pc) there |= o.mask;
+    if (&o != &s && !o.dead && o.wait == Wait::WarpLanes && o.pc == s.pc && o.mask & wanted) there |= o.mask;
   s.lanes_wanted = wanted;
   if ((there & wanted) != wanted) {
     s.wait = Wait::WarpLanes;
@@ -82,7 +82,7 @@ bool Engine::gather_lanes(Warp& w, Split& s, uint32_t wanted) {
     return c;
   };
   for (Split& o : w.splits) {
-    if (&o == &s || o.dead || o.wait != Wait::WarpLanes || o.pc != s.pc) continue;
+    if (&o == &s || o.dead || o.wait != Wait::WarpLanes || o.pc != s.pc || !(o.mask & wanted)) continue;
     const std::vector<int32_t> mine = chain(s.join), theirs = chain(o.join);
     int32_t common = -1;
     for (int32_t j : mine)

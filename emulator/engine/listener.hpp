@@ -112,6 +112,8 @@ class Listener {
   virtual void warpgroup_pass(const Warp&, uint64_t /*serial*/) {}
   virtual void tmem_alloc(const Exec&) {}
   virtual void tmem_relinquish(const Exec&) {}
+  // An instruction of a lane whose accesses are not all told.
+  virtual void accesses_untold(const Exec&, int /*lane*/, const char* /*why*/) {}
   // tcgen05.mma of a lane; `held`: it fills or reads the collector buffer.
   virtual void collector(const Exec&, int /*lane*/, int /*buffer*/, bool /*held*/) {}
   // The first column is in shared memory at `offset`; the allocation is the CTA's `serial`-th. `fixed`: no

@@ -171,6 +171,8 @@ class Races : public Listener {
   void grid_launch_dependents(const Exec& x) override;
   void tmem_alloc(const Exec& x) override;
   void tmem_relinquish(const Exec& x) override;
+  void accesses_untold(const Exec& x, int lane, const char* why) override;
+  void mbarrier_expected(const Cta& cta, const Mbarrier& bar, int64_t bytes, const Origin& at) override;
   void collector(const Exec& x, int lane, int buffer, bool held) override;
   void tmem_base(const Exec& x, uint32_t offset, int base, int columns, int serial, bool fixed) override;
   void tmem_dealloc(const Exec& x, int column, int columns) override;

@@ -330,6 +330,9 @@ void Races::mbarrier_deliver(Cta& cta, const Mbarrier& bar, int64_t, const Origi
     if (id && accesses_[id].tick == kUnfinished) finish(id, far ? b->far_agent : b->agent, bar.phase + 1, 0);
   b->gather.started |= 1u << op_->at.rank;
   if (cta.rank != op_->at.rank && op_->writes) remote(cta, op_->writes, kWholeWarp);
+  // The CTA whose shared memory is the source must not exit before the copy.
+  if (op_->reads && mnemonic(op_->at.instr).find(".shared::cluster.shared::cta") != std::string::npos)
+    if (Cta* source = cta.cluster->cta(op_->at.rank)) remote(*source, op_->reads, kWholeWarp);
   op_->writes = 0;  // the next destination completes on a barrier of its own
 }
 

@@ -89,13 +89,19 @@ void Races::tmem_relinquish(const Exec& x) {
         mnemonic(at.instr) + " and " + mnemonic(last.at.instr) + " of one CTA are in no order", last.hold);
 }
 
+void Races::accesses_untold(const Exec& x, int lane, const char* why) {
+  const Origin at = x.origin(lane);
+  doubt("unsupported", at, at, mnemonic(at.instr) + " " + why);
+}
+
 // A collector buffer holds the matrix of the last product that filled it, until the next product.
 void Races::collector(const Exec& x, int lane, int buffer, bool held) {
   Thread& t = thread(x.w);
   PhaseEvent event{t.agent, t.now, 1u << lane, x.origin(lane)};
   event.hold = e_.scheduler->running(x.w, *x.s);
   auto& open = state(x.cta).collectors[static_cast<size_t>(buffer)];
-  std::erase_if(open, [&](const auto& last) { return settled(x, last.first); });
+  const Actor who{group_of(t, lane).know.get(), t.agent, 1u << lane, t.now, t.together};
+  std::erase_if(open, [&](const auto& last) { return follows(who, last.first); });
   for (const auto& [last, was_held] : open)
     if (held || was_held)
       doubt("order-decides", event.at, last.at,

@@ -313,6 +313,12 @@ Doubt& Races::doubt(const char* reason, const Origin& at, const Origin& other, c
   return known;
 }
 
+// The counter of a phase holds less than 2^20 bytes; how many are counted at once depends on the schedule.
+void Races::mbarrier_expected(const Cta&, const Mbarrier& bar, int64_t bytes, const Origin& at) {
+  if (bar.announced + std::abs(bytes) >= 1 << 20)
+    doubt("order-decides", at, at, mnemonic(at.instr) + ": a phase announces 2^20 bytes or more");
+}
+
 // mbarrier.inval ends the barrier: everything at it must be over before.
 void Races::mbarrier_inval(const Exec& x, Cta& cta, uint32_t offset, int lane) {
   Barrier* b = barrier(cta, offset);

@@ -44,7 +44,12 @@ constexpr const char* kCommitFence =
 void Races::settle_reads() {
   for (const LateRead& late : late_) {
     const Access &a = accesses_[late.first], &b = accesses_[late.second];
-    if (!follows_->used(*a.at.instr, a.read, late.lanes)) continue;
+    if (!follows_->used(*a.at.instr, a.read, late.lanes)) {  // in the other order it is a finding
+      doubt("order-decides", b.at, a.at,
+            mnemonic(a.at.instr) + ", whose result is not used, and " + mnemonic(b.at.instr) +
+                " access the same bytes in no order");
+      continue;
+    }
     const bool far = a.cluster != b.cluster;
     report(Severity::Error, far ? "race-clusters" : "race-unordered", late.first, false, late.second, true,
            Place::Global, late.rank, late.address, far ? kClusters : kBarrier);
@@ -352,8 +357,10 @@ bool Races::rounded(const Question& q) {
 void Races::answer() {
   for (const Question& q : questions_) {
     uint64_t at = q.address & ~uint64_t{15};
-    bool same = true;
-    if (q.units == 0xFFFF)
+    bool same = !accesses_[q.first].adds && !accesses_[q.second].adds;  // what adds, reads as well
+    if (!same)
+      ;
+    else if (q.units == 0xFFFF)
       same = !std::memcmp(q.memory, q.before.data(), q.before.size());
     else
       for (uint32_t m = q.units; m; m &= m - 1)
@@ -481,6 +488,10 @@ void Races::report(Severity severity, const char* code, uint32_t first, bool fir
                    bool second_writes, Place place, int rank, uint64_t address, std::string_view edge) {
   ++told_;
   const Access &a = accesses_[first], &b = accesses_[second];
+  if (!std::strcmp(code, "race-same-value"))
+    doubt("not-tracked", b.at, a.at,
+          mnemonic(b.at.instr) + " and " + mnemonic(a.at.instr) +
+              " write the same bytes in no order: what came before the first is compared with no later access");
   const auto which = std::make_tuple(code, b.at.instr, a.at.instr, b.at.rank);
   if (const auto told = reported_.find(which); told != reported_.end()) {
     e_.sink.findings[told->second].count++;

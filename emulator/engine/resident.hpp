@@ -96,7 +96,8 @@ struct Warp {
   int32_t maxnreg = 0;           // registers of a thread, 0 when the launch fixes none
   uint32_t cluster_arrived = 0;  // lanes that arrived in this cluster-barrier round
   uint32_t cluster_waited = 0;   // lanes that have waited since they arrived
-  uint32_t cluster_token = 0;
+  uint32_t cluster_owes = 0;     // lanes that have not waited since they arrived, in any round
+  std::array<uint32_t, 32> cluster_tokens{};  // the round that a lane arrived in
   std::array<uint32_t, 32> steps{};                   // visible operations done, by the group's lowest lane
   std::vector<uint8_t> local;                         // [lane][local_bytes]
   std::unordered_map<size_t, PoisonId> local_poison;  // by place in local

@@ -177,7 +177,7 @@ void Trace::named_arrive(const Exec& x, uint32_t id) {
 void Trace::cluster_arrive(const Exec& x, bool) {
   if (TraceEvent* e = event(Event::Arrive, Object::ClusterBarrier, x.origin(x.lane()))) {
     e->lanes = x.mask;
-    e->phase = static_cast<int32_t>(x.w.cluster_token);
+    e->phase = static_cast<int32_t>(x.w.cluster_tokens[static_cast<size_t>(x.lane())]);
     e->value = __builtin_popcount(x.mask);
   }
 }

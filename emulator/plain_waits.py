@@ -2,7 +2,8 @@
 
 `mbarrier.try_wait` may return false at any time (PTX ISA 9.7.13.15.16). A wait is plain when a false result
 leads back to the wait, or to another wait for the same phase with the same continuation, past instructions
-that leave the same registers however often they run.
+that leave the same registers however often they run. Registers that depend on the number of false results
+must be dead where the ways after a true and after a false result meet.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 from tileproof.emulator import _engine
 from tileproof.emulator.program import NONE
 from tileproof.emulator.slots import layout_of
+from tileproof.emulator.unused_waits import Flow
 
 # Instructions that only compute their destinations from their sources.
 _PURE = re.compile(
@@ -21,6 +23,8 @@ _PURE = re.compile(
 )
 _NOTHING = re.compile(r"nanosleep(?:\.|$)")
 _LONGEST = 64  # instructions from a wait to the next
+# Modifiers of two waits for the same phase with the same effect; a relaxed wait orders less.
+_SAME = [layout_of("mbarrier.wait").modifiers.index(name) for name in ("space", "width", "parity", "reach")]
 
 
 class _End(NamedTuple):
@@ -28,7 +32,7 @@ class _End(NamedTuple):
 
     at: int
     values: dict[int, int]
-    computed: frozenset[int]
+    computed: tuple[int, ...]
 
 
 class Waits:
@@ -38,6 +42,7 @@ class Waits:
         self._names = {number: name for name, number in _engine.handlers().items()}
         self._code, self._vec, self._constants = code, vec, constants
         self._targets = frozenset(code["target"].tolist())
+        self._flow = Flow(code, vec, self._names)
         self._known: dict[int, bool] = {}
 
     def plain(self, wait: int) -> bool:
@@ -50,15 +55,35 @@ class Waits:
     def _plain(self, wait: int) -> bool:
         result = int(self._code[wait]["o"][0])
         end = self._walk(wait, {result: 0})
-        if end is None or self._name(end.at) != "mbarrier.wait":
+        if self._name(end.at) != "mbarrier.wait" or not self._waits_again(wait, end):
             return False
         if end.at == wait:
-            return all(at < wait and self._leads_to(at, wait) for at in end.computed)
-        if self._key(end.at) != self._key(wait) or end.computed or not self.plain(end.at):
+            # Nothing has derived these registers before the first wait.
+            differ = end.values.keys() - {result}
+            return all(at < wait and self._leads_to(at, wait) for at in end.computed) and not self._flow.used(
+                differ, [wait + 1]
+            )
+        if end.computed or not self.plain(end.at):
             return False
-        here, there = self._walk(wait, {result: 1}), self._walk(end.at, {int(self._code[end.at]["o"][0]): 1})
+        here = self._walk(wait, {result: 1})
+        there = self._walk(end.at, {**end.values, int(self._code[end.at]["o"][0]): 1})
+        if here.at != there.at or here.computed != there.computed:
+            return False
+        either = here.values.keys() | there.values.keys()
+        differ = {register for register in either if here.values.get(register) != there.values.get(register)}
+        return not self._flow.used(differ, [here.at])
+
+    def _waits_again(self, wait: int, end: _End) -> bool:
+        """Return whether a thread with a false result of `wait` executes the wait at the end of its walk, and
+        waits there for the same phase, with the same order."""
+        first, again = self._code[wait], self._code[end.at]
+        guard, negated = int(again["pred"]), bool(again["pred_neg"])
+        if guard in end.values:
+            runs = bool(end.values[guard]) != negated
+        else:
+            runs = guard < 0 or (guard == first["pred"] and negated == bool(first["pred_neg"]))
         return (
-            here is not None and there is not None and here.at == there.at and here.computed == there.computed
+            runs and self._key(end.at) == self._key(wait) and not end.values.keys() & set(self._key(wait)[:2])
         )
 
     def _name(self, at: int) -> str:
@@ -66,17 +91,18 @@ class Waits:
 
     def _key(self, at: int) -> tuple[int, ...]:
         row = self._code[at]
-        return (*row["o"][1:3].tolist(), int(row["imm"]), *row["m"][:3].tolist())
+        return (*row["o"][1:3].tolist(), int(row["imm"]), *(int(row["m"][slot]) for slot in _SAME))
 
     def _leads_to(self, at: int, wait: int) -> bool:
         """Return whether every run of `wait` directly follows a run of `at`."""
         return not any(at < target <= wait for target in self._targets)
 
-    def _walk(self, wait: int, values: dict[int, int]) -> _End | None:
+    def _walk(self, wait: int, values: dict[int, int]) -> _End:
         """Continue from a wait with a known result, up to an instruction that does not depend on known
         values."""
         at, computed = wait + 1, dict[int, None]()
-        read_first, written = set[int](), set[int]()
+        # `skipped`: what instructions that do not run here write; before the first wait they may have run.
+        read_first, written, skipped = set[int](), set[int](), set[int]()
         for _ in range(_LONGEST):
             row, name = self._code[at], self._name(at)
             guard = int(row["pred"])
@@ -88,19 +114,23 @@ class Waits:
                 continue
             if name == "mbarrier.wait":
                 break
-            if not runs or _NOTHING.match(name):
+            if _NOTHING.match(name):
                 at += 1
                 continue
-            if not _PURE.match(name) or row["nvec"]:
+            reads, writes = self._flow.registers(at)
+            reads = {register for register in reads if register >= 0}
+            if not runs:
+                if writes & (read_first | written | values.keys()):
+                    break
+                skipped |= writes
+                at += 1
+                continue
+            if not _PURE.match(name) or row["nvec"] or (reads | writes) & skipped:
                 break
-            bits = layout_of(name).written
-            operands = row["o"].tolist()
-            reads = {o for k, o in enumerate(operands) if not bits >> k & 1 and o >= 0}
-            writes = {o for k, o in enumerate(operands) if bits >> k & 1 and o != NONE}
-            if reads & values.keys():
+            if reads & values.keys():  # a guard is read, too
                 value = self._value(name, row, values)
-                if value is None:
-                    return None
+                if value is None or writes & read_first:
+                    break
                 values = {**values, **dict.fromkeys(writes, value)}
             else:
                 read_first |= reads - written
@@ -109,7 +139,7 @@ class Waits:
                 written |= writes
                 computed[at] = None
             at += 1
-        return _End(at, values, frozenset(computed))
+        return _End(at, values, tuple(computed))
 
     def _value(self, name: str, row: np.void, values: dict[int, int]) -> int | None:
         """Return what an instruction computes from known values; None where that is not decided here."""

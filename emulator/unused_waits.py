@@ -1,14 +1,17 @@
-"""Waits whose result is unused: no branch, store or other effect depends on their predicate.
+"""Results that nothing uses: no branch, store or other effect depends on them.
 
 `mbarrier.try_wait` and `test_wait` return whether a phase is complete; the thread continues in either case
 (PTX ISA 9.7.13.15.16). Such a wait synchronises only if control flow or an effect depends on the returned
-predicate.
+predicate. The state that `mbarrier.arrive` returns has the phase and the count of pending arrivals; as the
+token of a wait it names the phase alone.
 """
 
 from __future__ import annotations
 
 import re
 from collections import deque
+from collections.abc import Iterable
+from itertools import product
 
 import numpy as np
 from tileproof.emulator import _engine
@@ -20,6 +23,7 @@ _COMPUTES = re.compile(
     r"(?:mov|selp|setp|and|or|xor|not|cnot|neg|abs|add|sub|mul|mul24|mad|min|max|shl|shr|shf|lop3|prmt|bfe|bfi|bmsk|"
     r"brev|clz|popc|bfind|szext|sad|cvt|cvta|nanosleep)(?:\.|$)"
 )
+_COPIES = re.compile(r"mov\.64$")
 _ENDS = ("ret", "trap", "brx.none")
 
 
@@ -30,11 +34,23 @@ def unused_waits(code: np.ndarray, vec: list[int]) -> tuple[int, ...]:
     places = np.flatnonzero(code["handler"] == wait).tolist()
     if not places:
         return ()
-    flow = _Flow(code, vec, {number: name for name, number in numbers.items()})
+    flow = Flow(code, vec, {number: name for name, number in numbers.items()})
     return tuple(at for at in places if not flow.result_used(at))
 
 
-class _Flow:
+def used_states(code: np.ndarray, vec: list[int]) -> tuple[int, ...]:
+    """Return the indices of the arrivals whose state is used as anything but the token of a wait."""
+    numbers = _engine.handlers()
+    state = layout_of("mbarrier.arrive").operands.index("dst")
+    arrivals = (code["handler"] == numbers["mbarrier.arrive"]) & (code["o"][:, state] != NONE)
+    places = np.flatnonzero(arrivals).tolist()
+    if not places:
+        return ()
+    flow = Flow(code, vec, {number: name for name, number in numbers.items()})
+    return tuple(at for at in places if flow.state_used(at))
+
+
+class Flow:
     """Data flow of registers from one instruction to the next."""
 
     def __init__(self, code: np.ndarray, vec: list[int], names: dict[int, str]) -> None:
@@ -46,8 +62,11 @@ class _Flow:
         self._first, self._count = code["vec"].tolist(), code["nvec"].tolist()
         self._written = code["written"].tolist()
         self._vec = vec
+        wait = layout_of("mbarrier.wait")
+        self._token = wait.operands.index("value")
+        self._parity = code["m"][:, wait.modifiers.index("parity")].tolist()
 
-    def _registers(self, at: int) -> tuple[set[int], set[int]]:
+    def registers(self, at: int) -> tuple[set[int], set[int]]:
         """Return the registers that an instruction reads, including its guard, and those that it writes."""
         bits = layout_of(self._names[self._handler[at]]).written
         read, written = {self._guard[at]}, set[int]()
@@ -69,14 +88,54 @@ class _Flow:
 
     def result_used(self, wait: int) -> bool:
         """Return whether an instruction with an effect may depend on the result of the wait."""
-        _, results = self._registers(wait)
-        pending = deque((after, result) for result in results for after in self._after(wait))
+        return self.used(self.registers(wait)[1], self._after(wait))
+
+    def state_used(self, arrival: int) -> bool:
+        """Return whether anything but the phase of an arrival's state may have an effect."""
+        state = self.registers(arrival)[1]
+        seen = {(at, register) for at in self._after(arrival) for register in state}
+        pending, computed = deque(seen), list[tuple[int, int]]()
+        while pending:
+            at, register = pending.popleft()
+            if at >= len(self._handler):
+                continue
+            read, written = self.registers(at)
+            on = [register]
+            if register in read:
+                name = self._names[self._handler[at]]
+                if _COPIES.match(name):
+                    on += written
+                elif _COMPUTES.match(name):
+                    computed += product(self._after(at), written)
+                elif not self._is_token(at, register):
+                    return True
+            elif register in written and self._guard[at] < 0:
+                on = []
+            for found in product(self._after(at), on):
+                if found not in seen:
+                    seen.add(found)
+                    pending.append(found)
+        return self._reaches(computed)
+
+    def _is_token(self, at: int, register: int) -> bool:
+        """Return whether an instruction is a wait for the phase of a state, and reads nothing else of it."""
+        if self._names[self._handler[at]] != "mbarrier.wait" or self._parity[at]:
+            return False
+        return [k for k, operand in enumerate(self._operands[at]) if operand == register] == [self._token]
+
+    def used(self, registers: Iterable[int], places: Iterable[int]) -> bool:
+        """Return whether an instruction with an effect may depend on the registers' values at the places."""
+        return self._reaches(product(places, registers))
+
+    def _reaches(self, values: Iterable[tuple[int, int]]) -> bool:
+        """Return whether a value, a register at a place, reaches an instruction with an effect."""
+        pending = deque(values)
         seen = set(pending)
         while pending:
             at, register = pending.popleft()
             if at >= len(self._handler):
                 continue
-            read, written = self._registers(at)
+            read, written = self.registers(at)
             on = [register]
             if register in read:
                 name = self._names[self._handler[at]]

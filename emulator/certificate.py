@@ -12,6 +12,7 @@ from tileproof.emulator.plain_waits import Waits
 from tileproof.emulator.program import Decoded
 from tileproof.emulator.result import reversing
 from tileproof.emulator.slots import layout_of
+from tileproof.emulator.unused_waits import used_states
 from tileproof.spec.machine.certificate import Certificate, Doubt, Obligations, Reason, from_findings
 from tileproof.spec.machine.finding import Finding
 
@@ -83,7 +84,7 @@ def _schedule_dependent(decoded: Decoded, body: str) -> Iterator[tuple[int, int,
     """
     code, opcodes = decoded.code, decoded.names
     handlers, names = code["handler"], code["name"].tolist()
-    clock, wait = (_engine.handlers()[name] for name in (_CLOCK, "mbarrier.wait"))
+    clock, wait, inval = (_engine.handlers()[name] for name in (_CLOCK, "mbarrier.wait", "mbarrier.inval"))
 
     def doubt(at: int, reason: Reason, text: str) -> Doubt:
         source = int(code[at]["source"])
@@ -100,10 +101,18 @@ def _schedule_dependent(decoded: Decoded, body: str) -> Iterator[tuple[int, int,
                 yield at, name, doubt(at, reason, text)
     if found := _PLACES.search(body):
         yield -1, -1, Doubt("order-decides", f"{found[0]} is read: the place of a thread is not fixed")
-    waits = Waits(code, decoded.vec, decoded.constants)
-    for at in np.flatnonzero((handlers == wait) & (code["m"][:, _UNUSED] == 0)).tolist():
+    for at in used_states(code, decoded.vec):
+        text = "the state of an arrival, which has the number of pending arrivals, is used as a value"
+        yield at, -1, doubt(at, "order-decides", text)
+    waits, unused = Waits(code, decoded.vec, decoded.constants), code["m"][:, _UNUSED] != 0
+    for at in np.flatnonzero((handlers == wait) & ~unused).tolist():
         if not waits.plain(at):
             text = "a false result of a wait has another effect than to repeat it"
+            yield at, -1, doubt(at, "order-decides", text)
+    # `mbarrier-inval-unwaited` asks whether any wait has passed; these pass or give up.
+    if (handlers == inval).any():
+        for at in np.flatnonzero((handlers == wait) & unused).tolist():
+            text = "a wait whose result is unused, in a kernel with mbarrier.inval"
             yield at, -1, doubt(at, "order-decides", text)
 
 
@@ -113,3 +122,5 @@ def _by_opcode(opcode: str) -> Iterator[tuple[Reason, str]]:
             yield reason, text
     if opcode.startswith("cp.async.mbarrier.arrive") and ".noinc" not in opcode:
         yield "unsupported", "cp.async.mbarrier.arrive without .noinc"
+    if ".noComplete" in opcode:
+        yield "unsupported", "an arrival with .noComplete, which must not be the last of its phase"

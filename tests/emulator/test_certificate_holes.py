@@ -1,5 +1,5 @@
 # ruff: noqa: E501 - PTX lines are kept whole
-"""Programs that differ between schedules and once had a certificate, each with a right twin that has one."""
+"""Programs that differ between schedules, which were certified before, and right twins that are certified."""
 
 from __future__ import annotations
 

@@ -122,5 +122,7 @@ def _by_opcode(opcode: str) -> Iterator[tuple[Reason, str]]:
             yield reason, text
     if opcode.startswith("cp.async.mbarrier.arrive") and ".noinc" not in opcode:
         yield "unsupported", "cp.async.mbarrier.arrive without .noinc"
+    if opcode.startswith("cp.reduce.async.bulk.tensor") and re.search(r"\.(min|max)\b", opcode):
+        yield "unsupported", "min or max by a tensor map, whose type is not followed"
     if ".noComplete" in opcode:
         yield "unsupported", "an arrival with .noComplete, which must not be the last of its phase"

@@ -185,7 +185,7 @@ ASSUMED = frozenset(
 )
 # Warnings that depend on the order, or come with an order that is not followed: tensor memory of both kinds
 # of groups, and an operation that may come after the exit of its CTA.
-_OPEN = frozenset(["cta-group-mixed", "async-pending-at-exit"])
+_OPEN = frozenset(["cta-group-mixed", "async-pending-at-exit", "commit-at-exit"])
 _ENDS = ("time-limit", "instruction-limit")
 
 

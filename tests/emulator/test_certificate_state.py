@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tileproof.emulator import RunResult, Schedule
+from tileproof.emulator import RunResult, Schedule, TensorMap
 from tileproof.spec.machine.descriptors import SmemDescriptor
 
 from tests.kit.mma import Form
@@ -80,6 +80,7 @@ def products(body: str) -> str:
 
 FILL, USE = ".collector::a::fill", ".collector::a::lastuse"
 TWO_LANES = f"setp.eq.u32 %p9, %t, 1; @%p0 bra F; @!%p9 bra I; {product(USE, '%r102', 1032)} bra I; F: {product(FILL)} I: {wait(1024)} {wait(1032)}"
+COMMIT = "@%p0 tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [1024];"
 UNUSED = f"{WARPS} @%p2 bra B; @%p0 ld.global.u32 %r1, [%a0]; MEET exit; B: MEET mov.u32 %r2, 3; @%p4 st.global.u32 [%a0], %r2; @%p4 ld.relaxed.gpu.global.u32 %r3, [%a0+64]; @%p4 st.relaxed.gpu.global.u32 [%a0+128], %r2;"
 
 # The program, how it is launched, and a program with an order, which is certified.
@@ -92,6 +93,7 @@ CASES: dict[str, tuple[str, dict[str, Any], str]] = {
     "a source that exits before its copy": (copied(""), {"cluster": 2, "shared_bytes": 4096}, copied(CLUSTER_SYNC)),
     "a product whose lanes are all masked": (products("@!%p0 bra I; mov.u32 %r1, 0xffffffff; " + product("").replace("%r103, %p3", "%r103, {%r1, %r1, %r1, %r1}, %p3") + f" I: {wait(1024)}"), {"threads": 64, "shared_bytes": 16384}, products(f"@!%p0 bra I; {product('')} I: {wait(1024)}")),
     "a collector buffer that two lanes share": (products(TWO_LANES), {"threads": 64, "shared_bytes": 16384}, products(TWO_LANES.replace(USE, "").replace(FILL, ""))),
+    "a commit that nothing waits for": (f"{init_barrier(1024)} {COMMIT}", {"shared_bytes": 2048}, f"{init_barrier(1024)} fence.mbarrier_init.release.cluster; bar.sync 0; {COMMIT} {wait(1024)}"),
     "a read whose result is unused": (UNUSED.replace("MEET", ""), {"threads": 64}, UNUSED.replace("MEET", "bar.sync 1, 64;")),
 }  # fmt: skip
 # Programs that are right in every schedule, and were not everywhere.
@@ -127,3 +129,23 @@ def test_the_same_in_every_schedule(name: str) -> None:
     found = outcomes(*RIGHT[name])
     assert len({outcome for _, outcome in found}) == 1
     assert not found[0][0].errors and all(result.certified for result, _ in found)
+
+
+def test_the_smaller_of_two_types() -> None:
+    """Bulk reductions by maps of u32 and s32: the last decides."""
+    reduce = "cp.reduce.async.bulk.tensor.1d.global.shared::cta.{}.bulk_group [%a{}, {{%r3}}], [{}];"
+    body = f"""{WARPS} @!%p0 exit; mov.u32 %r1, 5; mov.u32 %r2, 0x80000001; mov.u32 %r3, 0;
+    st.shared.v4.u32 [1152], {{%r1, %r1, %r1, %r1}}; st.shared.v4.u32 [1280], {{%r2, %r2, %r2, %r2}}; fence.proxy.async;
+    {reduce.format("min", 1, 1152)} {reduce.format("min", 2, 1280)} cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;"""
+    seen = set()
+    for schedule in SCHEDULES:
+        memory = Memory()
+        out = memory.buffer(np.full(64, 9, np.uint32))
+        maps = [
+            TensorMap.tiled(out, shape=[64], strides=[], box=[4], dtype=dtype)
+            for dtype in (np.uint32, np.int32)
+        ]
+        result = run(body, [out, *maps], memory=memory, races=True, schedule=schedule, shared_bytes=2048)
+        assert not result.certified
+        seen.add(int(out.numpy()[0]))
+    assert seen == {5, 0x80000001}

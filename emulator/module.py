@@ -43,6 +43,7 @@ class Module:
     def __init__(self, parsed: PtxModule, variables_at: int = _GLOBALS_BASE) -> None:
         self._parsed = parsed
         self._decoded: dict[tuple[str, bool], Decoded] = {}
+        self._texts: dict[str, str] = {}  # what an entry may execute
         self._globals: dict[str, tuple[int, np.ndarray]] = {}
         # Each is kept with its first value.
         check_room(2 * sum(v.bytes for v in parsed.variables.values()), "the variables of the module")
@@ -227,8 +228,18 @@ class Module:
                 in_flight=in_flight,
                 **request(prepared),
             )
-        body = self._parsed.text[decoded.entry.body_start : decoded.entry.body_end]
-        return run_result(raw, prepared, body, [grid for grid, _ in in_flight])
+        return run_result(raw, prepared, self._text_of(entry), [grid for grid, _ in in_flight])
+
+    def _text_of(self, entry: str) -> str:
+        """Return the PTX of the module without the bodies of its other entries: functions may be called."""
+        if entry not in self._texts:
+            parts, at = [], 0
+            for other in sorted(self._parsed.entries.values(), key=lambda each: each.body_start):
+                if other is not self._parsed.entries[entry]:
+                    parts.append(self._parsed.text[at : other.body_start])
+                    at = other.body_end
+            self._texts[entry] = "".join([*parts, self._parsed.text[at:]])
+        return self._texts[entry]
 
     def _table(self) -> list[tuple[int, int, int, int, int, bool, str]]:
         """Return the variables of the module in the format of `Memory.engine_table`."""

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tileproof.emulator import RunResult, Schedule, TensorMap
+from tileproof.emulator import Module, RunResult, Schedule, TensorMap
 from tileproof.spec.machine.descriptors import SmemDescriptor
 
 from tests.kit.mma import Form
-from tests.kit.ptx import CLUSTER_SYNC, POLICIES, Memory, alloc, dealloc, init_barrier, run, wait
+from tests.kit.ptx import CLUSTER_SYNC, POLICIES, Memory, alloc, dealloc, init_barrier, kernel_text, run, wait
 
 COVERS = "tcgen05.mma barrier.cluster.arrive barrier.cluster.wait mbarrier.expect_tx cp.async.bulk"
 
@@ -149,3 +149,20 @@ def test_the_smaller_of_two_types() -> None:
         assert not result.certified
         seen.add(int(out.numpy()[0]))
     assert seen == {5, 0x80000001}
+
+
+FUNCTION = """.func (.param .b32 out) f() { .reg .b32 %r<2>; mov.u32 %r1, %smid; st.param.b32 [out], %r1; ret; }
+"""
+CALL = "{ .param .b32 got; call (got), f, (); ld.param.b32 %r3, [got]; } setp.eq.u32 %p0, %t, 0; mov.u32 %r90, %ctaid.x; mad.wide.u32 %rd5, %r90, 4, %a0; @%p0 st.global.u32 [%rd5], %r3;"
+
+
+def test_the_place_of_a_thread_is_read_in_a_function() -> None:
+    """Another entry of the module may read it."""
+    other = ".visible .entry other() { .reg .b32 %r<2>; mov.u32 %r1, %smid; ret; }\n"
+    places = {"%smid": False, "%laneid": True}
+    for place, certified in places.items():
+        module = Module.from_ptx(kernel_text(CALL, [False], FUNCTION.replace("%smid", place)) + other)
+        memory = Memory()
+        out = memory.buffer(np.zeros(64, np.uint32))
+        result = module.launch("k", grid=(2, 1, 1), block=(32, 1, 1), args=[out], memory=memory, races=True)
+        assert result.certified is certified, result.certificate

@@ -358,8 +358,8 @@ class Races : public Listener {
     Clock at_exit;
     std::vector<std::pair<uint32_t, int8_t>> remote;  // accesses of other CTAs, with their lanes
     PairState pair;
-    PhaseEvent allocated;    // the last alloc or dealloc of tensor memory
-    PhaseEvent given;        // the last alloc
+    PhaseEvent allocated;                // the last alloc or dealloc of tensor memory
+    PhaseEvent given;                    // the last alloc
     std::array<uint32_t, 16> columns{};  // by unit of tensor memory: its alloc, from then on
     // By collector buffer: the products that no later one is ordered after, and whether they fill or read it.
     std::array<std::vector<std::pair<PhaseEvent, bool>>, 5> collectors;

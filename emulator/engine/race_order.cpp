@@ -123,13 +123,13 @@ void Races::tmem_base(const Exec& x, uint32_t offset, int base, int columns, int
   finish(id, t.agent, t.now, t.all);
   t.now++;
   forget_view();
-  for (int u = base / 32; u < (base + columns) / 32; ++u)
-    state(x.cta).columns[static_cast<size_t>(u)] = id;
+  for (int u = base / 32; u < (base + columns) / 32; ++u) state(x.cta).columns[static_cast<size_t>(u)] = id;
   if (columns_) columns_->allocated(x, offset, base, columns, serial, fixed);
 }
 
-// An access of columns that may run before their allocation. Of a pair, the part of the other CTA is asked for
-// by the letter only: CUTLASS's products start when the issuing CTA has done its own (docs/assumptions.md).
+// An access of columns that may run before their allocation. Of a pair, the part of the other CTA is asked
+// for by the letter only: CUTLASS's products start when the issuing CTA has done its own
+// (docs/assumptions.md).
 void Races::after_alloc(const View& v, uint32_t id, bool write, Cta& cta, int column, int columns) {
   uint32_t last = 0;
   for (int u = column / 32; u <= (column + columns - 1) / 32; ++u) {

@@ -489,9 +489,10 @@ void Races::report(Severity severity, const char* code, uint32_t first, bool fir
   ++told_;
   const Access &a = accesses_[first], &b = accesses_[second];
   if (!std::strcmp(code, "race-same-value"))
-    doubt("not-tracked", b.at, a.at,
-          mnemonic(b.at.instr) + " and " + mnemonic(a.at.instr) +
-              " write the same bytes in no order: what came before the first is compared with no later access");
+    doubt(
+        "not-tracked", b.at, a.at,
+        mnemonic(b.at.instr) + " and " + mnemonic(a.at.instr) +
+            " write the same bytes in no order: what came before the first is compared with no later access");
   const auto which = std::make_tuple(code, b.at.instr, a.at.instr, b.at.rank);
   if (const auto told = reported_.find(which); told != reported_.end()) {
     e_.sink.findings[told->second].count++;

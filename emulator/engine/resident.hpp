@@ -90,17 +90,17 @@ struct Warp {
   std::vector<PendingTmemLoad> tmem_loads;  // not waited for
   // By offset / 64: index + 1 into tmem_loads; empty before the first load.
   std::vector<uint16_t> load_of_register;
-  int open_loads = 0;            // of tmem_loads, those not released
-  PoisonRegisters poison;        // values that nobody wrote
-  bool slow = false;             // open_loads > 0, or some register is poison
-  int32_t maxnreg = 0;           // registers of a thread, 0 when the launch fixes none
-  uint32_t cluster_arrived = 0;  // lanes that arrived in this cluster-barrier round
-  uint32_t cluster_waited = 0;   // lanes that have waited since they arrived
-  uint32_t cluster_owes = 0;     // lanes that have not waited since they arrived, in any round
+  int open_loads = 0;                         // of tmem_loads, those not released
+  PoisonRegisters poison;                     // values that nobody wrote
+  bool slow = false;                          // open_loads > 0, or some register is poison
+  int32_t maxnreg = 0;                        // registers of a thread, 0 when the launch fixes none
+  uint32_t cluster_arrived = 0;               // lanes that arrived in this cluster-barrier round
+  uint32_t cluster_waited = 0;                // lanes that have waited since they arrived
+  uint32_t cluster_owes = 0;                  // lanes that have not waited since they arrived, in any round
   std::array<uint32_t, 32> cluster_tokens{};  // the round that a lane arrived in
-  std::array<uint32_t, 32> steps{};                   // visible operations done, by the group's lowest lane
-  std::vector<uint8_t> local;                         // [lane][local_bytes]
-  std::unordered_map<size_t, PoisonId> local_poison;  // by place in local
+  std::array<uint32_t, 32> steps{};           // visible operations done, by the group's lowest lane
+  std::vector<uint8_t> local;                 // [lane][local_bytes]
+  std::unordered_map<size_t, PoisonId> local_poison;      // by place in local
   std::vector<std::pair<uint32_t, const Instr*>> exits;   // lanes that exited, and where
   std::vector<std::pair<const Instr*, uint64_t>> passes;  // barrier waits passed, and when last
   void pass(const Instr* at, uint64_t now) {
@@ -153,8 +153,9 @@ struct Cta {
   std::vector<PairAllocation> pair_allocations;  // of the pair, in its even CTA
 };
 
-// Whether an instruction of CTA `rank` may access the columns of `cta`: they are allocated, or the part of the
-// other CTA of a pair has allocated them for both, and CTA `cta` has not done its own part (Races::after_alloc).
+// Whether an instruction of CTA `rank` may access the columns of `cta`: they are allocated, or the part of
+// the other CTA of a pair has allocated them for both, and CTA `cta` has not done its own part
+// (Races::after_alloc).
 bool may_access(const Cta& cta, int rank, int column, int columns, bool strict);
 
 struct Cluster {

@@ -166,6 +166,9 @@ def client() -> Iterator[Any]:
     pytest.importorskip("distributed", reason="Dask is not installed")
     with campaign.connected("", 2) as made:
         yield made
+        made.wait_for_workers(
+            2, timeout=60
+        )  # a worker that was killed starts again, and is not closed meanwhile
 
 
 def test_a_lost_worker_loses_no_result(tmp_path: Path, client: Any) -> None:

@@ -23,6 +23,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as the command line does
 from tileproof.conformance.cases.generators import from_json, small
 from tileproof.conformance.check import property as checking
 from tileproof.conformance.explore.explored import Explored
+from tileproof.emulator import RunResult
 from tileproof.emulator.explore import planned
 from tileproof.emulator.heap import keep_freed_memory
 from tileproof.emulator.schedule_run import Signature
@@ -44,6 +45,18 @@ class Task:
     count: int
 
 
+def unlike(first: RunResult, other: RunResult) -> list[str]:
+    """What two runs with race checking differ in, beside their memory."""
+    assert first.certificate is not None and other.certificate is not None
+    found, again = ({str(Signature.of(finding)) for finding in run.findings} for run in (first, other))
+    equal = {
+        "additions": first.certificate.additions == other.certificate.additions,
+        "certificate": first.certified == other.certified,
+        "findings": found == again,
+    }
+    return [name for name, same in equal.items() if not same]
+
+
 def run(task: Task) -> UncheckedObject:
     """The number of schedules that ran, those that differ from `early`, and why `early` is not certified."""
     keep_freed_memory()
@@ -52,22 +65,13 @@ def run(task: Task) -> UncheckedObject:
     case = from_json(chosen.plan(variant).problem.name, task.case)
     explored = Explored.of(chosen, chosen.build(variant), case)
     result, outputs = explored(schedule=Schedule("early"), races=True)
-    assert result.certificate is not None
-    findings = {str(Signature.of(finding)) for finding in result.findings}
     policies, differing = Counter[str](), []
     plan = planned(task.first + task.count, points=result.counters.schedule_points)
     for schedule in plan[task.first :]:
         other, seen = explored(schedule=schedule, races=True)
         policies[schedule.policy] += 1
         differ = [name for name in outputs if explored.compare(name, outputs[name], seen[name]).any()]
-        assert other.certificate is not None
-        if other.certified != result.certified:
-            differ.append("certificate")
-        if other.certificate.additions != result.certificate.additions:
-            differ.append("additions")
-        if {str(Signature.of(finding)) for finding in other.findings} != findings:
-            differ.append("findings")
-        if differ:
+        if differ := differ + unlike(result, other):
             differing.append({"schedule": str(schedule), "what": differ})
     refused = {} if result.certified else {"refused": str(result.certificate)}
     title = chosen.title(variant)

@@ -1,5 +1,5 @@
 """Whether a schedule contradicts a certificate of a kernel from another project:
-`python benchmarks/outside_schedules.py [PATTERN ...]`.
+`python -m benchmarks.outside_schedules [PATTERN ...]`.
 
 Runs the cases of `tests/outside` (docs/outside.md) whose name matches a pattern, by default all. Each launch
 runs under `early`, then on the same memory under `--schedules` other schedules. Where the first run is
@@ -23,12 +23,11 @@ from unittest import mock
 from tileproof.emulator import Module, RunResult
 from tileproof.emulator.explore import planned
 from tileproof.emulator.memory import Memory
-from tileproof.emulator.schedule_run import Signature
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.machine.schedule import Schedule
 from tileproof.spec.machine.types import UncheckedObject
 
-from benchmarks.certified_schedules import report
+from benchmarks.certified_schedules import report, unlike
 
 Case = Callable[[], object]
 
@@ -106,21 +105,13 @@ def other_schedules(title: str, count: int) -> Iterator[list[UncheckedObject]]:
         if result.certificate is None:
             return result
         after = _State(module, memory)
-        findings = {str(Signature.of(finding)) for finding in result.findings}
         policies, differ = Counter[str](), []
         for schedule in planned(count, points=result.counters.schedule_points):
             before.restore()
             other = launch(module, entry, **{**how, "schedule": schedule})
-            assert other.certificate is not None
             policies[schedule.policy] += 1
-            equal = {
-                "memory": result.certificate.sums or after.same(_State(module, memory)),
-                "additions": other.certificate.additions == result.certificate.additions,
-                "certificate": other.certified == result.certified,
-                "findings": {str(Signature.of(finding)) for finding in other.findings} == findings,
-            }
-            if not all(equal.values()):
-                different = [name for name, same in equal.items() if not same]
+            moved = not (result.certificate.sums or after.same(_State(module, memory)))
+            if different := ["memory"] * moved + unlike(result, other):
                 differ.append({"schedule": str(schedule), "what": different})
         after.restore()
         answer = {"title": title, "case": f"{len(answers)}", "policies": dict(policies), "differ": differ}

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import product
 
 import numpy as np
@@ -92,30 +92,22 @@ class Flow:
 
     def state_used(self, arrival: int) -> bool:
         """Return whether anything but the phase of an arrival's state may have an effect."""
+        computed: list[tuple[int, int]] = []
+
+        def read_by(at: int, register: int) -> set[int] | None:
+            name, written = self._names[self._handler[at]], self.registers(at)[1]
+            if _COPIES.match(name):
+                return written
+            if _COMPUTES.match(name):
+                computed.extend(product(self._after(at), written))
+            elif not self._is_token(at, register):
+                return None
+            return set()
+
         state = self.registers(arrival)[1]
-        seen = {(at, register) for at in self._after(arrival) for register in state}
-        pending, computed = deque(seen), list[tuple[int, int]]()
-        while pending:
-            at, register = pending.popleft()
-            if at >= len(self._handler):
-                continue
-            read, written = self.registers(at)
-            on = [register]
-            if register in read:
-                name = self._names[self._handler[at]]
-                if _COPIES.match(name):
-                    on += written
-                elif _COMPUTES.match(name):
-                    computed += product(self._after(at), written)
-                elif not self._is_token(at, register):
-                    return True
-            elif register in written and self._guard[at] < 0:
-                on = []
-            for found in product(self._after(at), on):
-                if found not in seen:
-                    seen.add(found)
-                    pending.append(found)
-        return self._reaches(computed)
+        return self._reaches(product(self._after(arrival), state), read_by) or self._reaches(
+            computed, self._carried
+        )
 
     def _is_token(self, at: int, register: int) -> bool:
         """Return whether an instruction is a wait for the phase of a state, and reads nothing else of it."""
@@ -125,10 +117,21 @@ class Flow:
 
     def used(self, registers: Iterable[int], places: Iterable[int]) -> bool:
         """Return whether an instruction with an effect may depend on the registers' values at the places."""
-        return self._reaches(product(places, registers))
+        return self._reaches(product(places, registers), self._carried)
 
-    def _reaches(self, values: Iterable[tuple[int, int]]) -> bool:
-        """Return whether a value, a register at a place, reaches an instruction with an effect."""
+    def _carried(self, at: int, _: int) -> set[int] | None:
+        """Return the registers that depend on what an instruction reads; None for an effect."""
+        name = self._names[self._handler[at]]
+        if len(set(self._after(at))) > 1 if name == "bra" else not _COMPUTES.match(name):
+            return None
+        return self.registers(at)[1]
+
+    def _reaches(
+        self, values: Iterable[tuple[int, int]], read_by: Callable[[int, int], set[int] | None]
+    ) -> bool:
+        """Follow values, each a place and a register. `read_by`: the registers that an instruction passes the
+        value on to; None ends the search.
+        """
         pending = deque(values)
         seen = set(pending)
         while pending:
@@ -136,18 +139,15 @@ class Flow:
             if at >= len(self._handler):
                 continue
             read, written = self.registers(at)
-            on = [register]
+            on = {register}
             if register in read:
-                name = self._names[self._handler[at]]
-                if name == "bra":
-                    if len(set(self._after(at))) > 1:
-                        return True
-                elif not _COMPUTES.match(name):
+                further = read_by(at, register)
+                if further is None:
                     return True
-                on += written
+                on |= further
             elif register in written and self._guard[at] < 0:
-                on = []
-            for state in ((after, live) for live in on for after in self._after(at)):
+                on = set()
+            for state in product(self._after(at), on):
                 if state not in seen:
                     seen.add(state)
                     pending.append(state)

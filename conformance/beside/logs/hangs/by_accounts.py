@@ -72,8 +72,7 @@ def ledger_of(log: Log) -> Ledger | None:
     trace: LogTrace = trace_of(Records(made, []), Tables())
     trace.headless = log.head_missing
     ledger = Ledger(trace)
-    read = {line for line, _, _ in made}
-    trace.loops = ledger.loops_in([(at, text) for at, text in enumerate(log.lines, 1) if at not in read])
+    trace.loops = ledger.loops_in(log.lines, {line for line, _, _ in made})
     return ledger if ledger.blocked else None
 
 

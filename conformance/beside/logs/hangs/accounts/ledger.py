@@ -125,10 +125,11 @@ class Ledger(Arrivers):
         short = name if _ADDRESS.search(name) else _STAGE.sub("", name)
         return short if short != name and self._stems[short] > 1 else name
 
-    def loops_in(self, lines: Sequence[tuple[int, str]]) -> list[StatedLoop]:
+    def loops_in(self, lines: Sequence[str], events: set[int]) -> list[StatedLoop]:
         """What lines that are no events state of the order of a role's steps."""
         names = {self.stem(copy.barrier) for copy in self.copies}
-        return stated_loops(lines, {actor.role for actor in self.trace.steps}, names)
+        others = [text for line, text in enumerate(lines, 1) if line not in events]
+        return stated_loops(others, {actor.role for actor in self.trace.steps}, names)
 
     def family(self, copy: Copy) -> Family:
         """The barrier of which a copy is a stage."""

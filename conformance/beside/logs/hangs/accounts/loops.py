@@ -33,15 +33,15 @@ def _any_of(names: Iterable[str]) -> str:
     return rf"(?<![\w]){'(' + words + ')'}(?![\w])"
 
 
-def stated_loops(lines: Sequence[tuple[int, str]], roles: set[str], barriers: set[str]) -> list[StatedLoop]:
-    """The loops of lines that are no events: (number, text)."""
+def stated_loops(lines: Sequence[str], roles: set[str], barriers: set[str]) -> list[StatedLoop]:
+    """The loops that lines state; the lines are no events."""
     roles, barriers = roles - {""}, barriers - {""}
     if not roles or not barriers:
         return []
     of_role = re.compile(_any_of(roles))
     of_barrier = re.compile(_any_of(barriers) + rf"(?:{_LATER})?")
     found = []
-    for _, text in lines[:MOST_LINES]:
+    for text in lines[:MOST_LINES]:
         first = of_barrier.search(text)
         named = [*of_role.finditer(text, 0, first.start())] if first else []
         if not first or not named or not _ENDS.search(text, first.end()):

@@ -128,10 +128,8 @@ def diagnosed(
     no answer is certain.
     """
     trace = trace_of(made, tables)
-    events = {line for line, event, _ in made.made if event != "skip"}
-    others = [(line, text) for line, text in enumerate(lines, 1) if line not in events]
     ledger = Ledger(trace)
-    trace.loops = ledger.loops_in(others)
+    trace.loops = ledger.loops_in(lines, {line for line, event, _ in made.made if event != "skip"})
     reasons = Reasoner(ledger).reasons() if ledger.blocked else []
     view = LedgerView(lines, ledger)
     first = reasons[0] if reasons else None

@@ -19,13 +19,13 @@ FORMS = (
 
 @pytest.mark.parametrize("text", FORMS)
 def test_forms(text: str) -> None:
-    (loop,) = stated_loops([(1, text)], ROLES, BARRIERS)
+    (loop,) = stated_loops([text], ROLES, BARRIERS)
     assert loop.role == "mma" and loop.steps == (("full", 0), ("empty", 1))
 
 
 def test_parts_with_the_same_words_are_a_loop() -> None:
     text = "mma@1 :: tile x2 { wait acc } k x4 { wait full } tile x2 { commit acc } k x4 {commit empty(k-2)}"
-    found = stated_loops([(1, text)], ROLES, BARRIERS)
+    found = stated_loops([text], ROLES, BARRIERS)
     assert StatedLoop("mma", frozenset({1}), (("full", 0), ("empty", 2))) in found
     assert loop_of(found, Actor(0, "mma", 1), "full", "empty") is not None
     assert loop_of(found, Actor(0, "mma", 0), "full", "empty") is None
@@ -37,7 +37,7 @@ OTHERS = ("load waits for full, then empty", "barrier full (load -> mma) empty",
 
 @pytest.mark.parametrize("text", OTHERS)
 def test_other_lines(text: str) -> None:
-    assert stated_loops([(1, text)], ROLES, BARRIERS) == []
+    assert stated_loops([text], ROLES, BARRIERS) == []
 
 
 TEMPLATES = (
@@ -85,4 +85,4 @@ def test_hostile_lines() -> None:
         "mma(CTA " + "7" * 5000 + "): { full; empty }",
     ]
     for text in lines:
-        stated_loops([(1, text)], ROLES, BARRIERS)
+        stated_loops([text], ROLES, BARRIERS)

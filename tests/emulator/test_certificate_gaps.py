@@ -13,8 +13,6 @@ from tileproof.emulator import Schedule
 
 from tests.kit.ptx import Memory, init_barrier, run, wait
 
-COVERS = "red.global mbarrier.inval barrier.cluster.arrive elect.sync"
-
 SCHEDULES = [Schedule.parse(f"replay:base=early:w0.{warp}.0@{step}") for warp in (0, 1) for step in (0, 1)]
 SCHEDULES += [Schedule.parse("replay:base=late:w0.1.0@1"), Schedule.parse("replay:base=early:w0.0.1@0")]
 SCHEDULES += [Schedule.parse(f"starve:seed={seed}") for seed in range(1, 8)]

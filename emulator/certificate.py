@@ -23,6 +23,7 @@ _BY_OPCODE: tuple[tuple[str, Reason, str], ...] = (
     ("activemask", "order-decides", "which lanes run together"),
     ("mbarrier.pending_count", "order-decides", "how many arrivals came before"),
     ("multimem.", "unsupported", "multimem instructions"),
+    ("discard.", "unsupported", "discard, after which its bytes are undefined"),
 )
 OTHER_COLUMN = "early:environment=1"  # a schedule in which an allocation begins elsewhere
 NOT_CERTIFIED = "an earlier grid that may still run is not certified"

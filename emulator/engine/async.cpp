@@ -365,8 +365,8 @@ bool Engine::read_shared(Cta& cta, uint32_t offset, uint32_t size, uint8_t* out,
 
 void Engine::async_write_shared(Cta& cta, uint32_t offset, const uint8_t* data, uint32_t size,
                                 bool was_pending, const Origin& at) {
+  tell(&Listener::async_shared, cta, offset, size, true);  // before: what is there is compared
   std::memcpy(&cta.shared.data[offset], data, size);
-  tell(&Listener::async_shared, cta, offset, size, true);
   uint8_t* state = &cta.shared.state[offset];
   for (uint32_t i = 0; i < size; i += 8)
     if (state[i] & kMbarrier) {

@@ -123,6 +123,7 @@ Step mbarrier_inval(Exec& x, const Instr& i) {
                 "mbarrier.inval of the mbarrier at shared offset " + hex(offset) + ": " + why +
                     "; a copy that arrives later finds no mbarrier",
                 x.origin(l), offset);
+    x.e.tell(&Listener::generic_shared, x, x.cta, offset, 8, l, true);
     x.e.tell(&Listener::mbarrier_inval, x, x.cta, offset, l);
     b->live = false;
     for (uint32_t k = 0; k < 8; ++k) x.cta.shared.state[offset + k] = 0;
@@ -304,15 +305,14 @@ Step mbarrier_wait(Exec& x, const Instr& i) {
       uniform &= offset == first_offset && parity == first_parity;
     }
   }
-  if (done) {
-    if (uniform)
-      tell_pass(x, i, first_offset, done);
-    else
-      for (uint32_t m = done; m; m &= m - 1) {
-        uint32_t offset;
-        if (bar_at(x, i, __builtin_ctz(m), false, offset)) tell_pass(x, i, offset, m & (0u - m));
-      }
-  }
+  const auto tell = [&](uint32_t lanes, auto&& of) {
+    if (lanes && uniform) of(first_offset, lanes);
+    for (uint32_t m = uniform ? 0 : lanes; m; m &= m - 1) {
+      uint32_t offset;
+      if (bar_at(x, i, __builtin_ctz(m), false, offset)) of(offset, m & (0u - m));
+    }
+  };
+  tell(done, [&](uint32_t offset, uint32_t lanes) { tell_pass(x, i, offset, lanes); });
   if (!done && uniform && i.m[slot::mbarrier_wait::suspends] && !x.s->timed_out) {
     x.s->bar_offset = first_offset;
     x.s->parity = first_parity;
@@ -321,8 +321,10 @@ Step mbarrier_wait(Exec& x, const Instr& i) {
       return Step::Block;
     }
   }
-  if (i.m[slot::mbarrier_wait::unused] && done != x.mask && uniform)
-    x.e.tell(&Listener::mbarrier_tried, x, x.cta, first_offset, x.mask & ~done, false);
+  if (i.m[slot::mbarrier_wait::unused])
+    tell(x.mask & ~done, [&](uint32_t offset, uint32_t lanes) {
+      x.e.tell(&Listener::mbarrier_tried, x, x.cta, offset, lanes, false);
+    });
   x.s->timed_out = false;
   x.s->polled = done != x.mask;
   if (x.s->polled) {

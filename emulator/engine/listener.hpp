@@ -52,6 +52,7 @@ class Listener {
   virtual void map_release(const Exec&) {}
   virtual void map_acquire(const Exec&, uint32_t /*lanes*/, uint64_t /*address*/) {}
   virtual void map_read(const GlobalBuffer&, uint64_t /*address*/) {}
+  virtual void map_prefetch(const Exec&, int /*lane*/, const GlobalBuffer&, uint64_t /*address*/) {}
   // A group of lanes begins to wait, at the instruction that it will run again; and its wait is over.
   virtual void wait_begins(const Warp&, Split&, const Instr*) {}
   virtual void wait_ends(const Warp&, Split&, const Instr*) {}

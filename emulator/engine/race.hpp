@@ -131,6 +131,7 @@ class Races : public Listener {
   void map_release(const Exec& x) override;
   void map_acquire(const Exec& x, uint32_t lanes, uint64_t address) override;
   void map_read(const GlobalBuffer& b, uint64_t address) override;
+  void map_prefetch(const Exec& x, int lane, const GlobalBuffer& b, uint64_t address) override;
 
   void mbarrier_init(const Exec& x, Cta& cta, uint32_t offset, int lane) override;
   void mbarrier_inval(const Exec& x, Cta& cta, uint32_t offset, int lane) override;
@@ -221,6 +222,7 @@ class Races : public Listener {
     std::shared_ptr<Knowledge> know;
     std::array<Tick, kOrders> own{};
     Tick maps_released = 0;
+    uint32_t met = 0;  // rounds of the cluster barrier that they have passed, or come after lanes that have
     // At the last thread fence of .cta, .cluster, .gpu or wider: what strong writes after it release.
     std::array<std::shared_ptr<Knowledge>, 3> fenced;
     // Flags read since, with the scope of the read: what the next thread fence acquires.
@@ -298,7 +300,7 @@ class Races : public Listener {
     Tick together = 0;                          // up to here all its lanes have run
     Tick counted = 0;                           // its last event at an mbarrier
     std::array<uint32_t, 16> rounds{};          // of named barriers: the last that it arrived in
-    uint32_t met = 0, meets = 0;                // rounds of the cluster barrier: passed, arrived at
+    uint32_t meets = 0;                         // rounds of the cluster barrier that it has arrived at
   };
   // What other CTAs give to an mbarrier: arrivals of .cluster scope, arrivals without a scope, completions of
   // copies and commits (those only where scopes are told apart).
@@ -409,6 +411,7 @@ class Races : public Listener {
   static uint8_t distance(const Releaser& a, const Releaser& b);  // the narrowest scope that has both
   static Knowledge& released_at(Flag& f, const Releaser& by, uint8_t scope);
   void acquire_flag(const Warp& w, uint32_t lanes, const Flag& f, uint8_t scope);
+  void read_map(View v, const GlobalBuffer& b, uint64_t address);
   bool passed(const View& v, const Access& a, int8_t lane, Rounds Meeting::* kept) const;
   static bool together(const Access& a, const Access& b);  // the scope of each includes the other
   void touch_tmem(const View& v, Cta& cta, int sixteenth, uint16_t units, int column, int columns,
@@ -457,7 +460,7 @@ class Races : public Listener {
   bool copy_waited(const Access& a, int8_t lane) const;
   std::shared_ptr<const Knowledge> joined(Thread& t);
   Barrier* barrier(Cta& cta, uint32_t offset);
-  void asks_at(const Exec& x, Cta& cta, uint32_t offset, uint32_t lanes, Barrier& b);
+  void after_init(const Exec& x, Cta& cta, uint32_t offset, uint32_t lanes, Barrier& b);
   // `at_exit`: the first is a commit at the mbarrier at `offset`, whose phase nobody has waited for.
   std::string unheeded(const Access& a, const Access& b, std::string_view missing, bool at_exit,
                        uint64_t offset) const;

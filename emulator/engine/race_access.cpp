@@ -189,6 +189,20 @@ bool Races::takes_row(const Exec& x, const GlobalBuffer&, uint64_t address, uint
 void Races::atomic_row(const Exec& x, const GlobalBuffer&, uint64_t address, uint32_t size) {
   int lane = x.lane();
   auto cell = row_.begin();
+  Thread& t = thread(x.w);
+  const bool alike = !(x.mask & ~group_of(t, lane).lanes);  // its lanes know the same
+  uint64_t last = 0;
+  bool stayed = false;
+  // An addition that comes before this one is replaced, as in `visit`.
+  const auto stays = [&](const Slot& old, const Slot& fresh) {
+    if (accesses_[old.record].agent == t.agent && old.lane < 32 && old.lane == fresh.lane &&
+        old.stride == fresh.stride)
+      return false;  // lane by lane in program order
+    const uint64_t which = static_cast<uint64_t>(old.record) << 8 | static_cast<uint8_t>(old.lane);
+    if (!old.stride || last != which) stayed = !alike || adds_apart(old, view_.writes, view_);
+    last = old.stride ? which : 0;
+    return stayed;
+  };
   granules(address, size * static_cast<uint32_t>(__builtin_popcount(x.mask)),
            [&](uint64_t a, uint16_t units) {
              const int first = static_cast<int>(a & 15) / static_cast<int>(size),
@@ -201,7 +215,8 @@ void Races::atomic_row(const Exec& x, const GlobalBuffer&, uint64_t address, uin
              lane += count;
              if ((*cell)->more()) [[unlikely]] {
                auto& list = global_.overflow(**cell);
-               for (Slot& s : list) s.units = static_cast<uint16_t>(s.units & ~units);
+               for (Slot& s : list)
+                 if ((s.units & units) && !stays(s, fresh)) s.units = static_cast<uint16_t>(s.units & ~units);
                std::erase_if(list, [](const Slot& s) { return !s.units; });
                if (list.empty()) {
                  global_.drop(**cell);
@@ -209,8 +224,10 @@ void Races::atomic_row(const Exec& x, const GlobalBuffer&, uint64_t address, uin
                }
              }
              (*cell)->read.units = static_cast<uint16_t>((*cell)->read.units & ~units);
-             if ((*cell)->more() || (*cell)->write.units & ~units)
-               put_write(global_, **cell, fresh, false);
+             const Slot old = (*cell)->write;
+             const bool both = (old.units & units) && stays(old, fresh);
+             if (both || (*cell)->more() || old.units & ~units)
+               put_write(global_, **cell, fresh, both);
              else
                (*cell)->write = fresh;
              ++cell;
@@ -307,18 +324,6 @@ void Races::async_release(uint64_t address, uint8_t scope) {
   released_.insert(a.cluster);
 }
 
-void Races::map_read(const GlobalBuffer& b, uint64_t address) {
-  if (!op_ || !op_->reads || !b.writable) return;
-  View v = *op_;
-  v.path = Path::Map;
-  v.map = address;
-  const int8_t lane = static_cast<int8_t>(v.at.lane);
-  memo_for_ = 0;  // what is in order for the copy's data need not be for its map
-  for (uint64_t a = address; a < address + 128; a += 16)
-    visit(global_, global_.at(a >> 4), 0xffff, v.reads, lane, false, v, Place::Global, v.at.rank, a);
-  memo_for_ = 0;
-}
-
 void Races::tmem(Cta& cta, int sixteenth, uint16_t units, int column, int columns, bool write,
                  const PendingTmemLoad* load) {
   touch_tmem(load ? *load->view : *op_, cta, sixteenth, units, column, columns, write);
@@ -412,10 +417,11 @@ void Races::crowd(std::vector<Slot>& list) {
   list.erase(list.begin() + static_cast<std::ptrdiff_t>(adders[1]));
 }
 
-// Two lanes of one store at the same bytes: a data race (PTX ISA 8.7.1), unless both leave the same.
+// Two lanes of one store or cp.async at the same bytes: a data race (PTX ISA 8.7.1), unless both leave the
+// same. Where they know different things, what came before was compared with the first of them alone.
 void Races::same_store(const Slot& both, Place place, int rank, uint64_t address) {
   const Access& a = accesses_[both.record];
-  if (a.path != Path::Generic || place == Place::Tmem) return;
+  if ((a.path != Path::Generic && a.path != Path::ThreadCopy) || place == Place::Tmem) return;
   if (a.strong) {
     if (!a.adds)
       doubt("order-decides", a.at, a.at,
@@ -424,8 +430,12 @@ void Races::same_store(const Slot& both, Place place, int rank, uint64_t address
     return;
   }
   if (ask("race-unordered", both, both.record, place, rank, address,
-          "a store by a single lane: which of several lanes of a store is last is not defined"))
-    questions_.back().one_store = true;
+          "a store by a single lane: which of several lanes of a store is last is not defined")) {
+    Thread& t = thread_at(a.at);
+    questions_.back().one_store = a.path == Path::ThreadCopy
+                                      ? op_->parts->views.size() == 1
+                                      : !(a.lanes & ~group_of(t, __builtin_ctz(a.lanes)).lanes);
+  }
 }
 
 // Whether `fresh` stands for `old` as well: what is ordered after the one is ordered after the other.

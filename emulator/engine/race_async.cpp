@@ -11,7 +11,7 @@ View Races::view_of(Thread& t, const Group& g, uint32_t lanes) {
   v.agent = t.agent;
   v.lanes = lanes;
   v.now = t.now;
-  v.met = t.met;
+  v.met = g.met;
   v.together = t.together;
   v.own = g.own;
   v.maps_released = g.maps_released;

@@ -99,7 +99,10 @@ bool Races::passed(const View& v, const Access& a, int8_t lane, Rounds Meeting::
 }
 void Races::cluster_pass(const Warp& w, uint32_t lanes) {
   const Meeting& m = cluster(*w.cta).meeting;
-  thread(w).met = m.rounds;
+  Thread& t = thread(w);
+  split(t, lanes);
+  for (Group& g : t.groups)
+    if (g.lanes & lanes) g.met = m.rounds;
   if (m.done) acquire(w, lanes, *m.done);
 }
 
@@ -210,9 +213,8 @@ void Races::mbarrier_arrive(const Exec& x, Cta& cta, uint32_t offset, uint32_t l
   }
 }
 
-// A wait asks of its mbarrier, which must be initialised.
-void Races::asks_at(const Exec& x, Cta& cta, uint32_t offset, uint32_t lanes, Barrier& b) {
-  b.asked = true;
+// A wait, or the end of an mbarrier, which must be initialised.
+void Races::after_init(const Exec& x, Cta& cta, uint32_t offset, uint32_t lanes, Barrier& b) {
   Thread& t = thread(x.w);
   if (b.checked.count(t.agent)) return;
   const int lane = __builtin_ctz(lanes);
@@ -226,7 +228,8 @@ void Races::asks_at(const Exec& x, Cta& cta, uint32_t offset, uint32_t lanes, Ba
 void Races::mbarrier_tried(const Exec& x, Cta& cta, uint32_t offset, uint32_t lanes, bool success) {
   Barrier* b = barrier(cta, offset);
   if (!b) return;
-  if (success) asks_at(x, cta, offset, lanes, *b);
+  b->asked |= success;
+  after_init(x, cta, offset, lanes, *b);
   Thread& t = thread(x.w);
   std::erase_if(t.tried, [&](const Tried& one) { return one.at == x.instr && one.offset == offset; });
   Tried one{x.instr, offset, t.now, !success, {}};
@@ -283,7 +286,8 @@ void Races::mbarrier_pass(const Exec& x, Cta& cta, uint32_t offset, uint32_t lan
   Barrier* b = barrier(cta, offset);
   if (!b) return;
   b->waited = b->phases;
-  asks_at(x, cta, offset, lanes, *b);
+  b->asked = true;
+  after_init(x, cta, offset, lanes, *b);
   Thread& t = thread(x.w);
   wait_counts(x, t, *b, cta, offset, lanes);
   if (b->done && reach != MbarrierScope::Relaxed) {

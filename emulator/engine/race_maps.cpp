@@ -2,6 +2,7 @@
 // ISA 9.7.13.4), and until when a copy reads it (9.7.9.27.1.2: with its source).
 #include "machine.hpp"
 #include "race.hpp"
+#include "race_visit.hpp"
 
 namespace tileproof {
 
@@ -45,6 +46,31 @@ void Races::map_acquire(const Exec& x, uint32_t lanes, uint64_t address) {
     mine.join(maps.released);
     if (g.maps_released) mine.raise(t.agent, (g.lanes & t.all) == t.all ? ~0u : g.lanes, g.maps_released);
   }
+}
+
+void Races::read_map(View v, const GlobalBuffer& b, uint64_t address) {
+  if (!v.reads || !b.writable) return;
+  v.path = Path::Map;
+  v.map = address;
+  const int8_t lane = static_cast<int8_t>(v.at.lane);
+  memo_for_ = 0;  // what is in order for the copy's data need not be for its map
+  for (uint64_t a = address; a < address + 128; a += 16)
+    visit(global_, global_.at(a >> 4), 0xffff, v.reads, lane, false, v, Place::Global, v.at.rank, a);
+  memo_for_ = 0;
+}
+
+void Races::map_read(const GlobalBuffer& b, uint64_t address) {
+  if (op_) read_map(*op_, b, address);
+}
+
+// Nothing tells when a prefetch is over: it counts as over at once.
+void Races::map_prefetch(const Exec& x, int lane, const GlobalBuffer& b, uint64_t address) {
+  Thread& t = thread(x.w);
+  View v = view_of(t, group_of(t, lane), 1u << lane);
+  v.at = x.origin(lane);
+  v.reads = record(t, v.at, 1u << lane, Path::Generic);
+  finish(v.reads, t.agent, t.now, 1u << lane);
+  read_map(std::move(v), b, address);
 }
 
 bool Races::map_released(const View& v, const Access& a, int8_t lane) const {

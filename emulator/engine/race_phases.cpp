@@ -23,7 +23,7 @@ bool Races::reaches(const Knowledge& know, uint32_t agent, Tick tick, uint32_t l
 // Instructions that the lanes of a warp execute together (elect.sync, tcgen05.ld) order execution alone.
 void Races::lanes_meet(const Warp& w, uint32_t lanes) {
   Thread& t = thread(w);
-  if ((lanes & w.live) != w.live || t.counted <= t.together) return;
+  if ((lanes & t.all) != t.all || t.counted <= t.together) return;
   if (t.groups.size() > 1) {
     Clock runs;
     for (const Group& g : t.groups) runs.join(g.know->of[kRuns]);
@@ -323,6 +323,7 @@ void Races::mbarrier_expected(const Cta&, const Mbarrier& bar, int64_t bytes, co
 void Races::mbarrier_inval(const Exec& x, Cta& cta, uint32_t offset, int lane) {
   Barrier* b = barrier(cta, offset);
   if (!b) return;
+  after_init(x, cta, offset, 1u << lane, *b);
   Thread& t = thread(x.w);
   const Actor who{group_of(t, lane).know.get(), t.agent, 1u << lane, t.now, t.together};
   const PhaseEvent event{t.agent, t.now, 1u << lane, x.origin(lane)};

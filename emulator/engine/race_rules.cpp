@@ -430,7 +430,7 @@ void Races::knows_init(const View& v, uint32_t id, Cta& cta, uint32_t offset, bo
   // A fence.mbarrier_init releases the init even through a relaxed arrival (PTX ISA 9.7.13.4).
   if (!covered(v, kHappens, a, b->init_lane) && !covered(v, kInitFence, a, b->init_lane)) {
     // CUTLASS initialises the mbarrier that TMEM is freed by after its fence.mbarrier_init.
-    if (v.path == Path::Generic && thread_at(accesses_[id].at).met >= b->init_round)
+    if (v.path == Path::Generic && v.met >= b->init_round)
       report(Severity::Warning, "race-mbarrier-init-relaxed", b->init, true, id, true, Place::Shared,
              cta.rank, offset, "fence.mbarrier_init after the init, before the relaxed cluster barrier");
     else

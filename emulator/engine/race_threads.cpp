@@ -201,6 +201,7 @@ void Races::warp_sync(const Warp& w, uint32_t lanes) {
     for (int k = kPublished; k < kOrders; ++k) merged.know->of[k].join(g.know->of[k]);
     for (size_t k = 0; k < kOrders; ++k) merged.own[k] = std::min(merged.own[k], g.own[k]);
     merged.maps_released = std::min(merged.maps_released, g.maps_released);
+    merged.met = std::max(merged.met, g.met);
     merged.seen.insert(merged.seen.end(), g.seen.begin(), g.seen.end());
     for (size_t k = 0; k < merged.fenced.size(); ++k)
       if (!merged.fenced[k]) merged.fenced[k] = g.fenced[k];

@@ -340,8 +340,9 @@ Step tensor_prefetch(Exec& x, const Instr& i) {
   namespace s = slot::tma_prefetch;
   for (uint32_t lanes = x.mask; lanes; lanes &= lanes - 1) {
     Tensor t;
-    if (!prepare(x, i, i.o[s::map], i.m[s::dimensions], i.m[s::mode], __builtin_ctz(lanes), t))
-      return Step::Stop;
+    const int lane = __builtin_ctz(lanes);
+    if (!prepare(x, i, i.o[s::map], i.m[s::dimensions], i.m[s::mode], lane, t)) return Step::Stop;
+    if (t.map_in) x.e.tell(&Listener::map_prefetch, x, lane, *t.map_in, t.map_at);
   }
   return Step::Next;
 }

@@ -88,8 +88,8 @@ def test_R28_a_map_is_changed_when_its_copies_are_over_and_fenced(way: str, sche
         )
 
 
-def handed(meet: str, release: str, acquire: str, schedule: Schedule) -> set[str]:
-    """Warp 0 writes a map, warp 1 uses it behind `meet`."""
+def handed(meet: str, release: str, acquire: str, schedule: Schedule, prefetch: bool = False) -> set[str]:
+    """Warp 0 writes a map, warp 1 copies by it behind `meet`, or prefetches."""
     memory = Memory()
     table = memory.buffer(np.zeros((8, 64), np.uint16))
     m = TensorMap.tiled(table, shape=(64, 4), strides=(128,), box=(64, 4), dtype="bfloat16")
@@ -103,10 +103,13 @@ def handed(meet: str, release: str, acquire: str, schedule: Schedule) -> set[str
                  "POLL: ld.relaxed.gpu.global.u32 %r1, [%a2]; setp.eq.u32 %p2, %r1, 0; @%p2 bra POLL;"),
         "nothing": ("", ""),
     }[meet]  # fmt: skip
+    use = f"""@%p0 mbarrier.arrive.expect_tx.shared.b64 _, [{BAR}], 512;
+    @%p0 cp.async.bulk.tensor.2d.shared::cta.global.{DONE} [{TILE}], [%a0, {{0, 0}}], [{BAR}]; {wait(BAR)}"""
+    if prefetch:
+        use = "@%p0 cp.async.bulk.prefetch.tensor.2d.L2.global [%a0, {0, 0}];"
     body = f"""{init_barrier(BAR)} @%p0 fence.proxy.async; bar.sync 0; setp.ge.u32 %p1, %t, 32; @%p1 bra.uni USE;
     add.u64 %rd1, %a1, 512; @%p0 tensormap.replace.tile.global_address.global.b1024.b64 [%a0], %rd1; {release} {tell} bra.uni END;
-    USE: setp.eq.u32 %p0, %t, 32; {hear} {acquire} @%p0 mbarrier.arrive.expect_tx.shared.b64 _, [{BAR}], 512;
-    @%p0 cp.async.bulk.tensor.2d.shared::cta.global.{DONE} [{TILE}], [%a0, {{0, 0}}], [{BAR}]; {wait(BAR)}
+    USE: setp.eq.u32 %p0, %t, 32; {hear} {acquire} {use}
     END:"""
     how: dict[str, Any] = {"threads": 64, "shared_bytes": 4096, "schedule": schedule, "races": True}
     return {
@@ -122,6 +125,14 @@ def test_another_thread_acquires_what_was_released_to_it(meet: str, schedule: Sc
     assert handed("nothing", RELEASE, ACQUIRE, schedule) & {"race-unordered", "race-copy-unwaited"}
     if meet == "barrier":
         assert handed(meet, "", ACQUIRE, schedule) == {"race-tensormap-fence"}
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES, ids=str)
+@pytest.mark.parametrize("meet", ["barrier", "flag"])
+def test_a_prefetch_reads_its_map(meet: str, schedule: Schedule) -> None:
+    assert handed(meet, RELEASE, ACQUIRE, schedule, prefetch=True) == set()
+    assert handed(meet, RELEASE, "", schedule, prefetch=True) & {"race-tensormap-fence", "race-unordered"}
+    assert handed("nothing", RELEASE, ACQUIRE, schedule, prefetch=True) & {"race-unordered"}
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES, ids=str)

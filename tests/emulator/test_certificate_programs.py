@@ -1,6 +1,6 @@
 # ruff: noqa: E501 - PTX lines are kept whole
-"""Known gaps of the certificate (docs/certificate.md): programs of an adversary that are certified in a schedule
-which another schedule contradicts. Each is expected to fail until its order is demanded.
+"""Programs of an adversary that were certified in a schedule which another schedule contradicts, until their
+order was demanded.
 """
 
 from __future__ import annotations
@@ -45,10 +45,39 @@ def agrees(launch: Any) -> bool:
     return not certified or len(outcomes) == 1
 
 
-@pytest.mark.xfail(strict=True, raises=AssertionError, reason="docs/certificate.md, known gaps")
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_program(name: str) -> None:
     def launch(out: Any, memory: Memory, schedule: Schedule) -> Any:
         return run(PROGRAMS[name], [out], memory=memory, threads=64, shared_bytes=2048, races=True, schedule=schedule)  # fmt: skip
 
     assert agrees(launch)
+
+
+REFUSED = {
+    "lanes of one store of which the second has not waited": (
+        f"{init_barrier(1024)} {WARPS} mov.u32 %r2, 5; setp.eq.u32 %p5, %t, 33; @%p0 st.shared.u32 [1100], %r2; bar.sync 0; @%p2 bra W; @%p0 ld.shared.u32 %r3, [1100]; @%p0 {ARRIVED} {OUT} exit; W: @!%p4 bra S; {wait(1024)} S: or.pred %p6, %p4, %p5; @%p6 st.shared.u32 [1100], %r2; exit;",
+        "write the same bytes in no order",
+    ),
+    "discard": ("discard.global.L2 [%a0], 128; exit;", "discard, after which its bytes are undefined"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_program_that_no_schedule_here_contradicts_is_refused(name: str) -> None:
+    body, why = REFUSED[name]
+    memory = Memory()
+    out = memory.buffer(np.zeros(64, np.uint32))
+    result = run(body, [out], memory=memory, threads=64, shared_bytes=2048, races=True)
+    assert not result.errors and not result.certified
+    assert any(why in doubt.text for doubt in result.certificate.doubts)
+
+
+@pytest.mark.parametrize("apart", [True, False])
+def test_lanes_of_one_copy_to_one_address(apart: bool) -> None:
+    memory = Memory()
+    source = memory.buffer(np.arange(64, dtype=np.uint32))
+    to = "mad.lo.u32 %r1, %t, 16, 1024;" if apart else "and.b32 %r1, %t, 30; mad.lo.u32 %r1, %r1, 16, 1024;"
+    body = f"{to} mad.wide.u32 %rd1, %t, 16, %a0; setp.lt.u32 %p1, %t, 16; @%p1 cp.async.ca.shared.global [%r1], [%rd1], 16; cp.async.wait_all;"
+    result = run(body, [source], memory=memory, threads=32, shared_bytes=2048, races=True)
+    assert result.certified == apart
+    assert {f.code for f in result.findings} == (set() if apart else {"race-unordered"})

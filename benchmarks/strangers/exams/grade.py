@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from tileproof.spec.machine.types import UncheckedObject
 
-from benchmarks.strangers.exams import first, second, third
+from benchmarks.strangers.exams import first, fourth, second, third
 from benchmarks.strangers.exams.styles import Style
 from benchmarks.strangers.kernels import FAMILIES, Case
 from benchmarks.strangers.later_kernels import LATER
@@ -23,7 +23,12 @@ from benchmarks.strangers.machine import Run
 from benchmarks.strangers.score import _hung as hung
 from benchmarks.strangers.score import key
 
-EXAMS = {"first": first.STYLES, "second": second.STYLES, "third": third.STYLES}
+EXAMS = {
+    "first": first.STYLES,
+    "second": second.STYLES,
+    "third": third.STYLES,
+    "fourth": fourth.STYLES,
+}
 MISTAKES = [(make, mistake) for make, some in (FAMILIES | LATER).values() for mistake in some]
 Answer = UncheckedObject | None
 
@@ -94,7 +99,11 @@ def _right(log: ExamLog, found: UncheckedObject, cause: UncheckedObject, barrier
         reported = key(found["root"]["barrier"]) or found["root"]["barrier"]
         if not any(key(log.style.bar(bar).rpartition(".")[2]) in reported for bar in truth.bars):
             return False
-    allowed = {(log.style.role(role).lower(), cta) for role, cta in truth.who}
+    allowed = {
+        (name.lower(), cta)
+        for role, cta in truth.who
+        for name in (log.style.role(role), *log.style.aka(role))
+    }
     named = [found["root"]["actor"], *([cause["culprit"]] if cause["culprit"] else [])]
     return any(
         item["cta"] in (cta, None) and role in item["role"].lower() for item in named for role, cta in allowed

@@ -41,7 +41,9 @@ class Style:
 
     Templates have {role} {cta} {warp} {tid} {bar} {st} {ph} {k} {to} {bytes} {api} {text} {t} {n}; `own`,
     `to` and `k` are added behind where a barrier is another CTA's, an arrival is remote, or a round is known.
-    `head`, `foot`: lines around. `whole`: changes the lines as a whole.
+    A template named `wait back` or `arrive back` is for barriers that give a buffer back (empty, free, read).
+    `head`: lines before. `whole`: changes the lines as a whole. `aka`: other names of a role that a legend in
+    the head or the line itself gives.
     """
 
     say: Names
@@ -55,6 +57,7 @@ class Style:
     whole: Callable[[list[str]], list[str]] | None = None
     shows: tuple[str, ...] = ("bytes", "phase", "stage", "to")
     sync: str = "bar.sync {number}, {size}"
+    aka: Callable[[str], tuple[str, ...]] = lambda role: ()
 
     def role(self, who: str) -> str:
         """The role as the style prints it."""
@@ -79,7 +82,8 @@ class Style:
             kind = "leave" if event.end else "enter"
         elif kind in ("cluster_arrive", "dealloc"):
             kind = "call"
-        template = self.say.get(kind)
+        back = op.bar.endswith(("_empty", "_free", "_read"))
+        template = (self.say.get(f"{kind} back") if back else None) or self.say.get(kind)
         if template is None:
             return None
         if "||" in template:

@@ -218,7 +218,6 @@ void Engine::start_warp(Cta& cta, Warp& w, int index) {
   w.exits.clear();
   w.passes.clear();
   w.cluster_arrived = 0;
-  w.cluster_waited = 0;
   w.cluster_owes = 0;
   w.cluster_tokens.fill(0);
   w.maxnreg = config.launch_registers;

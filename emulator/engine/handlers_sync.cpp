@@ -272,7 +272,6 @@ Step cluster_arrive(Exec& x, const Instr& i) {
     return Step::Stop;
   }
   x.w.cluster_arrived |= x.mask;
-  x.w.cluster_waited &= ~x.mask;
   x.w.cluster_owes |= x.mask;
   for (uint32_t m = x.mask; m; m &= m - 1)
     x.w.cluster_tokens[static_cast<size_t>(__builtin_ctz(m))] = x.cta.cluster->barrier_generation;
@@ -285,13 +284,9 @@ Step cluster_arrive(Exec& x, const Instr& i) {
 Step cluster_wait(Exec& x, const Instr& i) {
   if (i.m[slot::barrier_cluster_wait::aligned]) tell_parted(x, "wait");
   if (i.m[slot::barrier_cluster_wait::aligned] && !x.whole_warp(false)) return Step::Block;
-  if (x.w.cluster_waited & x.mask) {
-    x.e.fault("cluster-barrier-wait",
-              "a thread waits at the cluster barrier again without having arrived again", x.origin(x.lane()));
-    return Step::Stop;
-  }
   if ((x.w.cluster_owes & x.mask) != x.mask) {
-    x.e.fault("cluster-barrier-wait", "a thread waits at the cluster barrier without having arrived",
+    x.e.fault("cluster-barrier-wait",
+              "a thread waits at the cluster barrier and has not arrived since its last wait",
               x.origin(x.lane()));
     return Step::Stop;
   }
@@ -300,7 +295,6 @@ Step cluster_wait(Exec& x, const Instr& i) {
   for (uint32_t m = x.mask; m; m &= m - 1)
     over &= x.w.cluster_tokens[static_cast<size_t>(__builtin_ctz(m))] != round;
   if (over) {
-    x.w.cluster_waited |= x.mask;
     x.w.cluster_owes &= ~x.mask;
     x.e.tell(&Listener::cluster_pass, x.w, x.mask);
     x.w.pass(&i, x.e.counters.warp_instructions);

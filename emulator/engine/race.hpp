@@ -544,6 +544,7 @@ class Races : public Listener {
   bool ask(const char* code, const Slot& first, uint32_t second, Place place, int rank, uint64_t address,
            const char* missing);
   static bool rounded(const Question& q);
+  static bool unchanged(const Question& q);
   void answer();
   void unwaited(uint32_t first, bool first_writes, uint32_t second, bool second_writes, Place place, int rank,
                 uint64_t address);

@@ -333,7 +333,6 @@ bool Races::ask(const char* code, const Slot& first, uint32_t second, Place plac
   return true;
 }
 
-// The second write of each pair has been made.
 // Whether the bytes before and after are f32 values that differ by rounding: by 2^-16 of the largest of the
 // granule. Lanes or warps that all reduce the same values, each in its own order, leave such (Triton's do).
 bool Races::rounded(const Question& q) {
@@ -354,17 +353,19 @@ bool Races::rounded(const Question& q) {
   return true;
 }
 
+bool Races::unchanged(const Question& q) {
+  if (q.units == 0xFFFF) return !std::memcmp(q.memory, q.before.data(), q.before.size());
+  for (uint32_t m = q.units; m; m &= m - 1)
+    if (q.memory[__builtin_ctz(m)] != q.before[__builtin_ctz(m)]) return false;
+  return true;
+}
+
+// The second write of each pair has been made.
 void Races::answer() {
   for (const Question& q : questions_) {
     uint64_t at = q.address & ~uint64_t{15};
-    bool same = !accesses_[q.first].adds && !accesses_[q.second].adds;  // what adds, reads as well
-    if (!same)
-      ;
-    else if (q.units == 0xFFFF)
-      same = !std::memcmp(q.memory, q.before.data(), q.before.size());
-    else
-      for (uint32_t m = q.units; m; m &= m - 1)
-        same &= q.memory[__builtin_ctz(m)] == q.before[__builtin_ctz(m)];
+    // What adds, reads as well.
+    const bool same = !accesses_[q.first].adds && !accesses_[q.second].adds && unchanged(q);
     if (same && q.one_store) continue;
     if (q.first_writes) {
       const auto [pair, fresh] = alike_.try_emplace(std::minmax(q.first, q.second), same);

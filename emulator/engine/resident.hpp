@@ -95,7 +95,6 @@ struct Warp {
   bool slow = false;                          // open_loads > 0, or some register is poison
   int32_t maxnreg = 0;                        // registers of a thread, 0 when the launch fixes none
   uint32_t cluster_arrived = 0;               // lanes that arrived in this cluster-barrier round
-  uint32_t cluster_waited = 0;                // lanes that have waited since they arrived
   uint32_t cluster_owes = 0;                  // lanes that have not waited since they arrived, in any round
   std::array<uint32_t, 32> cluster_tokens{};  // the round that a lane arrived in
   std::array<uint32_t, 32> steps{};           // visible operations done, by the group's lowest lane

@@ -243,7 +243,7 @@ const uint8_t* Engine::async_read_global(uint64_t address, uint32_t size, const 
   if (!b->initialised(address, size))
     error("global-uninitialised",
           "an asynchronous copy reads bytes of " + b->name + " that were never written", at, address);
-  tell(&Listener::async_global, *b, address, size, false, false);
+  tell(&Listener::async_global, *b, address, size, false, nullptr);
   if (unseen) {
     unseen = false;
     if (unseen_bytes_.size() < size) unseen_bytes_.resize(size, kPoisonByte);
@@ -268,7 +268,7 @@ bool Engine::async_store_global(uint64_t address, const uint8_t* data, uint32_t 
     error("global-uninitialised",
           "an asynchronous copy adds to bytes of " + b->name + " that were never written", at, address);
   b->mark(address, size);
-  tell(&Listener::async_global, *b, address, size, true, add);
+  tell(&Listener::async_global, *b, address, size, true, add ? &change : nullptr);
   uint8_t* to = b->data + (address - b->address);
   if (add)
     reduce_global(*change.op, change.type, change.flushes, address, to, data, size);

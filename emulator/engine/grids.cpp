@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <mutex>
 
+#include "change.hpp"
 #include "reductions.hpp"
 
 namespace tileproof {
@@ -215,22 +216,23 @@ void Grids::generic_global(const Exec& x, const GlobalBuffer& b, uint64_t addres
   access(b, address, size, write, x.order & kAtomic, lanes(x.w) >> lane & 1, x.origin(lane));
 }
 
-void Grids::async_global(const GlobalBuffer& b, uint64_t address, uint32_t size, bool write, bool add) {
+void Grids::async_global(const GlobalBuffer& b, uint64_t address, uint32_t size, bool write,
+                         const Change* by) {
   if (running_.empty()) return;
   const Running& op = running_.back();
   const bool knows = op.at.lane >= 0 && (op.lanes >> op.at.lane & 1);
-  access(b, address, size, write, add, knows, op.at);
+  access(b, address, size, write, by, knows, op.at, by);
 }
 
 void Grids::access(const GlobalBuffer& b, uint64_t address, uint32_t size, bool write, bool atomic,
-                   bool knows, const Origin& at) {
+                   bool knows, const Origin& at, const Change* by) {
   for (const auto& earlier : e_.config.in_flight)
     if (!(knows && earlier.second == InFlight::Waits) &&
         check(earlier, b, address, size, write, atomic, at)) {
       e_.unseen = !write;
       break;
     }
-  const uint32_t adds = atomic ? adds_of(at.instr) : 0;
+  const uint32_t adds = atomic ? adds_of(at.instr, by) : 0;
   if (atomic && e_.config.races)
     for (const auto& earlier : e_.config.in_flight)
       if (!(knows && earlier.second == InFlight::Waits)) doubt_exchange(earlier, b, address, size, adds, at);
@@ -238,10 +240,10 @@ void Grids::access(const GlobalBuffer& b, uint64_t address, uint32_t size, bool 
        [&] { return place(at, true, 0); });
 }
 
-uint32_t Grids::adds_of(const Instr* i) {
+uint32_t Grids::adds_of(const Instr* i, const Change* by) {
   if (!i) return 0;
-  const auto [known, fresh] = adds_.try_emplace(i, 0);
-  if (fresh) known->second = number_of(reduction_kind(e_.program, *i));
+  const auto [known, fresh] = adds_.try_emplace({i, by ? static_cast<int>(by->type) : -1}, 0);
+  if (fresh) known->second = number_of(reduction_kind(e_.program, *i, by));
   return known->second;
 }
 

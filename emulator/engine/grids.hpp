@@ -91,7 +91,8 @@ class Grids : public Listener {
   void copy_lane(int lane) override;
   void generic_global(const Exec&, const GlobalBuffer&, uint64_t address, uint32_t size, int lane,
                       bool write) override;
-  void async_global(const GlobalBuffer&, uint64_t address, uint32_t size, bool write, bool add) override;
+  void async_global(const GlobalBuffer&, uint64_t address, uint32_t size, bool write,
+                    const Change* by) override;
 
  private:
   struct Told {  // one barrier: the round under way has been told, and who passes a later one
@@ -112,14 +113,14 @@ class Grids : public Listener {
   };
   uint32_t& lanes(const Warp& w) { return blocks_[w.cta].lanes[static_cast<size_t>(w.index)]; }
   void access(const GlobalBuffer&, uint64_t address, uint32_t size, bool write, bool atomic, bool knows,
-              const Origin& at);
+              const Origin& at, const Change* by = nullptr);
   bool check(const InFlightGrid& earlier, const GlobalBuffer&, uint64_t address, uint32_t size, bool write,
              bool atomic, const Origin& at);
   uint32_t place(const Origin& at, bool atomic, uint32_t adds);
   void doubt_exchange(const InFlightGrid& earlier, const GlobalBuffer&, uint64_t address, uint32_t size,
                       uint32_t adds, const Origin& at);
   void doubt(const char* reason, const std::string& text, const Origin& at);
-  uint32_t adds_of(const Instr*);
+  uint32_t adds_of(const Instr*, const Change* by);
 
   Engine& e_;
   std::unordered_map<const Cta*, Block> blocks_;
@@ -127,7 +128,8 @@ class Grids : public Listener {
   std::unordered_map<uint64_t, Running> issued_;  // by AsyncOp::seq
   std::vector<Running> running_;                  // completions nest
   std::map<std::tuple<const Instr*, uint32_t, uint32_t, uint32_t, int32_t, bool, uint32_t>, uint32_t> places_;
-  std::unordered_map<const Instr*, uint32_t> adds_;
+  std::map<std::pair<const Instr*, int>, uint32_t>
+      adds_;  // by the type of an asynchronous reduction; -1: none
   std::map<std::tuple<const Instr*, std::string>, size_t> doubted_;  // places of e_.doubts
 };
 

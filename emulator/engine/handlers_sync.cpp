@@ -243,7 +243,14 @@ Step activemask(Exec& x, const Instr& i) {
 
 Step warp_sync(Exec& x, const Instr& i) {
   TP_MEMBERS(i.o[slot::bar_warp_sync::mask]);
-  x.e.tell(&Listener::warp_sync, x.w, x.mask);
+  const uint32_t* masks = x.src<uint32_t>(i.o[slot::bar_warp_sync::mask]);
+  for (uint32_t left = x.mask; left;) {  // lanes of one mask wait for one another
+    uint32_t lanes = 0;
+    for (uint32_t m = left; m; m &= m - 1)
+      if (masks[__builtin_ctz(m)] == masks[__builtin_ctz(left)]) lanes |= m & (0u - m);
+    x.e.tell(&Listener::warp_sync, x.w, lanes);
+    left &= ~lanes;
+  }
   return Step::Next;
 }
 

@@ -192,8 +192,16 @@ bool sync_members(Exec& x, int32_t off) {
     }
   }
   if (!x.e.gather_lanes(x.w, *x.s, masks[x.lane()])) return false;
-  x.e.tell(&Listener::lanes_meet, x.w, x.s->mask);
   x.mask = x.s->mask & x.guard();
+  const uint32_t mask = masks[x.lane()];
+  for (uint32_t m = x.mask; m; m &= m - 1)
+    if (masks[__builtin_ctz(m)] != mask) {
+      if (x.mask != x.w.live || !x.w.exits.empty())
+        x.e.tell(&Listener::accesses_untold, x, __builtin_ctz(m),
+                 "has several member masks, and its warp is not together");
+      return true;
+    }
+  x.e.tell(&Listener::lanes_meet, x.w, x.mask);
   return true;
 }
 

@@ -11,6 +11,7 @@
 namespace tileproof {
 
 struct AsyncOp;
+struct Change;
 struct Cluster;
 struct CopyArrival;
 struct Cta;
@@ -142,8 +143,9 @@ class Listener {
   virtual void async_shared(Cta&, uint32_t /*offset*/, uint32_t /*size*/, bool /*write*/) {}
   // Reads of 16 bytes at each offset, all of them written: in place of `async_shared` for each.
   virtual void async_chunks(Cta&, std::span<const uint32_t> /*offsets*/) {}
+  // `by`: the reduction; null: none.
   virtual void async_global(const GlobalBuffer&, uint64_t /*address*/, uint32_t /*size*/, bool /*write*/,
-                            bool /*add*/) {}
+                            const Change* /*by*/) {}
   // The operation that completes now changes its bytes atomically; before its accesses.
   virtual void async_atomic() {}
   // It is about to store to global memory with .release semantics at this Scope.

@@ -103,6 +103,8 @@ struct View {
   uint64_t map = 0;        // of a read through Path::Map, its address
   Tick maps_released = 0;  // own accesses up to here have passed a fence.proxy.tensormap::generic.release
   std::shared_ptr<const CopyParts> parts;  // of a cp.async of several lanes
+  int32_t wrote = -1;                      // rank of the CTA that a copy has written last
+  uint32_t source = 0;                     // of a reduction: the record of its read of the source
 };
 
 // What the lanes of one cp.async knew at its issue.
@@ -188,13 +190,9 @@ class Races : public Listener {
   void atomic_row(const Exec& x, const GlobalBuffer& b, uint64_t address, uint32_t size) override;
   void async_shared(Cta& cta, uint32_t offset, uint32_t size, bool write) override;
   void async_chunks(Cta& cta, std::span<const uint32_t> offsets) override;
-  void async_global(const GlobalBuffer& b, uint64_t address, uint32_t size, bool write, bool add) override;
-  void async_atomic() override {
-    if (!op_) return;
-    accesses_[op_->reads].strong = true;
-    accesses_[op_->reads].scope = 3;  // .gpu
-    accesses_[op_->reads].adds = adds_of(accesses_[op_->reads].at.instr);
-  }
+  void async_global(const GlobalBuffer& b, uint64_t address, uint32_t size, bool write,
+                    const Change* by) override;
+  void async_atomic() override;
   void async_release(uint64_t address, uint8_t scope) override;
   void mma_shape(uint32_t shape) override { accesses_[op_->writes].shape = shape; }
   void tmem(Cta& cta, int sixteenth, uint16_t units, int column, int columns, bool write,
@@ -217,17 +215,40 @@ class Races : public Listener {
     bool first_writes = true;
     bool one_store = false;  // of lanes of one instruction: the same bytes are no remark
   };
+  struct Flag;
+  struct OwnCopies;
+  // What a thread knows and has done, as it hands it on.
+  struct Moment {
+    std::shared_ptr<const Knowledge> know;
+    Tick now = 0, together = 0, maps_released = 0;
+    std::array<Tick, kOrders> own{};
+    std::shared_ptr<const OwnCopies> copies;
+  };
+  struct Fenced {  // lanes, and their warp at their fence
+    uint32_t lanes;
+    std::shared_ptr<const Moment> at;
+  };
+  struct SeenFlag {  // as lanes have read it, with the scope of the read
+    uint32_t lanes;
+    std::shared_ptr<const Flag> flag;
+    uint8_t scope;
+  };
   struct Group {  // lanes of a warp that know the same
     uint32_t lanes = 0;
     std::shared_ptr<Knowledge> know;
     std::array<Tick, kOrders> own{};
     Tick maps_released = 0;
     uint32_t met = 0;  // rounds of the cluster barrier that they have passed, or come after lanes that have
-    // At the last thread fence of .cta, .cluster, .gpu or wider: what strong writes after it release.
-    std::array<std::shared_ptr<Knowledge>, 3> fenced;
-    // Flags read since, with the scope of the read: what the next thread fence acquires.
-    std::vector<std::pair<uint64_t, uint8_t>> seen;
+    // The last thread fences of .cta, .cluster, .gpu or wider: what strong writes after them release.
+    std::array<std::vector<Fenced>, 3> fenced;
+    std::vector<SeenFlag> seen;                       // flags read since: what the next thread fence acquires
     std::shared_ptr<const FencedKnowledge> observed;  // of the last flag that a strong access of them read
+    void keep(uint32_t some) {
+      lanes = some;
+      const auto others = [&](auto& one) { return !(one.lanes &= some); };
+      std::erase_if(seen, others);
+      for (auto& fences : fenced) std::erase_if(fences, others);
+    }
   };
   struct BulkThread {
     int64_t committed = 0;
@@ -393,7 +414,7 @@ class Races : public Listener {
   bool settled(const Exec& x, const PhaseEvent& last);
   void allocates(const Exec& x);
   void after_alloc(const View& v, uint32_t id, bool write, Cta& cta, int column, int columns);
-  uint8_t adds_of(const Instr* i);
+  uint8_t adds_of(const Instr* i, const Change* by = nullptr);
   void strong_pair(const Access& a, const Access& b, int8_t lane, const View& v, Place place, int rank,
                    uint64_t address);
   void sum_read(const Slot& first, uint32_t second, Place place, int rank, uint64_t address);
@@ -410,6 +431,7 @@ class Races : public Listener {
   void flag(const Exec& x, uint64_t key, int lane, bool write);   // of a strong access
   static uint8_t distance(const Releaser& a, const Releaser& b);  // the narrowest scope that has both
   static Knowledge& released_at(Flag& f, const Releaser& by, uint8_t scope);
+  Flag& changing(uint64_t key);  // a flag as no read has seen it
   void acquire_flag(const Warp& w, uint32_t lanes, const Flag& f, uint8_t scope);
   void read_map(View v, const GlobalBuffer& b, uint64_t address);
   bool passed(const View& v, const Access& a, int8_t lane, Rounds Meeting::* kept) const;
@@ -438,7 +460,9 @@ class Races : public Listener {
   Knowledge& mutable_knowledge(Group& g);
   void split(Thread& t, uint32_t lanes);
   Group& group_of(Thread& t, int lane);
-  void publish(Thread& t, const Group& g, uint32_t lanes, Knowledge& to);
+  void publish(const Thread& t, const Group& g, uint32_t lanes, Knowledge& to);
+  void publish(const Thread& t, const Moment& m, uint32_t lanes, Knowledge& to);
+  static Moment moment(const Thread& t, const Group& g);
   void raise_own(Knowledge& to, uint32_t agent, uint32_t lanes, Tick now,
                  const std::array<Tick, kOrders>& own);
   void happened(Knowledge& to, uint32_t agent, uint32_t lanes, Tick tick);
@@ -452,15 +476,16 @@ class Races : public Listener {
   void give(const View& v, Knowledge& to);
   View view_of(Thread& t, const Group& g, uint32_t lanes);
   OwnCopies& own_copies(Thread& t);
+  std::shared_ptr<const CopyParts> parts_of(Thread& t, uint32_t lanes);
   void issue_copies(Thread& t, View& v);
-  void publish_copies(const Thread& t, uint32_t lanes, Knowledge& to);
+  void publish_copies(const Thread& t, const OwnCopies& own, uint32_t lanes, Knowledge& to);
   static void fence_copies(Thread& t, uint32_t lanes);
   static void look_at_copies(const Thread& t, int lane, View& v);
   bool copy_covered(const View& v, Order order, const Access& a, uint32_t lanes) const;
   bool copy_waited(const Access& a, int8_t lane) const;
   std::shared_ptr<const Knowledge> joined(Thread& t);
   Barrier* barrier(Cta& cta, uint32_t offset);
-  void after_init(const Exec& x, Cta& cta, uint32_t offset, uint32_t lanes, Barrier& b);
+  uint32_t after_init(const Exec& x, Cta& cta, uint32_t offset, uint32_t lanes, Barrier& b, bool far = false);
   // `at_exit`: the first is a commit at the mbarrier at `offset`, whose phase nobody has waited for.
   std::string unheeded(const Access& a, const Access& b, std::string_view missing, bool at_exit,
                        uint64_t offset) const;
@@ -573,7 +598,7 @@ class Races : public Listener {
   CtaState* state_ = nullptr;
   Growing<Access> accesses_;
   std::unordered_map<uint64_t, Pipe> pipes_;
-  std::unordered_map<uint64_t, Flag> flags_;
+  std::unordered_map<uint64_t, std::shared_ptr<Flag>> flags_;
   std::set<uint32_t> released_;  // clusters that have released something in global memory
   PagedShadow global_;
   bool scoped_ = false;                  // kScoped is kept: an mbarrier of a cluster is used at .cta scope
@@ -600,7 +625,9 @@ class Races : public Listener {
   // several times in the program: what is not here may be found all the same.
   std::map<std::tuple<const char*, const Instr*, const Instr*, int32_t>, size_t> reported_;
   std::map<std::tuple<const char*, const Instr*, const Instr*>, size_t> doubted_;
-  std::vector<uint8_t> adds_;             // by instruction: adds_of, 255 before it is asked for
+  // adds_of by instruction, 255 before it is asked for; of asynchronous reductions by instruction and type.
+  std::vector<uint8_t> adds_;
+  std::map<std::pair<const Instr*, int>, uint8_t> async_adds_;
   std::map<std::string, uint8_t> kinds_;  // of reductions that may be exchanged, from 1; kSum of inexact sums
   std::vector<Cell*> row_;                // of the atomic operation that runs: its granules
   // Accesses already found ordered before the current one.

@@ -161,8 +161,8 @@ bool Races::takes_row(const Exec& x, const GlobalBuffer&, uint64_t address, uint
   if (!questions_.empty()) answer();
   if ((x.order & (kReleases | kForCopy)) || x.instr->o[slot::atom::dst] != INT32_MIN) return false;
   for (const Group& g : thread(x.w).groups)
-    for (const auto& fenced : g.fenced)
-      if (fenced) return false;
+    for (const auto& fences : g.fenced)
+      if (!fences.empty()) return false;
   const uint32_t id = running(x, x.lane()).writes;
   const Access& b = accesses_[id];
   uint32_t last = id;  // neighbours mostly have the same record
@@ -247,6 +247,7 @@ void Races::async_shared(Cta& cta, uint32_t offset, uint32_t size, bool write) {
   }
   const uint32_t id = write ? v.writes : v.reads;
   if (!id) return;
+  if (write) v.wrote = cta.rank;
   const int8_t lane = lane_of(v);
   if (follows_) [[unlikely]] {
     if (write)
@@ -275,6 +276,20 @@ void Races::async_shared(Cta& cta, uint32_t offset, uint32_t size, bool write) {
   if (!write && cta.rank != v.at.rank) remote(cta, id, lane);
 }
 
+// A reduction of shared memory, .relaxed.gpu; its read of a source in shared memory is none.
+void Races::async_atomic() {
+  if (!op_ || op_->source) return;
+  if (op_->path == Path::Copy) {
+    op_->source = op_->reads;
+    accesses_.push_back(accesses_[op_->reads]);
+    op_->reads = op_->writes = static_cast<uint32_t>(accesses_.size() - 1);
+  }
+  Access& a = accesses_[op_->reads];
+  a.strong = true;
+  a.scope = kScopeGpu;
+  a.adds = adds_of(a.at.instr);
+}
+
 void Races::async_chunks(Cta& cta, std::span<const uint32_t> offsets) {
   const bool each =
       follows_ || (columns_ && std::any_of(offsets.begin(), offsets.end(),
@@ -294,16 +309,17 @@ void Races::async_chunks(Cta& cta, std::span<const uint32_t> offsets) {
   if (cta.rank != v.at.rank && !offsets.empty()) remote(cta, v.reads, lane);
 }
 
-void Races::async_global(const GlobalBuffer& b, uint64_t address, uint32_t size, bool write, bool add) {
+void Races::async_global(const GlobalBuffer& b, uint64_t address, uint32_t size, bool write,
+                         const Change* by) {
   if (!op_ || !b.writable) return;
   const View& v = *op_;
   const uint32_t id = write ? v.writes : v.reads;
   if (!id) return;
   const int8_t lane = lane_of(v);
-  if (add) {  // .relaxed.gpu each (PTX ISA 9.7.9.25.4.2)
+  if (by) {  // .relaxed.gpu each (PTX ISA 9.7.9.25.4.2)
     accesses_[id].strong = true;
     accesses_[id].scope = kScopeGpu;
-    accesses_[id].adds = adds_of(accesses_[id].at.instr);
+    accesses_[id].adds = adds_of(accesses_[id].at.instr, by);
     if (const AsyncOp* op = e_.scheduler->completing()) accesses_[id].hold = {op->actor, op->step};
   }
   granules(address, size, [&](uint64_t a, uint16_t units) {
@@ -318,7 +334,7 @@ void Races::async_release(uint64_t address, uint8_t scope) {
   a.strong = true;
   a.scope = scope;
   if (const AsyncOp* op = e_.scheduler->completing()) a.hold = {op->actor, op->step};
-  Knowledge& to = released_at(flags_[kGlobalFlag | address], {a.cluster, op_->at.rank}, scope);
+  Knowledge& to = released_at(changing(kGlobalFlag | address), {a.cluster, op_->at.rank}, scope);
   give(*op_, to);
   to.started = 0;  // ranks are of one cluster
   released_.insert(a.cluster);
@@ -373,13 +389,13 @@ void Races::remote(Cta& cta, uint32_t id, int8_t lane) {
   all.push_back({id, lane});
   if (all.size() < 4096) return;
   // Of each agent and lane the last one stands for the earlier ones.
-  std::map<std::pair<uint32_t, int8_t>, std::pair<uint32_t, int8_t>> last;
+  std::map<std::tuple<uint32_t, int8_t, uint32_t>, std::pair<uint32_t, int8_t>> last;
   std::vector<std::pair<uint32_t, int8_t>> kept;
   for (auto& r : all) {
     if (accesses_[r.first].tick == kUnfinished)
       kept.push_back(r);
     else
-      last[{accesses_[r.first].agent, r.second}] = r;
+      last[{accesses_[r.first].agent, r.second, accesses_[r.first].lanes}] = r;
   }
   for (auto& r : last) kept.push_back(r.second);
   all = std::move(kept);
@@ -468,7 +484,7 @@ void Races::finish_cluster(Cluster& cluster) {
   alike_.clear();
   const size_t before = retired_;
   std::vector<Access> kept;
-  std::map<std::tuple<const Instr*, bool, uint32_t>, uint32_t> ids;
+  std::map<std::tuple<const Instr*, bool, bool, uint32_t>, uint32_t> ids;
   std::vector<uint32_t> now(accesses_.size());  // of a record that was met
   global_.each_touched([&](Slot& s) {
     if (s.record < before) return;
@@ -478,7 +494,7 @@ void Races::finish_cluster(Cluster& cluster) {
     }
     const Access& a = accesses_[s.record];
     const bool released = released_.count(a.cluster) != 0;
-    auto [it, fresh] = ids.try_emplace({a.at.instr, a.strong, released ? s.record : 0},
+    auto [it, fresh] = ids.try_emplace({a.at.instr, a.strong, a.unwritten, released ? s.record : 0},
                                        static_cast<uint32_t>(before + kept.size()));
     if (fresh) {
       kept.push_back(a);

@@ -24,6 +24,9 @@ void Races::named_arrive(const Exec& x, uint32_t id) {
   ++e_.obligations.arrivals;
   PhaseEvent event{t.agent, t.now, t.all, x.origin(x.lane())};
   event.hold = e_.scheduler->running(x.w, *x.s);
+  if (x.mask != x.w.live)
+    doubt("not-tracked", event.at, event.at,
+          "lanes of a warp come to a named barrier apart: what each of them does there is not told apart");
   const Actor who{know.get(), t.agent, t.all, t.now, t.together};
   const auto open = std::find_if(m.arrived_last.begin(), m.arrived_last.end(),
                                  [&](const PhaseEvent& e) { return !follows(who, e); });
@@ -193,18 +196,8 @@ void Races::mbarrier_arrive(const Exec& x, Cta& cta, uint32_t offset, uint32_t l
   if (!b) return;
   arrival_counts(x, t, *b, cta, offset, lanes);
   const bool far = &cta != &x.cta;
-  if (far || !b->checked.count(t.agent)) {
-    const int lane = __builtin_ctz(lanes);
-    const Origin at = x.origin(lane);
-    View v = view_of(t, group_of(t, lane), 1u << lane);
-    const uint32_t id = record(t, at, lanes, Path::Generic);
-    finish(id, t.agent, t.now, lanes);
-    knows_init(v, id, cta, offset, far);
-    if (far)
-      remote(cta, id, (lanes & (lanes - 1)) ? kSeveralLanes : static_cast<int8_t>(lane));
-    else if (t.groups.size() == 1)
-      b->checked.insert(t.agent);
-  }
+  const uint32_t id = after_init(x, cta, offset, lanes, *b, far);
+  if (far) remote(cta, id, (lanes & (lanes - 1)) ? kSeveralLanes : static_cast<int8_t>(__builtin_ctz(lanes)));
   if (reach != MbarrierScope::Relaxed && (reach != MbarrierScope::Cta || !far)) {
     release(x, lanes, given(*b, reach == MbarrierScope::Default ? kDefaultArrivals : kArrivals, far));
   } else {
@@ -213,15 +206,17 @@ void Races::mbarrier_arrive(const Exec& x, Cta& cta, uint32_t offset, uint32_t l
   }
 }
 
-// A wait, or the end of an mbarrier, which must be initialised.
-void Races::after_init(const Exec& x, Cta& cta, uint32_t offset, uint32_t lanes, Barrier& b) {
+// An operation at an mbarrier comes after its init. Its record; 0 where the warp is known to.
+uint32_t Races::after_init(const Exec& x, Cta& cta, uint32_t offset, uint32_t lanes, Barrier& b, bool far) {
   Thread& t = thread(x.w);
-  if (b.checked.count(t.agent)) return;
-  const int lane = __builtin_ctz(lanes);
-  const uint32_t id = record(t, x.origin(lane), lanes, Path::Generic);
+  if (!far && b.checked.count(t.agent)) return 0;
+  const uint32_t id = record(t, x.origin(__builtin_ctz(lanes)), lanes, Path::Generic);
   finish(id, t.agent, t.now, lanes);
-  knows_init(view_of(t, group_of(t, lane), 1u << lane), id, cta, offset, false);
-  if (t.groups.size() == 1) b.checked.insert(t.agent);
+  for (const Group& g : t.groups)
+    if (const uint32_t mine = g.lanes & lanes)
+      knows_init(view_of(t, g, mine & (0u - mine)), id, cta, offset, far);
+  if (!far && t.groups.size() == 1) b.checked.insert(t.agent);
+  return id;
 }
 
 // Under another schedule it gives up, and its thread goes on in the same way: it tells nothing.
@@ -330,13 +325,18 @@ void Races::mbarrier_deliver(Cta& cta, const Mbarrier& bar, int64_t, const Origi
   knows_init(*op_, op_->reads, cta, bar.offset, true);
   const bool far = scoped_ && cta.rank != op_->at.rank;
   if (far && !b->far_agent) b->far_agent = new_agent(cluster(cta));
-  for (uint32_t id : {op_->reads, op_->writes})
+  for (uint32_t id : {op_->source, op_->reads, op_->writes})
     if (id && accesses_[id].tick == kUnfinished) finish(id, far ? b->far_agent : b->agent, bar.phase + 1, 0);
   b->gather.started |= 1u << op_->at.rank;
   if (cta.rank != op_->at.rank && op_->writes) remote(cta, op_->writes, kWholeWarp);
+  // What a cta_group::2 copy writes may be in the other CTA of the pair.
+  if (Cta* written = op_->wrote < 0 || op_->wrote == cta.rank ? nullptr : cta.cluster->cta(op_->wrote);
+      written && op_->writes)
+    remote(*written, op_->writes, kWholeWarp);
   // The CTA whose shared memory is the source must not exit before the copy.
   if (op_->reads && mnemonic(op_->at.instr).find(".shared::cluster.shared::cta") != std::string::npos)
-    if (Cta* source = cta.cluster->cta(op_->at.rank)) remote(*source, op_->reads, kWholeWarp);
+    if (Cta* source = cta.cluster->cta(op_->at.rank))
+      remote(*source, op_->source ? op_->source : op_->reads, kWholeWarp);
   op_->writes = 0;  // the next destination completes on a barrier of its own
 }
 

@@ -16,16 +16,20 @@ Races::OwnCopies& Races::own_copies(Thread& t) {
 
 void Races::copy_open(const Exec& x) { copy_lanes_ = x.mask; }
 
-void Races::issue_copies(Thread& t, View& v) {
-  OwnCopies& own = own_copies(t);
+std::shared_ptr<const CopyParts> Races::parts_of(Thread& t, uint32_t lanes) {
   auto parts = std::make_shared<CopyParts>();
   for (const Group& g : t.groups)
-    if (g.lanes & copy_lanes_) parts->views.push_back(view_of(t, g, g.lanes & copy_lanes_));
-  parts->waited = own.waited;
-  parts->fenced = own.fenced;
+    if (g.lanes & lanes) parts->views.push_back(view_of(t, g, g.lanes & lanes));
+  parts->waited = t.copies->waited;
+  parts->fenced = t.copies->fenced;
+  return parts;
+}
+
+void Races::issue_copies(Thread& t, View& v) {
+  OwnCopies& own = own_copies(t);
   v.path = Path::ThreadCopy;
   v.copies = own.agent;
-  v.parts = parts;
+  v.parts = parts_of(t, copy_lanes_);
   v.reads = record(t, v.at, copy_lanes_, v.path);
   v.writes = record(t, v.at, copy_lanes_, v.path);
   finish(v.reads, own.agent, t.now, 0);
@@ -78,6 +82,7 @@ void Races::copy_track(const Exec& x, CopyArrival& arrival) {
   v->pipe_tick = t.now;
   v->reads = record(t, v->at, x.mask, Path::Generic);
   finish(v->reads, t.agent, t.now, x.mask);
+  v->parts = parts_of(t, x.mask);
   arrival.view = std::move(v);
   forget_view();
   t.now++;
@@ -86,7 +91,10 @@ void Races::copy_track(const Exec& x, CopyArrival& arrival) {
 void Races::copy_arrive(Cta& cta, uint32_t offset, const CopyArrival& arrival, int lane) {
   Barrier* b = barrier(cta, offset);
   if (!b || !arrival.view) return;
-  const View& v = *arrival.view;
+  View v = *arrival.view;
+  for (const View& part : v.parts->views)
+    if (part.lanes >> lane & 1) v.know = part.know, v.own = part.own, v.met = part.met;
+  v.lanes = 1u << lane;
   knows_init(v, v.reads, cta, offset, false);
   completion_counts(v, *b, cta, offset, true);
   begins_after(v, 1u << lane, *b);
@@ -95,8 +103,7 @@ void Races::copy_arrive(Cta& cta, uint32_t offset, const CopyArrival& arrival, i
 }
 
 // What the lanes have waited for travels with their releases.
-void Races::publish_copies(const Thread& t, uint32_t lanes, Knowledge& to) {
-  const OwnCopies& own = *t.copies;
+void Races::publish_copies(const Thread& t, const OwnCopies& own, uint32_t lanes, Knowledge& to) {
   for (uint32_t left = lanes & t.all; left;) {
     const size_t first = static_cast<size_t>(__builtin_ctz(left));
     uint32_t alike = 0;

@@ -84,16 +84,16 @@ void Races::flag_sc(const Exec& x, uint64_t key, int lane, bool reads, bool writ
   Thread& t = thread(x.w);
   if (reads)
     if (const auto f = flags_.find(key);
-        f != flags_.end() && f->second.sc && group_of(t, lane).observed != f->second.sc) {
+        f != flags_.end() && f->second->sc && group_of(t, lane).observed != f->second->sc) {
       split(t, 1u << lane);
       Group& g = group_of(t, lane);
-      g.observed = f->second.sc;
-      join_sets(mutable_knowledge(g).mutable_sc().observed, f->second.sc->fenced);
+      g.observed = f->second->sc;
+      join_sets(mutable_knowledge(g).mutable_sc().observed, f->second->sc->fenced);
     }
   if (!write) return;
   const auto& mine = group_of(t, lane).know->sc;
   if (!mine || mine->fenced.empty()) return;
-  Flag& f = flags_[key];
+  Flag& f = changing(key);
   if (f.sc == mine) return;
   auto both = f.sc ? std::make_shared<FencedKnowledge>(*f.sc) : std::make_shared<FencedKnowledge>();
   join_sets(both->fenced, mine->fenced);

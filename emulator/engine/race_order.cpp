@@ -2,6 +2,7 @@
 // (docs/certificate.md).
 #include <algorithm>
 
+#include "change.hpp"
 #include "first_columns.hpp"
 #include "grids.hpp"
 #include "machine.hpp"
@@ -13,13 +14,14 @@ namespace tileproof {
 
 // The kind of a reduction whose result nothing asks for; operations of one kind may be exchanged. 0: of no
 // kind. Sums of floats may be exchanged as well, but round in their order: kSum.
-uint8_t Races::adds_of(const Instr* i) {
+uint8_t Races::adds_of(const Instr* i, const Change* by) {
   if (!i) return 0;
   if (adds_.empty()) adds_.resize(e_.program.code.size(), 255);
-  uint8_t& known = adds_[static_cast<size_t>(i - e_.program.code.data())];
+  uint8_t& known = by ? async_adds_.try_emplace({i, static_cast<int>(by->type)}, 255).first->second
+                      : adds_[static_cast<size_t>(i - e_.program.code.data())];
   if (known != 255) return known;
   known = 0;
-  const std::string kind = reduction_kind(e_.program, *i);
+  const std::string kind = reduction_kind(e_.program, *i, by);
   if (kind.empty()) return known;
   known = kinds_.try_emplace(kind, static_cast<uint8_t>(kinds_.size() + 1)).first->second;
   if (rounds(kind)) known |= kSum;

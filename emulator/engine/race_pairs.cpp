@@ -45,7 +45,10 @@ View Races::pair_part(const Exec& x, Cta& twin) {
   return v;
 }
 
-void Races::pair_relinquish(const Exec& x, Cta& twin) { pair_part(x, twin); }
+void Races::pair_relinquish(const Exec& x, Cta& twin) {
+  allocates(x);  // the parts of a CTA are matched in their order
+  pair_part(x, twin);
+}
 
 void Races::pair_alloc(const Exec& x, Cta& twin, int column, int columns) {
   const View v = pair_part(x, twin);

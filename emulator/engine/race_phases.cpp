@@ -13,6 +13,14 @@ namespace tileproof {
 namespace {
 constexpr const char* kWaitMissing =
     "a wait for the end of the phase before, by the same thread or by a thread that it is ordered after";
+
+// Whether each of the lanes announces more than 0 bytes.
+bool announces(const Exec& x, uint32_t lanes) {
+  const uint32_t* bytes = x.src<uint32_t>(x.instr->o[slot::mbarrier_arrive::value]);
+  for (; lanes; lanes &= lanes - 1)
+    if (!bytes[__builtin_ctz(lanes)]) return false;
+  return true;
+}
 }  // namespace
 
 bool Races::reaches(const Knowledge& know, uint32_t agent, Tick tick, uint32_t lanes) const {
@@ -35,7 +43,7 @@ void Races::lanes_meet(const Warp& w, uint32_t lanes) {
 // Whether the event is over before what the actor does next.
 bool Races::follows(const Actor& who, const PhaseEvent& e) const {
   if (!e.agent) return false;
-  if (e.agent == who.agent && (e.tick <= who.together || !(e.lanes & ~who.lanes))) return e.tick <= who.now;
+  if (e.agent == who.agent && (e.tick <= who.together || e.lanes == who.lanes)) return e.tick <= who.now;
   return reaches(*who.know, e.agent, e.tick, e.lanes);
 }
 
@@ -125,7 +133,8 @@ void Races::arrival_counts(const Exec& x, Thread& t, Barrier& b, const Cta& cta,
     const Actor who{g.know.get(), t.agent, g.lanes & lanes, t.now, t.together};
     PhaseEvent event{t.agent, t.now, who.lanes, x.origin(__builtin_ctz(who.lanes))};
     event.hold = e_.scheduler->running(x.w, *x.s);
-    if (signal == Signal::ArriveExpectTx) event.kind = PhaseEvent::ArriveExpectTx;
+    if (signal == Signal::ArriveExpectTx && announces(x, who.lanes)) event.kind = PhaseEvent::ArriveExpectTx;
+    if (signal == Signal::CompleteTx) event.kind = PhaseEvent::Delivery;
     const auto& counted = b.events.counted[0];
     event.held_open = signal == Signal::ExpectTx &&
                       std::none_of(counted.begin(), counted.end(),
@@ -291,8 +300,13 @@ void Races::begins_again(const Exec& x, Barrier& b, const Cta& cta, uint32_t off
                    ", the end of the mbarrier before",
                "a barrier from mbarrier.inval to mbarrier.init");
   b.far_agent = 0;
+  b.gather = Knowledge{};
   b.done.reset();
+  for (auto& far : b.far) far.reset();
   for (auto& far : b.far_done) far.reset();
+  b.has_commits = false;
+  b.commits.clear();
+  b.issued.fill(nullptr);
   b.events = Phases{};
   b.unasked.clear();
 }

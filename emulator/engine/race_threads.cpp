@@ -53,6 +53,8 @@ void Races::start_cluster(Cluster& cluster) {
     s.pair = PairState{};
     s.allocated = s.given = PhaseEvent{};
     s.triggered = false;
+    s.columns.fill(0);
+    for (auto& products : s.collectors) products.clear();
     s.remote.clear();
     s.warps.assign(cta.warps.size(), Thread{});
     for (Thread& t : s.warps) {
@@ -97,8 +99,8 @@ void Races::split(Thread& t, uint32_t lanes) {
     const uint32_t in = t.groups[k].lanes & lanes, out = t.groups[k].lanes & ~lanes;
     if (!in || !out) continue;
     Group other = t.groups[k];
-    other.lanes = out;
-    t.groups[k].lanes = in;
+    other.keep(out);
+    t.groups[k].keep(in);
     t.groups.push_back(std::move(other));
   }
 }
@@ -110,14 +112,21 @@ Races::Group& Races::group_of(Thread& t, int lane) {
 }
 
 // What the lanes know, and what they did, joins `to`.
-void Races::publish(Thread& t, const Group& g, uint32_t lanes, Knowledge& to) {
-  lanes &= g.lanes;
-  to.join(*g.know);
-  raise_own(to, t.agent, (lanes & t.all) == t.all ? ~0u : lanes, t.now, g.own);
-  if (t.together) to.of[kRuns].raise(t.agent, ~0u, t.together);
-  if (g.maps_released)
-    to.mutable_maps().released.raise(t.agent, (lanes & t.all) == t.all ? ~0u : lanes, g.maps_released);
-  if (t.copies) publish_copies(t, lanes, to);
+void Races::publish(const Thread& t, const Group& g, uint32_t lanes, Knowledge& to) {
+  publish(t, moment(t, g), lanes & g.lanes, to);
+}
+
+Races::Moment Races::moment(const Thread& t, const Group& g) {
+  return {g.know, t.now, t.together, g.maps_released, g.own, t.copies};
+}
+
+void Races::publish(const Thread& t, const Moment& m, uint32_t lanes, Knowledge& to) {
+  const uint32_t present = (lanes & t.all) == t.all ? ~0u : lanes;
+  to.join(*m.know);
+  raise_own(to, t.agent, present, m.now, m.own);
+  if (m.together) to.of[kRuns].raise(t.agent, ~0u, m.together);
+  if (m.maps_released) to.mutable_maps().released.raise(t.agent, present, m.maps_released);
+  if (m.copies) publish_copies(t, *m.copies, lanes, to);
 }
 
 // The lanes' own accesses up to `now`, and those that have passed their own fences.
@@ -185,7 +194,7 @@ void Races::warp_sync(const Warp& w, uint32_t lanes) {
     if (const Tick tick = t.groups[0].maps_released)
       mutable_knowledge(t.groups[0]).mutable_maps().released.raise(t.agent, ~0u, tick);
     raise_own(mutable_knowledge(t.groups[0]), t.agent, ~0u, t.now, t.groups[0].own);
-    if (t.copies) publish_copies(t, t.all, mutable_knowledge(t.groups[0]));
+    if (t.copies) publish_copies(t, *t.copies, t.all, mutable_knowledge(t.groups[0]));
     t.now++;
     return;
   }
@@ -204,7 +213,7 @@ void Races::warp_sync(const Warp& w, uint32_t lanes) {
     merged.met = std::max(merged.met, g.met);
     merged.seen.insert(merged.seen.end(), g.seen.begin(), g.seen.end());
     for (size_t k = 0; k < merged.fenced.size(); ++k)
-      if (!merged.fenced[k]) merged.fenced[k] = g.fenced[k];
+      merged.fenced[k].insert(merged.fenced[k].end(), g.fenced[k].begin(), g.fenced[k].end());
   }
   if (!merged.lanes) return;
   std::erase_if(t.groups, [&](const Group& g) { return (g.lanes & lanes) != 0; });
@@ -219,6 +228,10 @@ void Races::fence(const Exec& x, Fence kind, int32_t spaces) {
     case Fence::None:
       break;
     case Fence::Thread:
+      if ((spaces & 8) && (x.mask & (x.mask - 1))) {
+        const Origin at = x.origin(x.lane());
+        doubt("not-tracked", at, at, mnemonic(x.instr) + " by several lanes, which are not told apart");
+      }
       thread_fence(x.w, x.mask, static_cast<uint8_t>(spaces & 7), spaces & 8);
       break;
     case Fence::ProxyAsync:
@@ -302,6 +315,15 @@ Knowledge& Races::released_at(Flag& f, const Releaser& by, uint8_t scope) {
   return f.narrow.back().know;
 }
 
+Races::Flag& Races::changing(uint64_t key) {
+  auto& f = flags_[key];
+  if (!f)
+    f = std::make_shared<Flag>();
+  else if (f.use_count() > 1)
+    f = std::make_shared<Flag>(*f);
+  return *f;
+}
+
 void Races::acquire_flag(const Warp& w, uint32_t lanes, const Flag& f, uint8_t scope) {
   const Releaser me{thread(w).home->serial, w.cta->rank};
   if (f.reach && scope >= std::max(f.reach, distance(f.by, me))) acquire(w, lanes, f.wide);
@@ -316,17 +338,18 @@ void Races::thread_fence(const Warp& w, uint32_t lanes, uint8_t scope, bool sc) 
   split(t, lanes);
   for (size_t k = 0; k < t.groups.size(); ++k) {
     if (!(t.groups[k].lanes & lanes)) continue;
-    std::vector<std::pair<uint64_t, uint8_t>> seen;
+    std::vector<SeenFlag> seen;
     seen.swap(t.groups[k].seen);
-    for (const auto& [key, read] : seen)
-      if (auto f = flags_.find(key); f != flags_.end())
-        acquire_flag(w, t.groups[k].lanes, f->second, std::min(read, scope));
+    for (const SeenFlag& read : seen) acquire_flag(w, read.lanes, *read.flag, std::min(read.scope, scope));
     if (sc) fence_sc(w, t.groups[k], scope);
     Group& g = t.groups[k];
-    auto fenced = std::make_shared<Knowledge>();
-    publish(t, g, g.lanes, *fenced);
-    if (sc) publish_sc(w, g, scope, *fenced);
-    for (size_t reach = 0; reach < std::min<size_t>(scope, 3); ++reach) g.fenced[reach] = fenced;
+    if (sc) {
+      Knowledge fenced;
+      publish(t, g, g.lanes, fenced);
+      publish_sc(w, g, scope, fenced);
+    }
+    const Fenced here{g.lanes, std::make_shared<const Moment>(moment(t, g))};
+    for (size_t reach = 0; reach < std::min<size_t>(scope, 3); ++reach) g.fenced[reach].assign(1, here);
   }
   t.now++;
 }
@@ -342,10 +365,13 @@ void Races::flag(const Exec& x, uint64_t key, int lane, bool write) {
     flag_sc(x, key, lane, reads, write);
   if (reads && known != flags_.end()) {
     if (x.order & kAcquires) {
-      acquire_flag(x.w, 1u << lane, known->second, scope);
+      acquire_flag(x.w, 1u << lane, *known->second, scope);
     } else {
       auto& seen = group_of(t, lane).seen;
-      if (seen.empty() || seen.back().first != key) seen.push_back({key, scope});
+      if (!seen.empty() && seen.back().flag == known->second && seen.back().scope == scope)
+        seen.back().lanes |= 1u << lane;
+      else
+        seen.push_back({1u << lane, known->second, scope});
     }
   }
   if (!write) return;
@@ -354,8 +380,9 @@ void Races::flag(const Exec& x, uint64_t key, int lane, bool write) {
   // Who reads a plain write observes no earlier one of another thread; an atomic goes on with it (PTX ISA
   // 8.9.2), and a thread's own release covers its later writes (8.8).
   if (known != flags_.end() && !(x.order & kAtomic)) {
-    Flag& f = known->second;
-    if (std::find(f.releasers.begin(), f.releasers.end(), who) == f.releasers.end()) {
+    if (std::find(known->second->releasers.begin(), known->second->releasers.end(), who) ==
+        known->second->releasers.end()) {
+      Flag& f = changing(key);
       f.wide.clear();
       f.reach = 0;
       f.narrow.clear();
@@ -363,7 +390,7 @@ void Races::flag(const Exec& x, uint64_t key, int lane, bool write) {
     }
   }
   auto give = [&](uint8_t reach, auto&& fill) {
-    Flag& f = flags_[key];
+    Flag& f = changing(key);
     if (std::find(f.releasers.begin(), f.releasers.end(), who) == f.releasers.end())
       f.releasers.push_back(who);
     Knowledge& to = released_at(f, me, reach);
@@ -375,11 +402,16 @@ void Races::flag(const Exec& x, uint64_t key, int lane, bool write) {
     give(scope, [&](Knowledge& to) { release(x, 1u << lane, to); });
     return;
   }
-  const auto fenced = group_of(t, lane).fenced;
   const size_t widest = std::min<size_t>(scope, 3);
-  for (size_t reach = widest; reach >= 1; --reach)
-    if (fenced[reach - 1] && (reach == widest || fenced[reach - 1] != fenced[reach]))
-      give(static_cast<uint8_t>(reach), [&](Knowledge& to) { to.join(*fenced[reach - 1]); });
+  std::shared_ptr<const Moment> wider;
+  for (size_t reach = widest; reach >= 1; --reach) {
+    std::shared_ptr<const Moment> at;
+    for (const Fenced& f : group_of(t, lane).fenced[reach - 1])
+      if (f.lanes >> lane & 1) at = f.at;
+    if (at && at != wider)
+      give(static_cast<uint8_t>(reach), [&](Knowledge& to) { publish(t, *at, 1u << lane, to); });
+    wider = at;
+  }
 }
 
 }  // namespace tileproof

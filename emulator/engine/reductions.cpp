@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "change.hpp"
 #include "slots/atomics.hpp"
 
 namespace tileproof {
@@ -20,9 +21,11 @@ std::vector<std::string> words_of(const std::string& opcode) {
   }
   return words;
 }
+
+bool floats(AtomicType t) { return t >= AtomicType::F32 && t <= AtomicType::Bf16x2; }
 }  // namespace
 
-std::string reduction_kind(const Program& program, const Instr& i) {
+std::string reduction_kind(const Program& program, const Instr& i, const Change* by) {
   const std::vector<std::string> words = words_of(program.names[static_cast<size_t>(i.name)]);
   if (words[0] == "atom" && i.o[slot::atom::dst] != INT32_MIN) return "";
   const auto has = [&](const char* word) {
@@ -34,6 +37,8 @@ std::string reduction_kind(const Program& program, const Instr& i) {
   if (!operation) return "";
   std::string type = has("tensor") ? "tensor" : words.back();
   if (type.ends_with("x2")) type.resize(type.size() - 2);
+  if (by && has("tensor"))
+    type = (floats(by->type) ? "f-tensor" : "tensor-") + std::to_string(static_cast<int>(by->type));
   return operation + ("." + type);
 }
 

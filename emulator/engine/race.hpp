@@ -216,13 +216,23 @@ class Races : public Listener {
     bool one_store = false;  // of lanes of one instruction: the same bytes are no remark
   };
   struct Flag;
-  struct OwnCopies;
-  // What a thread knows and has done, as it hands it on.
-  struct Moment {
+  struct OwnCopies {  // cp.async of one warp, in its ticks
+    uint32_t agent = 0;
+    std::array<std::vector<Tick>, 32> commits;
+    std::array<Tick, 32> waited{}, fenced{};
+  };
+  struct Deeds {  // what a thread hands on: what it knows and has done
+    const Knowledge& know;
+    const std::array<Tick, kOrders>& own;
+    Tick now, together, maps_released;
+    const OwnCopies* copies;
+  };
+  struct Moment {  // the same, kept
     std::shared_ptr<const Knowledge> know;
-    Tick now = 0, together = 0, maps_released = 0;
-    std::array<Tick, kOrders> own{};
-    std::shared_ptr<const OwnCopies> copies;
+    std::array<Tick, kOrders> own;
+    Tick now, together, maps_released;
+    std::unique_ptr<OwnCopies> copies;
+    Deeds deeds() const { return {*know, own, now, together, maps_released, copies.get()}; }
   };
   struct Fenced {  // lanes, and their warp at their fence
     uint32_t lanes;
@@ -253,11 +263,6 @@ class Races : public Listener {
   struct BulkThread {
     int64_t committed = 0;
     std::vector<std::pair<int64_t, std::shared_ptr<View>>> pending;  // group, operation
-  };
-  struct OwnCopies {  // cp.async of one warp, in its ticks
-    uint32_t agent = 0;
-    std::array<std::vector<Tick>, 32> commits;
-    std::array<Tick, 32> waited{}, fenced{};
   };
   struct Releaser {  // a CTA
     uint32_t cluster = 0;
@@ -461,8 +466,8 @@ class Races : public Listener {
   void split(Thread& t, uint32_t lanes);
   Group& group_of(Thread& t, int lane);
   void publish(const Thread& t, const Group& g, uint32_t lanes, Knowledge& to);
-  void publish(const Thread& t, const Moment& m, uint32_t lanes, Knowledge& to);
-  static Moment moment(const Thread& t, const Group& g);
+  void publish(const Thread& t, const Deeds& d, uint32_t lanes, Knowledge& to);
+  static std::shared_ptr<const Moment> moment(const Thread& t, const Group& g);
   void raise_own(Knowledge& to, uint32_t agent, uint32_t lanes, Tick now,
                  const std::array<Tick, kOrders>& own);
   void happened(Knowledge& to, uint32_t agent, uint32_t lanes, Tick tick);

@@ -113,20 +113,24 @@ Races::Group& Races::group_of(Thread& t, int lane) {
 
 // What the lanes know, and what they did, joins `to`.
 void Races::publish(const Thread& t, const Group& g, uint32_t lanes, Knowledge& to) {
-  publish(t, moment(t, g), lanes & g.lanes, to);
+  publish(t, {*g.know, g.own, t.now, t.together, g.maps_released, t.copies.get()}, lanes & g.lanes, to);
 }
 
-Races::Moment Races::moment(const Thread& t, const Group& g) {
-  return {g.know, t.now, t.together, g.maps_released, g.own, t.copies};
-}
-
-void Races::publish(const Thread& t, const Moment& m, uint32_t lanes, Knowledge& to) {
+void Races::publish(const Thread& t, const Deeds& d, uint32_t lanes, Knowledge& to) {
   const uint32_t present = (lanes & t.all) == t.all ? ~0u : lanes;
-  to.join(*m.know);
-  raise_own(to, t.agent, present, m.now, m.own);
-  if (m.together) to.of[kRuns].raise(t.agent, ~0u, m.together);
-  if (m.maps_released) to.mutable_maps().released.raise(t.agent, present, m.maps_released);
-  if (m.copies) publish_copies(t, *m.copies, lanes, to);
+  to.join(d.know);
+  raise_own(to, t.agent, present, d.now, d.own);
+  if (d.together) to.of[kRuns].raise(t.agent, ~0u, d.together);
+  if (d.maps_released) to.mutable_maps().released.raise(t.agent, present, d.maps_released);
+  if (d.copies) publish_copies(t, *d.copies, lanes, to);
+}
+
+std::shared_ptr<const Races::Moment> Races::moment(const Thread& t, const Group& g) {
+  auto m = std::make_shared<Moment>(Moment{g.know, g.own, t.now, t.together, g.maps_released, nullptr});
+  if (t.copies)
+    m->copies =
+        std::make_unique<OwnCopies>(OwnCopies{t.copies->agent, {}, t.copies->waited, t.copies->fenced});
+  return m;
 }
 
 // The lanes' own accesses up to `now`, and those that have passed their own fences.
@@ -348,7 +352,7 @@ void Races::thread_fence(const Warp& w, uint32_t lanes, uint8_t scope, bool sc) 
       publish(t, g, g.lanes, fenced);
       publish_sc(w, g, scope, fenced);
     }
-    const Fenced here{g.lanes, std::make_shared<const Moment>(moment(t, g))};
+    const Fenced here{g.lanes, moment(t, g)};
     for (size_t reach = 0; reach < std::min<size_t>(scope, 3); ++reach) g.fenced[reach].assign(1, here);
   }
   t.now++;
@@ -409,7 +413,7 @@ void Races::flag(const Exec& x, uint64_t key, int lane, bool write) {
     for (const Fenced& f : group_of(t, lane).fenced[reach - 1])
       if (f.lanes >> lane & 1) at = f.at;
     if (at && at != wider)
-      give(static_cast<uint8_t>(reach), [&](Knowledge& to) { publish(t, *at, 1u << lane, to); });
+      give(static_cast<uint8_t>(reach), [&](Knowledge& to) { publish(t, at->deeds(), 1u << lane, to); });
     wider = at;
   }
 }

@@ -154,6 +154,7 @@ void Engine::barrier_expect(Cta& cta, uint32_t offset, int64_t bytes, const Orig
 void Engine::barrier_complete_tx(Cta& cta, uint32_t offset, int64_t bytes, const Origin& at) {
   Mbarrier* b = barrier_at(cta, offset, at);
   if (!b) return;
+  b->delivered = b->phase;
   b->history.record(Deed::Deliver, at, bytes, b->phase, counters.warp_instructions);
   tell(&Listener::mbarrier_deliver, cta, *b, bytes, at);
   b->tx -= bytes;

@@ -16,10 +16,17 @@ uint32_t threads_of(Exec& x, const Instr& i) {
   return i.o[s_::threads] == INT32_MIN ? ~0u : x.src<uint32_t>(i.o[s_::threads])[x.lane()];
 }
 
-// All lanes of the warp that have not exited are there: the warp counts, with its votes.
-void come(Exec& x, const Instr& i, uint32_t id) {
+// All lanes of the warp that have not exited are there: the warp counts, with its votes. False after a fault.
+bool come(Exec& x, const Instr& i, uint32_t id) {
   NamedBarrier& b = x.cta.named[id];
   const uint32_t count = threads_of(x, i), bit = 1u << x.w.index;
+  if (b.arrived && b.expected != count) {
+    x.e.fault("barrier-count-mismatch",
+              "named barrier " + std::to_string(id) + " is used with " + std::to_string(count) +
+                  " threads while warps wait on it with " + std::to_string(b.expected),
+              x.origin(x.lane()));
+    return false;
+  }
   const bool reduces = votes_in(mode_of(i));
   // Two arrivals that do not wait would stand for a warp that has not come. A wait behind its own arrival is
   // a token that the warp gave itself, or a place among the waiting warps: the ISA has only a count of
@@ -51,6 +58,7 @@ void come(Exec& x, const Instr& i, uint32_t id) {
   for (Split& s : x.w.splits)
     if (!s.dead && s.arrived && s.bar_offset == id) s.token = b.generation;
   x.e.named_barrier_check(x.cta, static_cast<int>(id));
+  return true;
 }
 
 // A thread that has arrived: whether it goes on.
@@ -64,7 +72,7 @@ Step go_on(Exec& x, const Instr& i) {
       s.wait = Wait::NamedBarrier;
       return Step::Block;
     }
-    come(x, i, id);
+    if (!come(x, i, id)) return Step::Stop;
   }
   if (mode != BarrierMode::Arrive) {
     if (b.generation == s.token) {
@@ -102,19 +110,14 @@ Step bar(Exec& x, const Instr& i) {
     return Step::Stop;
   }
   NamedBarrier& b = x.cta.named[id];
-  if (b.arrived && b.expected != count) {
-    x.e.fault("barrier-count-mismatch",
-              "named barrier " + std::to_string(id) + " is used with " + std::to_string(count) +
-                  " threads while warps wait on it with " + std::to_string(b.expected),
-              x.origin(l));
-    return Step::Stop;
-  }
   Split& s = *x.s;
   s.arrived = true;
   s.only_arrives = mode_of(i) == BarrierMode::Arrive;
   s.bar_offset = id;
   s.token = b.generation;
   NamedBarrier::Part& part = b.parts[static_cast<size_t>(x.w.index)];
+  if (x.mask != x.w.live)
+    x.e.tell(&Listener::accesses_untold, x, l, "by lanes that come to a named barrier apart from their warp");
   part.lanes |= x.mask;
   if (votes_in(mode_of(i))) {
     const uint32_t votes = *x.src<uint32_t>(i.o[s_::vote]);

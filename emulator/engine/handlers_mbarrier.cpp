@@ -101,13 +101,10 @@ std::string still_needed(const Mbarrier& b) {
   const std::string of = "phase " + std::to_string(b.phase);
   if (b.tx || b.announced) return of + " is complete only when bytes have arrived that it still expects";
   const int64_t last = static_cast<int64_t>(b.phase) - 1;
-  const BarrierHistory& h = b.history;
-  const bool delivered = std::any_of(h.producers.begin(), h.producers.end(), [&](const Producer& p) {
-    return p.deed == Deed::Deliver && static_cast<int64_t>(p.phase) == last;
-  });
-  const bool waited = std::any_of(h.passed.begin(), h.passed.end(),
+  const auto& passed = b.history.passed;
+  const bool waited = std::any_of(passed.begin(), passed.end(),
                                   [&](const PassedWait& p) { return p.instr && p.phase >= last; });
-  if (last < 0 || !delivered || waited) return "";
+  if (last < 0 || b.delivered != last || waited) return "";
   return "no thread has waited for the bytes of phase " + std::to_string(last);
 }
 
@@ -305,6 +302,8 @@ Step mbarrier_wait(Exec& x, const Instr& i) {
       uniform &= offset == first_offset && parity == first_parity;
     }
   }
+  if (!uniform && x.e.config.strict)  // cluster-barrier-parted asks whether they went on together
+    x.e.tell(&Listener::accesses_untold, x, x.lane(), "by lanes that wait for several phases");
   const auto tell = [&](uint32_t lanes, auto&& of) {
     if (lanes && uniform) of(first_offset, lanes);
     for (uint32_t m = uniform ? 0 : lanes; m; m &= m - 1) {
@@ -321,6 +320,7 @@ Step mbarrier_wait(Exec& x, const Instr& i) {
       return Step::Block;
     }
   }
+  if (i.m[slot::mbarrier_wait::unused] && x.s->timed_out) ++x.e.progress;  // its thread goes on
   if (i.m[slot::mbarrier_wait::unused])
     tell(x.mask & ~done, [&](uint32_t offset, uint32_t lanes) {
       x.e.tell(&Listener::mbarrier_tried, x, x.cta, offset, lanes, false);

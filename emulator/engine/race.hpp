@@ -316,17 +316,18 @@ class Races : public Listener {
     uint32_t all = ~0u;
     Tick now = 1;
     std::vector<Group> groups;
-    std::vector<std::shared_ptr<View>> stores;  // tcgen05.st not waited for
-    std::vector<uint32_t> loads;                // tcgen05.ld not waited for
-    std::map<int, BulkThread> bulk;             // by lane
-    std::shared_ptr<OwnCopies> copies;          // null before the first
-    std::vector<uint32_t> nth;                  // by instruction
-    int32_t barrier = -1, phase = 0;            // its last successful mbarrier wait
-    std::vector<Tried> tried;                   // the latest of each instruction and mbarrier
-    Tick together = 0;                          // up to here all its lanes have run
-    Tick counted = 0;                           // its last event at an mbarrier
-    std::array<uint32_t, 16> rounds{};          // of named barriers: the last that it arrived in
-    uint32_t meets = 0;                         // rounds of the cluster barrier that it has arrived at
+    std::vector<std::shared_ptr<View>> stores;               // tcgen05.st not waited for
+    std::vector<uint32_t> loads;                             // tcgen05.ld not waited for
+    std::map<int, BulkThread> bulk;                          // by lane
+    std::shared_ptr<OwnCopies> copies;                       // null before the first
+    std::vector<uint32_t> nth;                               // by instruction
+    int32_t barrier = -1, phase = 0;                         // its last successful mbarrier wait
+    std::vector<Tried> tried;                                // the latest of each instruction and mbarrier
+    Tick together = 0;                                       // up to here all its lanes have run
+    Tick counted = 0;                                        // its last event at an mbarrier
+    std::array<uint32_t, 16> rounds{};                       // of named barriers: the last that it arrived in
+    std::array<std::shared_ptr<const Knowledge>, 16> given;  // by named barriers: when that was complete
+    uint32_t meets = 0;  // rounds of the cluster barrier that it has arrived at
   };
   // What other CTAs give to an mbarrier: arrivals of .cluster scope, arrivals without a scope, completions of
   // copies and commits (those only where scopes are told apart).
@@ -355,16 +356,16 @@ class Races : public Listener {
     std::array<std::shared_ptr<const Knowledge>, 8> issued;
     uint32_t next_issued = 0;
   };
-  struct Rounds {  // what a cluster barrier's rounds add up: in the open one, in all complete, all but the
-                   // last
-    Clock open, complete, before;
+  struct Rounds {  // what a cluster barrier's rounds add up: in the open one, and up to each complete one
+    Clock open;
+    std::vector<std::shared_ptr<const Clock>> complete;
   };
   struct Meeting {  // a named or cluster barrier
     Knowledge gather;
     std::vector<std::pair<uint32_t, Tick>> came, last;  // agents, of a named one: this round, the last one
-    std::shared_ptr<Knowledge> done, done_before;
-    std::vector<PhaseEvent> arrived, arrived_last;  // at a named barrier, as `came` and `last`
-    uint32_t rounds = 0;                            // complete
+    std::shared_ptr<Knowledge> done;                    // by the last round of a cluster barrier
+    std::vector<PhaseEvent> arrived, arrived_last;      // at a named barrier, as `came` and `last`
+    uint32_t rounds = 0;                                // complete
     // Of a cluster barrier, by .relaxed arrivals: what was ordered before a thread that arrives by barriers
     // of its CTA, and that with its own accesses.
     Rounds settled, preceded;

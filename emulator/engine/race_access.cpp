@@ -377,6 +377,8 @@ void Races::tmem_dealloc(const Exec& x, int column, int columns) {
       cell = Cell{};
     }
   }
+  for (int u = column / 32; u < (column + columns) / 32; ++u)
+    state(x.cta).columns[static_cast<size_t>(u)] = 0;
 }
 
 // Keeps an access to memory of another CTA: that CTA must not exit before it.
@@ -484,7 +486,7 @@ void Races::finish_cluster(Cluster& cluster) {
   alike_.clear();
   const size_t before = retired_;
   std::vector<Access> kept;
-  std::map<std::tuple<const Instr*, bool, bool, uint32_t>, uint32_t> ids;
+  std::map<std::tuple<const Instr*, bool, bool, uint8_t, uint8_t, uint32_t>, uint32_t> ids;
   std::vector<uint32_t> now(accesses_.size());  // of a record that was met
   global_.each_touched([&](Slot& s) {
     if (s.record < before) return;
@@ -494,8 +496,9 @@ void Races::finish_cluster(Cluster& cluster) {
     }
     const Access& a = accesses_[s.record];
     const bool released = released_.count(a.cluster) != 0;
-    auto [it, fresh] = ids.try_emplace({a.at.instr, a.strong, a.unwritten, released ? s.record : 0},
-                                       static_cast<uint32_t>(before + kept.size()));
+    auto [it, fresh] =
+        ids.try_emplace({a.at.instr, a.strong, a.unwritten, a.scope, a.adds, released ? s.record : 0},
+                        static_cast<uint32_t>(before + kept.size()));
     if (fresh) {
       kept.push_back(a);
       if (!released) {

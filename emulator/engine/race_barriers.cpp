@@ -24,9 +24,6 @@ void Races::named_arrive(const Exec& x, uint32_t id) {
   ++e_.obligations.arrivals;
   PhaseEvent event{t.agent, t.now, t.all, x.origin(x.lane())};
   event.hold = e_.scheduler->running(x.w, *x.s);
-  if (x.mask != x.w.live)
-    doubt("not-tracked", event.at, event.at,
-          "lanes of a warp come to a named barrier apart: what each of them does there is not told apart");
   const Actor who{know.get(), t.agent, t.all, t.now, t.together};
   const auto open = std::find_if(m.arrived_last.begin(), m.arrived_last.end(),
                                  [&](const PhaseEvent& e) { return !follows(who, e); });
@@ -43,9 +40,10 @@ void Races::named_arrive(const Exec& x, uint32_t id) {
 }
 void Races::named_done(const Cta& cta, uint32_t id) {
   Meeting& m = state(cta).named[id];
-  m.done_before = std::move(m.done);
-  m.done = std::make_shared<Knowledge>(std::move(m.gather));
+  const auto done = std::make_shared<const Knowledge>(std::move(m.gather));
   m.gather = Knowledge{};
+  for (Thread& t : state(cta).warps)
+    if (t.rounds[id] == m.rounds + 1) t.given[id] = done;
   m.last = std::move(m.came);
   m.came.clear();
   m.arrived_last = std::move(m.arrived);
@@ -54,10 +52,7 @@ void Races::named_done(const Cta& cta, uint32_t id) {
 }
 void Races::named_pass(const Warp& w, uint32_t id) {
   warp_sync(w, ~0u);
-  // A later round may be complete, of other warps.
-  const Meeting& m = state(*w.cta).named[id];
-  const uint32_t late = m.rounds - thread(w).rounds[id];
-  if (const auto& done = late == 0 ? m.done : m.done_before; done && late < 2) acquire(w, ~0u, *done);
+  if (const auto done = std::move(thread(w).given[id])) acquire(w, ~0u, *done);
 }
 
 void Races::cluster_arrive(const Exec& x, bool releases) {
@@ -85,8 +80,9 @@ void Races::cluster_done(const Cluster& c) {
   Meeting& m = clusters_[c.slot]->meeting;
   m.rounds++;
   for (Rounds* kept : {&m.settled, &m.preceded}) {
-    kept->before = kept->complete;
-    kept->complete.join(kept->open);
+    auto all = std::make_shared<Clock>(std::move(kept->open));
+    if (!kept->complete.empty()) all->join(*kept->complete.back());
+    kept->complete.push_back(std::move(all));
     kept->open.clear();
   }
   m.done = std::make_shared<Knowledge>(std::move(m.gather));
@@ -95,10 +91,8 @@ void Races::cluster_done(const Cluster& c) {
 // Whether the access is among what is kept of the .relaxed arrivals at the cluster barrier that the other
 // access's thread has waited for.
 bool Races::passed(const View& v, const Access& a, int8_t lane, Rounds Meeting::* kept) const {
-  const Meeting& m = thread_at(v.at).home->meeting;
-  const Rounds& rounds = m.*kept;
-  if (v.met == m.rounds) return rounds.complete.covers(a.agent, a.tick, lane, a.lanes);
-  return v.met + 1 == m.rounds && rounds.before.covers(a.agent, a.tick, lane, a.lanes);
+  const Rounds& rounds = thread_at(v.at).home->meeting.*kept;
+  return v.met && rounds.complete[v.met - 1]->covers(a.agent, a.tick, lane, a.lanes);
 }
 void Races::cluster_pass(const Warp& w, uint32_t lanes) {
   const Meeting& m = cluster(*w.cta).meeting;

@@ -75,6 +75,7 @@ struct Mbarrier {
   int32_t pending = 0;
   int64_t tx = 0;
   int64_t announced = 0, listed = -1;  // bytes of expect_tx in this phase; in the last one, once noted
+  int64_t delivered = -1;              // the last phase in which bytes came
   bool live = false;
   BarrierHistory history;
 };

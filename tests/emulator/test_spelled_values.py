@@ -45,12 +45,9 @@ def test_words(row: registry.Row, pattern: Pattern) -> None:
     if text := kernel(row, pattern):
         given, left = launched(row, pattern, text)
         assert WORDS.get(given, left) == left, "a card wrote other words (docs/evidence)"
-        _known.append(given in WORDS)
-
-
-_known: list[bool] = []
 
 
 def test_a_card_wrote_the_words_of_most_forms() -> None:
-    """If the kernels changed, tools/card has to run again on a card."""
-    assert sum(_known) >= 0.7 * len(_known)
+    """If the kernels changed, tools/card has to run again on a card. Every fourth form."""
+    known = [launched(*form, text)[0] in WORDS for form in FORMS[::4] if (text := kernel(*form))]
+    assert sum(known) >= 0.7 * len(known) > 20

@@ -11,6 +11,12 @@ from tileproof.conformance.beside.logs.hangs.general.told import Told
 from tileproof.conformance.beside.logs.hangs.log import Actor
 
 
+def label_of(told: Told, num: Num) -> str:
+    """The word right before a number, in lower case; empty where there is none."""
+    word = told.row.tokens[num.at - 1].lower() if 0 < num.at <= len(told.row.tokens) else ""
+    return word if word[:1].isalpha() else ""
+
+
 class ActorRows:
     """Finds the actors of rows."""
 
@@ -114,7 +120,29 @@ class ActorRows:
             if best < len(some):
                 some[best].field = "own"
                 told.fields["cta"] = some[best].value
+        self._other_ctas()
         return True
+
+    def _other_ctas(self) -> None:
+        """Numbers behind the word that is before the actor's CTA are further CTAs: `lohko 0 ... lohko 1`."""
+        own = Counter(
+            label_of(told, num) for told in self.acting for num in told.row.nums if num.field == "own"
+        )
+        label, many = own.most_common(1)[0] if own else ("", 0)
+        if not label or many < 0.9 * own.total():
+            return
+        stem = label[: max(3, len(label) - 1)]  # other cases of the word have other ends
+        for told in self.told:
+            listed = False
+            for num in told.row.nums:
+                if listed and num.at >= 2 and told.row.tokens[num.at - 1] == "," and not num.field:
+                    same = True
+                else:
+                    same = num.field in ("", "stage?") and label_of(told, num).startswith(stem)
+                if same:
+                    num.field = "other"
+                    told.others.append(num.value)
+                listed = same
 
     def _counts_up(self, place: int) -> bool:
         """Whether a number in front never falls within a role's rows: it counts rounds."""

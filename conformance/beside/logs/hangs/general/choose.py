@@ -19,7 +19,9 @@ def better(log: Log, members: Sequence[tuple[int, str]]) -> Log | None:
     if other is None or 2 * sum(bool(event.actor.role) for event in other.events) <= len(other.events):
         return None  # it found no events, or not who made them
     more = fit(other) - fit(log)
-    if more <= CLEAR and (more < 0 or _fields(other) <= _fields(log)):
+    if more <= CLEAR and (more, _fields(other) - _fields(log)) <= (0, 0):
+        return None
+    if more <= CLEAR and (more < 0 or _fields(other) < _fields(log)):
         return None
     other.title = log.title
     return other

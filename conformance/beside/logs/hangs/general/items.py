@@ -172,7 +172,8 @@ class _Scan:
             return at + 1
         if numbered and not is_sync(token):
             stem = numbered["stem"].lower()
-            known = self.short.get(stem, "") if len(stem) == 1 else lexicon.field(numbered["stem"])
+            letter = len(stem) == 1 and stem.isascii()
+            known = self.short.get(stem, "") if letter else lexicon.field(numbered["stem"])
             if not known and not stem.isascii() and lexicon.verbs(stem):
                 self._word(at, numbered["stem"])
                 self._number(at, numbered["number"])
@@ -196,6 +197,8 @@ class _Scan:
             known = ""
         if known and not signed and {*lexicon.verbs(low)} & {"wait", "arrive", "copy"}:
             known = ""
+        if known and not signed and not self._labels(at):
+            known = ""
         if signed or known:
             behind = self._phrase(at)
             if behind:
@@ -218,6 +221,13 @@ class _Scan:
         self.last = word if not known else self.last
         self.label, self.field, self.gap, self.lone = low, known, "", 0
         return at + 1
+
+    def _labels(self, at: int) -> bool:
+        """Whether an identifier of several parts may be a label: `tma_loop` without a number is none."""
+        if len(lexicon.split(self.tokens[at])) < 2:
+            return True
+        behind = [token for token in self.tokens[at + 1 : at + 4] if token not in "#([{=: \"'"]
+        return not behind or behind[0] not in "<>|/)]},;." or behind[0][:1].isdecimal()
 
     def _phrase(self, at: int) -> int:
         """A label of two words before `=` or `:`, such as `parity bit: 1`; 0: none."""
@@ -249,10 +259,12 @@ class _Scan:
         listed = (
             many and self.gap[:1] in (",", "+") and self.row.nums and self.row.nums[-1].label == self.label
         )
-        listed = listed and value < 64 and not unit
+        again = self.field == "cta" and sum(num.field == "cta" for num in self.row.nums) > 1
+        near = again and self.gap == "," and self._glued(at) and self._glued(at - 1)
+        listed = (near or bool(listed)) and value < 64 and not unit
         if self.field and (listed or (not gap - set("=:#([-. \"'") and self.gap != ";")):
             self._add(value, self.field, self.label, at, hexed)
-            follows = many and then in (",", "and", "+")
+            follows = (many or again or self._second_cta(at)) and then in (",", "and", "+")
             self.gap = "" if follows else ";"
             self.listing = follows and then == ","
             if not follows:
@@ -279,6 +291,11 @@ class _Scan:
             self._add(value, "", label, at, hexed)
         self.lone += 1
         self.gap = ";" if self.gap[-1:] not in "[(" else self.gap[-1:] + ";"
+
+    def _second_cta(self, at: int) -> bool:
+        """Whether the number just read is a row's further CTA, and a list of CTAs follows: `block 0,1`."""
+        further = sum(num.field == "cta" for num in self.row.nums) > 1 and self.row.nums[-1].field == "cta"
+        return further and self._glued(at + 1) and self._glued(at + 2) if at + 2 < len(self.tokens) else False
 
     def _add(self, value: int, name: str, label: str, at: int, hexed: bool = False) -> Num:
         num = Num(value, name, label, hexed, at=at, given=name)

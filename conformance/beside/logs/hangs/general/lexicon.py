@@ -91,8 +91,7 @@ _STATE = re.compile(
     r"post|arrived|signaled|scaled|done|voll|leer|frei|bereit|belegt|fertig|plein|vide|libre|pret|prêt|fini|llen|vac[ií]|list|hech|pien|vuot|liber|"
     r"pront|chei|vazi|満|满|空|полн|пуст|свобод|готов|mbar|mbarrier|bar|barrier)\w{0,3}"
 )
-
-
+_NUMBERS = ("rank", "id", "idx", "index", "num", "number", "no")
 WIDE = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
 _CJK = re.compile(f"[{WIDE}]")
 _PARTS = re.compile(r"[^\W\d_]+|\d+")
@@ -201,8 +200,9 @@ def field(word: str) -> str:
         return "count"
     if "expect" in {*parts, *verbs(word)} and "count" in some:
         return "count"
-    if parts[-1] in ("rank", "id", "idx", "index", "num", "number", "no") and some[-2]:
-        return some[-2]
+    # k_block_idx counts k-blocks, not blocks
+    if parts[-1] in _NUMBERS and (stem := _FIELD_WORDS.get("".join(parts[:-1]), some[-2])):
+        return stem
     if is_state(word):
         return ""
     known = [each for each in some if each]

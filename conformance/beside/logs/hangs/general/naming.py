@@ -27,6 +27,7 @@ def barrier_words(rows: Sequence[Row]) -> dict[str, float]:
             keyed[low] += any(word.key == "barrier" for word in words)
             indexed[low] += any(word.indexed for word in words)
     found: dict[str, float] = {}
+    synced = sum(any(is_sync(word.text) for word in row.words) for row in rows)
     for low, many in count.items():
         if is_sync(low):
             continue
@@ -42,7 +43,7 @@ def barrier_words(rows: Sequence[Row]) -> dict[str, float]:
             score -= 1.0 if named and indexed[low] else 0.4 if len(parts) > len(verbs) and named else 2.5
         if lexicon.field(low) and not keyed[low]:
             score -= 3.0
-        if many > 0.93 * len(rows) and len(rows) > 8:
+        if many > 0.93 * (len(rows) - synced) and len(rows) - synced > 8:
             score -= 4.0
         if many == 1 and not keyed[low]:
             score -= 0.6

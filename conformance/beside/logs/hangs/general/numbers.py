@@ -25,6 +25,8 @@ class NumberRows(ActorRows):
             for num in told.row.nums:
                 if num.field in ("stage?", "owner?") and num.of is not None and num.of is told.barrier:
                     num.field = num.field[:-1]
+                elif num.field == "stage?" and told.barrier is not None and num.at > told.barrier.at:
+                    num.field = ""  # an argument of another word: full[0]->wait(1)
                 if num.field in ("target", "owner", "other"):
                     if num.field != "other":
                         told.others.append(num.value)
@@ -58,7 +60,11 @@ class NumberRows(ActorRows):
                     heads[place].append((told, num))
             for some in heads.values():
                 values = {num.value for _, num in some}
-                if len(some) > 0.8 * len(self.acting) and 2 < len(values) < 0.5 * len(some) and rising(some):
+                if (
+                    len(some) > 0.8 * len(self.acting)
+                    and 2 < len(values) < 0.5 * len(some)
+                    and rising(some, True)
+                ):
                     self._set(some, "k")
                     return
             last: dict[Actor, int] = {}
@@ -132,11 +138,11 @@ class NumberRows(ActorRows):
             told.fields.setdefault(name, num.value)
 
 
-def rising(some: list[tuple[Told, Num]]) -> bool:
-    """Whether a number never falls within an actor."""
-    by: dict[Actor, list[int]] = defaultdict(list)
+def rising(some: list[tuple[Told, Num]], apart: bool = False) -> bool:
+    """Whether a number never falls within an actor; `apart`: on each barrier, as nested loops count."""
+    by: dict[tuple[Actor, str], list[int]] = defaultdict(list)
     for told, num in some:
-        by[told.actor].append(num.value)
+        by[told.actor, told.name if apart else ""].append(num.value)
     pairs = [(a, b) for values in by.values() for a, b in pairwise(values)]
     grows = sum(values[0] < values[-1] for values in by.values() if len(values) > 2)
     steady = bool(pairs) and sum(b >= a for a, b in pairs) >= 0.97 * len(pairs)

@@ -52,10 +52,15 @@ def tell(members: Sequence[tuple[int, str]]) -> LogReading | None:
         return None
     slots: list[Slot | None] = [slot for slot, score in role_slots(device, scores)[:4] if score > -0.3]
     for slot in [*slots, None]:
-        reading = LogReading(scanned, scores, slot)
-        value = closure(reading.told) + (0.15 if slot is not None else 0.0)
-        if best is None or value > best[0] + 0.02:
-            best = value, reading
+        for turns in (False, True):
+            reading = LogReading(scanned, scores, slot, turns)
+            value = closure(reading.told) + (0.15 if slot is not None else 0.0)
+            if not any(told.kind == "wait" and told.scope == "mbarrier" for told in reading.acting):
+                value -= 0.5
+            if (not turns or reading.turned) and (best is None or value > best[0] + (0.1 if turns else 0.02)):
+                best = value, reading
+            if value > 0.9:
+                break
     return best[1] if best is not None else None
 
 

@@ -10,6 +10,7 @@ from tileproof.conformance.beside.logs.hangs.general.items import Row, is_sync
 from tileproof.conformance.beside.logs.hangs.general.naming import Slot, slots_of
 from tileproof.conformance.beside.logs.hangs.general.numbers import NumberRows
 from tileproof.conformance.beside.logs.hangs.general.told import Told, braces, kind_of
+from tileproof.conformance.beside.logs.hangs.general.turns import find_turns
 from tileproof.conformance.beside.logs.hangs.log import Actor
 from tileproof.conformance.beside.logs.hangs.records import scope_of
 
@@ -17,15 +18,18 @@ from tileproof.conformance.beside.logs.hangs.records import scope_of
 class LogReading(NumberRows):
     """The rows by one choice of where the role stands."""
 
-    def __init__(self, scanned: list[Row], scores: dict[str, float], slot: Slot | None) -> None:
+    def __init__(
+        self, scanned: list[Row], scores: dict[str, float], slot: Slot | None, turns: bool = False
+    ) -> None:
         self.scores, self.slot = scores, slot
-        self.guessed = False  # the meaning of a number or of a phrase was inferred from its behaviour
+        self.guessed = turns  # the meaning of a number or of a phrase was inferred from its behaviour
         for row in scanned:  # what another choice decided about numbers is undone
             for num in row.nums:
                 num.field = num.given
         self.told = [self._tell(row) for row in scanned]
         self.acting = [told for told in self.told if told.barrier is not None]
         self._actors()
+        self.turned = turns and find_turns(self.acting)  # the order of rows tells waits and their ends
         self._numbers()
         self._events()
 
@@ -45,6 +49,10 @@ class LogReading(NumberRows):
         else:
             tail = None
         if role is not None:
+            at = role.at
+            own = next((num for num in row.nums if num.field == "target" and at < num.at <= at + 3), None)
+            if own is not None and own.label == "target_cta":
+                own.field = "cta"  # role@0: of a role, not of a barrier
             name = " ".join([name, *role_phrase(row, role, barrier)])
         told = Told(row, name, barrier)
         if barrier is not None:
@@ -79,6 +87,24 @@ class LogReading(NumberRows):
             phrases[self._sign(told)].append(told)
         for sign, some in phrases.items():
             kinds[sign] = kind_of(some[0])
+        if not self.turned:
+            self._by_next(kinds, phrases, after)
+        for sign, some in phrases.items():
+            kind = kinds[sign]
+            if kind in ("", "arrive?", "begin"):
+                phased = sum("phase" in told.fields for told in some) > 0.5 * len(some)
+                kind = "done" if phased and kind == "" else "arrive" if kind != "begin" else "wait"
+            for told in some:
+                told.kind = kind
+        self._bare_ends()
+
+    def _by_next(
+        self,
+        kinds: dict[tuple[object, ...], str],
+        phrases: dict[tuple[object, ...], list[Told]],
+        after: dict[int, Told],
+    ) -> None:
+        """Correct the kinds of rows by the rows that follow them in their actor."""
         follows: dict[tuple[object, ...], Counter[tuple[object, ...]]] = defaultdict(Counter)
         for told in self.acting:
             next_ = after.get(id(told))
@@ -108,14 +134,6 @@ class LogReading(NumberRows):
             elif first == second == "done" and phased and sign != then and first in unclear:
                 kinds[sign] = "wait"
             self.guessed |= before != kinds
-        for sign, some in phrases.items():
-            kind = kinds[sign]
-            if kind in ("", "arrive?", "begin"):
-                phased = sum("phase" in told.fields for told in some) > 0.5 * len(some)
-                kind = "done" if phased and kind == "" else "arrive" if kind != "begin" else "wait"
-            for told in some:
-                told.kind = kind
-        self._bare_ends()
 
     def _bare_ends(self) -> None:
         """Rows that report an end and name no barrier end the wait in which their actor is."""
@@ -139,6 +157,7 @@ class LogReading(NumberRows):
         names = told.phrase
         return (
             told.scope,
+            told.turn,
             "bytes" in told.fields,
             *names,
             *sorted({n.label for n in told.row.nums if n.label in "{}"}),

@@ -23,6 +23,13 @@ _QUOTED = re.compile(
     r"[<\u00ab\"'`](?P<a>[^\W\d_]+) (?P<b>full|empty|free|ready|done|filled|drained)(?=[\s>\u00bb\"'`])"
 )
 _DOTTED = re.compile(r"\b(?P<a>[^\W\d]\w*)\.(?P<b>full|empty|free|ready|filled|drained)\b")
+_CONSTRUCTED = re.compile(
+    r"(?P<label>\b[^\W\d]\w*\s*[:=]\s*)?\b(?P<type>[^\W\d]\w*)\(\s*"
+    r"(?:[\"']?(?P<name>[^\W\d]\w*)[\"']?(?:,\s*(?P<stage>\d+))?|(?P<value>\d+))\s*\)"
+)
+_TYPED = re.compile(
+    r"(?P<label>\b[^\W\d]\w*\s*[:=]\s*)(?P<type>[^\W\d]\w*)\(\s*[\"'](?P<name>[^\W\d]\w*)[\"']\s*,?"
+)
 _CODE = re.compile(
     r"(?<!\w)(?P<code>[^\s=:,;]{1,4})\s*[=:]\s*(?P<means>[^=:,;|]*[^=:,;|\s])(?=\s*(?:[,;|]|$))"
 )
@@ -115,7 +122,24 @@ def verbs_of(text: str) -> set[str]:
 def _names(text: str) -> str:
     """Names of barriers in several words or parts as one word: `<kv full>`, `kv.full`."""
     text = _QUOTED.sub(lambda found: found[0] if verbs(found["a"]) else f" {found['a']}_{found['b']} ", text)
+    if "(" in text:
+        text = _TYPED.sub(_untyped, _CONSTRUCTED.sub(_constructed, text))
     return _DOTTED.sub(r"\g<a>_\g<b>", text)
+
+
+def _untyped(found: re.Match[str]) -> str:
+    """The name in a value of a type: `by: Agent("mma", ...)` names mma."""
+    said = verbs(found["type"]) or field(found["type"]) == "barrier"
+    return found[0] if said else f"{found['label']}{found['name']} ("
+
+
+def _constructed(found: re.Match[str]) -> str:
+    """Values in their type: `Mbar("kv_full", 0)` is a barrier with its stage, `tx: Some(16)` a number."""
+    kind, name, label = found["type"], found["name"], found["label"] or ""
+    if name is not None:
+        stage = f"[{found['stage']}]" if found["stage"] else ""
+        return f"{label}{kind}={name}{stage}" if field(kind) == "barrier" else found[0]
+    return found[0] if not label or field(kind) or verbs(kind) else f"{label}{found['value']}"
 
 
 def _object(text: str) -> list[str]:
@@ -176,6 +200,8 @@ def _cells(line: str, mark: str) -> list[str]:
 
 def _tables(lines: Rows) -> Rows:
     """Rows of a table by its header, `name=cell`; without a header, cells apart from each other."""
+    if sum(_FLOW.match(text) is not None for _, text in lines) > 0.6 * len(lines):
+        return lines  # objects, whose commas separate no cells
     for mark in ("\t", "|", ";", ","):
         counts = Counter(len(_cells(text, mark)) for _, text in lines)
         width, many = max(counts.items(), key=lambda item: (item[0] > 3) * item[1])

@@ -26,6 +26,7 @@ class Told:
     fields: dict[str, int] = field(default_factory=dict)
     others: list[int] = field(default_factory=list)  # CTAs beside the actor's
     kind: str = ""
+    turn: str = ""  # wait or done, by the order of rows
 
     @property
     def place(self) -> tuple[object, ...]:
@@ -43,8 +44,10 @@ def braces(told: Told) -> str:
 
 def kind_of(told: Told) -> str:
     """What a row reports by its words: wait, done, arrive, copy, init; empty if they do not show it."""
-    has = {*told.verbs}
-    signs = braces(told)
+    return told.turn or _by_words(told, {*told.verbs}, braces(told))
+
+
+def _by_words(told: Told, has: set[str], signs: str) -> str:
     if told.scope != "mbarrier":
         if "arrive" in has and "wait" not in has:
             return "arrive"

@@ -1,0 +1,189 @@
+"""Which rows begin a wait and which end it, by the order of rows in their actor, without their words.
+
+An actor that waits prints nothing until its wait ends: a row that begins a wait is the actor's last, or the
+row that ends the wait follows it, with the same barrier and numbers. An announcement and its copy follow each
+other so too, but carry bytes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
+
+from tileproof.conformance.beside.logs.hangs.general.items import Num
+from tileproof.conformance.beside.logs.hangs.general.told import Told, braces
+from tileproof.conformance.beside.logs.hangs.log import Actor
+
+FOLLOWS = 0.9  # of the rows that begin a wait; fewer are no waits
+BYTES = 64  # a number from here on may count bytes
+MOST = 0.6  # of the rows; a number in more of them is no size of a copy
+TOLD = 0.3  # of the rows of mbarriers must be of waits
+_ENDS = {"wait", "done", "begin", "not"}
+
+
+class Sign(NamedTuple):
+    """What rows of the same event share."""
+
+    scope: str
+    words: tuple[str, ...]
+    sized: bool
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A row that begins a wait and the row that ends it: the words of both, and of either alone."""
+
+    scope: str
+    both: frozenset[str]
+    lost: frozenset[str]
+    new: frozenset[str]
+
+    def of(self, told: Told) -> str:
+        """Whether a row begins (`wait`) or ends (`done`) a wait by the words that change."""
+        words = frozenset(_words(told))
+        begins, ends = self.lost <= words, self.new <= words
+        if told.scope != self.scope and not (self.lost and self.new):
+            return ""
+        if not (self.lost and self.new) and not self.both <= words:
+            return ""
+        if self.lost and begins and not (self.new and ends):
+            return "wait"
+        if self.new and ends and not (self.lost and begins):
+            return "done"
+        if not self.lost and not self.new & words:
+            return "wait"
+        return "done" if not self.new and not self.lost & words else ""
+
+
+def find_turns(acting: Sequence[Told]) -> bool:
+    """Set `turn` and the verbs of each row by the order of rows; False where no rows follow so."""
+    _find_sizes(acting)
+    pairs = _pairs(acting)
+    turns = [
+        Turn(first.scope, frozenset(first.words) & {*then.words}, _less(first, then), _less(then, first))
+        for first, then in pairs
+    ]
+    known = {first: "wait" for first, _ in pairs} | {then: "done" for _, then in pairs}
+    for told in acting:
+        told.turn = known.get(_sign(told), "")
+        if not told.turn and not _sized(told) and not _arrives(told):
+            told.turn = next((turn for each in turns if (turn := each.of(told))), "")
+    plain = [told for told in acting if told.scope == "mbarrier"]
+    if not pairs or sum(bool(told.turn) for told in plain) < TOLD * len(plain):
+        return False
+    for told in acting:
+        if told.turn:
+            told.verbs = ("wait",) if told.turn == "wait" else ("wait", "done")
+        elif told.scope == "mbarrier" and "init" not in told.verbs:
+            told.verbs = tuple(verb for verb in told.verbs if verb not in _ENDS) or ("arrive",)
+    _copies(plain)
+    return True
+
+
+def _arrives(told: Told) -> bool:
+    """Whether the words of a row of a cluster's or of threads' barrier say that it arrives only."""
+    return told.scope != "mbarrier" and "arrive" in told.verbs and "wait" not in told.verbs
+
+
+def _sign(told: Told) -> Sign:
+    return Sign(told.scope, _words(told), _sized(told))
+
+
+def _words(told: Told) -> tuple[str, ...]:
+    """What may tell an event: the words of a row, its labels, and signs such as `->` or `wait+`."""
+    return tuple(sorted({*told.phrase, *told.row.labels, *filter(None, [braces(told)])}))
+
+
+def _less(first: Sign, then: Sign) -> frozenset[str]:
+    return frozenset(first.words) - {*then.words}
+
+
+def _sized(told: Told) -> bool:
+    return told.scope == "mbarrier" and any(num.field == "bytes" for num in told.row.nums)
+
+
+def _find_sizes(acting: Sequence[Told]) -> None:
+    """Numbers that count bytes without a word for it: multiples of 16, in several rows, not in most."""
+    counts: Counter[int] = Counter()
+    for told in acting:
+        counts.update({num.value for num in told.row.nums if not num.field})
+    for told in acting:
+        if told.scope != "mbarrier" or told.row.labelled("bytes"):
+            continue
+        for num in told.row.nums:
+            often = 1 < counts[num.value] <= MOST * len(acting)
+            if not num.field and not num.hexed and num.value >= BYTES and num.value % 16 == 0 and often:
+                num.field = "bytes"
+                break
+
+
+def _behind(told: Told) -> list[Num]:
+    return [
+        num
+        for num in told.row.nums
+        if told.barrier is not None and num.at > told.barrier.at and not num.hexed
+    ]
+
+
+def _same(first: Told, then: Told) -> bool:
+    """Whether two rows name the same barrier, and one has all numbers behind it that the other has."""
+    if first.name != then.name:
+        return False
+    mine, its = (Counter(num.value for num in _behind(told)) for told in (first, then))
+    return not mine - its or not its - mine
+
+
+def _pairs(acting: Sequence[Told]) -> list[tuple[Sign, Sign]]:
+    """The signs that follow each other, the most frequent first; each sign is of a single pair."""
+    by: dict[Actor, list[Told]] = defaultdict(list)
+    for told in acting:
+        by[told.actor].append(told)
+    alone = {_sign(told) for told in acting if _arrives(told)}
+    nexts: Counter[Sign] = Counter()
+    befores: Counter[Sign] = Counter()
+    follows: Counter[tuple[Sign, Sign]] = Counter()
+    for some in by.values():
+        for before, after in pairwise(some):
+            mine, its = _sign(before), _sign(after)
+            nexts[mine] += 1
+            befores[its] += 1
+            follows[mine, its] += mine != its and _same(before, after)
+    found: list[tuple[Sign, Sign]] = []
+    taken: set[Sign] = set()
+    for (first, then), many in follows.most_common():
+        sized = first.sized or then.sized
+        if (
+            sized
+            or many < 2
+            or first in alone
+            or then in alone
+            or {first, then} & taken
+            or first.scope != then.scope
+        ):
+            continue
+        if many >= FOLLOWS * nexts[first] and many >= FOLLOWS * befores[then]:
+            found.append((first, then))
+            taken |= {first, then}
+    return found
+
+
+def _copies(plain: Sequence[Told]) -> None:
+    """Of two rows with the same bytes on a barrier, the second is the copy, where no word tells."""
+    last: dict[Actor, Told] = {}
+    for told in plain:
+        before = last.get(told.actor)
+        if (
+            before is not None
+            and not told.turn
+            and _sized(told)
+            and _sized(before)
+            and told.name == before.name
+            and told.phrase != before.phrase
+            and not {"copy", "expect"} & {*told.verbs}
+            and "copy" not in before.verbs
+        ):
+            told.verbs = ("copy",)
+        last[told.actor] = told

@@ -1,0 +1,144 @@
+# ruff: noqa: E501 - log lines are kept whole
+"""Waits and their ends by the order of rows, and fields by their place: logs in wordings of no language."""
+
+from collections import Counter
+
+import pytest
+from tileproof.conformance.beside.logs.hangs.general import lexicon
+from tileproof.conformance.beside.logs.hangs.general.read import read_general, tell
+from tileproof.conformance.beside.logs.hangs.log import Log, LogEvent
+from tileproof.spec.machine.types import UncheckedObject
+
+from benchmarks.hang_strangers import explain
+
+FINNISH = {
+    "wait": "{role} (lohko {cta}) nukkuu esteellä {bar}[{stage}]{far}, pariteetti {phase}, kierros {k}",
+    "done": "{role} (lohko {cta}) heräsi esteeltä {bar}[{stage}]{far}, pariteetti {phase}, kierros {k}",
+    "arrive": "{role} (lohko {cta}) ilmoittautui esteelle {bar}[{stage}]{far}, kierros {k}",
+    "expect": "{role} (lohko {cta}) ilmoittautui esteelle {bar}[{stage}], tulossa {size} tavua, kierros {k}",
+    "copy": "{role} (lohko {cta}) tilasi {size} tavua esteelle {bar}[{stage}], kierros {k}",
+    "far": " lohkossa {owner}",
+}
+STYLES = {
+    "unknown language": FINNISH,
+    "negated words": {
+        "wait": "run_{role}<<<blk {cta}>>> going to stop; {bar} entry {stage}{far} is to end parity {phase} (it {k})",
+        "done": "run_{role}<<<blk {cta}>>> no longer stopped; {bar} entry {stage}{far} ended parity {phase} (it {k})",
+        "arrive": "run_{role}<<<blk {cta}>>> will arrive; {bar} entry {stage}{far} (it {k})",
+        "expect": "run_{role}<<<blk {cta}>>> will arrive with tx; {bar} entry {stage} {size} bytes (it {k})",
+        "copy": "run_{role}<<<blk {cta}>>> will start TMA; {bar} entry {stage} {size} bytes (it {k})",
+        "far": " at blk {owner}",
+    },
+    "signs": {
+        "wait": '{{"c":{cta},"r":"{role}","e":"w+","b":"{bar}","s":{stage},"p":{phase},"k":{k}}}',
+        "done": '{{"c":{cta},"r":"{role}","e":"w-","b":"{bar}","s":{stage},"p":{phase},"k":{k}}}',
+        "arrive": '{{"c":{cta},"r":"{role}","e":"up","b":"{bar}","s":{stage},"k":{k}}}',
+        "expect": '{{"c":{cta},"r":"{role}","e":"up","b":"{bar}","s":{stage},"tx":{size},"k":{k}}}',
+        "copy": '{{"c":{cta},"r":"{role}","e":"tma","b":"{bar}","s":{stage},"bytes":{size},"k":{k}}}',
+        "far": "",
+    },
+    "values in their types": {
+        "wait": 'Ev {{ who: Actor("{role}", Cta({cta})), op: Wait {{ on: Barrier("{bar}", {stage}), parity: Bit({phase}), k: {k} }} }}',
+        "done": 'Ev {{ who: Actor("{role}", Cta({cta})), op: Woke {{ on: Barrier("{bar}", {stage}), parity: Bit({phase}), k: {k} }} }}',
+        "arrive": 'Ev {{ who: Actor("{role}", Cta({cta})), op: Arrive {{ on: Barrier("{bar}", {stage}), tx: None, k: {k} }} }}',
+        "expect": 'Ev {{ who: Actor("{role}", Cta({cta})), op: Arrive {{ on: Barrier("{bar}", {stage}), tx: Some({size}), k: {k} }} }}',
+        "copy": 'Ev {{ who: Actor("{role}", Cta({cta})), op: Load {{ on: Barrier("{bar}", {stage}), len: {size}, k: {k} }} }}',
+        "far": "",
+    },
+    "arguments": {
+        "wait": "{role} of rank {cta}, k_block_idx {k}: {bar}[{stage}]->wait({phase}) enters",
+        "done": "{role} of rank {cta}, k_block_idx {k}: {bar}[{stage}]->wait({phase}) leaves",
+        "arrive": "{role} of rank {cta}, k_block_idx {k}: {bar}[{stage}]->arrive()",
+        "expect": "{role} of rank {cta}, k_block_idx {k}: {bar}[{stage}]->arrive_and_expect_tx({size}u)",
+        "copy": "{role} of rank {cta}, k_block_idx {k}: tma_copy({bar}[{stage}], SIZE={size})",
+        "far": "",
+    },
+    "role at its CTA": {
+        "wait": '"{role}@{cta}" -> "{bar}[{stage}]" : try_wait({phase}), k={k}',
+        "done": '"{role}@{cta}" <-- "{bar}[{stage}]" : complete ({phase}), k={k}',
+        "arrive": '"{role}@{cta}" ->> "{bar}[{stage}]{far}" : arrive(), k={k}',
+        "expect": '"{role}@{cta}" ->> "{bar}[{stage}]" : arrive_expect_tx({size}), k={k}',
+        "copy": '"{role}@{cta}" ->> "TMA" : load {size} bytes, complete_tx on "{bar}[{stage}]", k={k}',
+        "far": " in CTA {owner}",
+    },
+}  # fmt: skip
+
+
+def ring(style: dict[str, str], rounds: int = 8, missed: int = 4, far: int | None = None) -> str:
+    """A log of a ring of two stages in which the reader does not give back the buffer of round `missed`."""
+    lines: list[str] = []
+
+    def say(kind: str, role: str, bar: str, k: int, phase: int = 0) -> None:
+        other = style["far"].format(owner=far) if far is not None and bar == "tile_empty" else ""
+        lines.append(
+            style[kind].format(role=role, cta=0, bar=bar, stage=k % 2, phase=phase, k=k, size=8192, far=other)
+        )
+
+    for k in range(rounds):
+        say("wait", "filler", "tile_empty", k, 1 - k // 2 % 2)
+        if k >= missed + 2 and k % 2 == missed % 2:
+            break
+        say("done", "filler", "tile_empty", k, 1 - k // 2 % 2)
+        say("expect", "filler", "tile_full", k)
+        say("copy", "filler", "tile_full", k)
+        say("wait", "eater", "tile_full", k, k // 2 % 2)
+        say("done", "eater", "tile_full", k, k // 2 % 2)
+        if k != missed:
+            say("arrive", "eater", "tile_empty", k)
+    return "\n".join(lines) + "\n"
+
+
+def events(text: str) -> list[LogEvent]:
+    lines = text.splitlines()
+    log = read_general("log", lines, list(enumerate(lines, 1)))
+    assert isinstance(log, Log)
+    return log.events
+
+
+def answer(text: str) -> UncheckedObject:
+    found = explain(text)
+    assert found is not None and found["outcome"] == "hang" and found["root"] is not None
+    return found
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_kinds_and_fields_of_rows(style: str) -> None:
+    text = ring(STYLES[style])
+    found = events(text)
+    kinds = Counter(event.kind for event in found)
+    assert kinds == {"wait": 13, "done": 12, "arrive": 11, "copy": 6}
+    assert {event.actor.cta for event in found} == {0}
+    assert len({event.actor.role for event in found}) == 2
+    assert {event.phase for event in found if event.kind == "wait"} == {0, 1}
+    assert {event.stage for event in found} == {0, 1}
+    assert {event.size for event in found if event.kind == "copy"} == {8192}
+    assert max(event.k or 0 for event in found) == 6
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_the_cause_is_found(style: str) -> None:
+    found = answer(ring(STYLES[style]))
+    assert found["root"]["barrier"].lower() == "tile_empty" and found["root"]["stage"] == 0
+    assert "filler" in found["root"]["actor"]["role"]
+    assert found["causes"][0]["code"] == "skipped-arrive"
+    assert "eater" in found["causes"][0]["culprit"]["role"]
+
+
+@pytest.mark.parametrize("style", ["unknown language", "negated words"])
+def test_the_word_before_the_actors_cta_names_other_ctas(style: str) -> None:
+    found = events(ring(STYLES[style], far=1))
+    waits = [event for event in found if event.kind == "wait" and event.barrier == "tileempty"]
+    assert {event.owner for event in waits} == {1} and {event.actor.cta for event in found} == {0}
+    arrivals = [event for event in found if event.kind == "arrive" and event.barrier == "tileempty"]
+    assert {event.to for event in arrivals} == {2}
+
+
+def test_known_words_are_not_overruled() -> None:
+    lines = ring({**FINNISH, "wait": "{role} wait {bar}[{stage}] parity {phase} kierros {k} lohko {cta}",
+                  "done": "{role} wait done {bar}[{stage}] parity {phase} kierros {k} lohko {cta}"}).splitlines()  # fmt: skip
+    reading = tell(list(enumerate(lines, 1)))
+    assert reading is not None and not any(told.turn for told in reading.told)
+
+
+def test_labels_of_several_parts() -> None:
+    assert lexicon.field("k_block_idx") == "k" and lexicon.field("block_idx") == "cta"

@@ -54,7 +54,7 @@ _PTX_COPY = re.compile(r"\bcp\.(?:reduce\.)?async\.bulk[\w.:]*")
 _MAPA = re.compile(
     r"\b(?:mapa\w*|remote|map_shared_rank)\(\s*(?P<name>[\w.]+(?:\[[^\]]*\])?)\s*,\s*(?:cta\s*)?(?P<cta>\d+)\s*\)"
 )
-_AT = re.compile(r"@\s*(?:cta|CTA)?\s*(?P<ctas>\d+(?:\+\d+)*)(?P<stage>\[[^\]]*\])?")
+_AT = re.compile(r"(?<!^)@\s*(?:cta|CTA)?\s*(?P<ctas>\d+(?:\+\d+)*)(?P<stage>\[[^\]]*\])?")
 _HEAD_AT = re.compile(r"^(?P<head>[\s\[(<|]*)(?P<role>[^\W\d]\w*)@(?:cta|CTA)?(?P<cta>\d+)\b")
 _SHORT_CTA = re.compile(r"^(?P<head>[\s\[(<|]*)[cC](?P<cta>\d{1,3})(?=[\s,\])>|:/-])")
 _HINT = re.compile(

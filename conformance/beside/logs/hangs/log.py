@@ -106,6 +106,7 @@ class Log:
     half_read: int = 0
     exact: bool = False
     inferred: bool = False  # the meanings of its lines were learned from their order
+    ordered: bool = False  # of those: which lines begin and end waits
     snapshot: bool = False
     reports: dict[int, str] = field(default_factory=dict)
     gaps: bool = False

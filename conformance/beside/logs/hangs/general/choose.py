@@ -10,6 +10,8 @@ from tileproof.conformance.beside.logs.hangs.log import OWN, Log
 
 CLEAR = 0.02  # by which the general reading must explain more, where it finds no more fields
 
+KNOWN = 0.85  # the fit of the words from which the order of lines is not asked
+
 
 def better(log: Log, members: Sequence[tuple[int, str]]) -> Log | None:
     """The general reading of a log, where it explains more lines, or more fields of them, than `log` does."""
@@ -18,6 +20,8 @@ def better(log: Log, members: Sequence[tuple[int, str]]) -> Log | None:
     other = read_general(log.path, log.lines, members)
     if other is None or 2 * sum(bool(event.actor.role) for event in other.events) <= len(other.events):
         return None  # it found no events, or not who made them
+    if other.ordered and fit(log) > KNOWN and 2 * len(log.events) > len(other.events):
+        return None
     more = fit(other) - fit(log)
     if more <= CLEAR and (more, _fields(other) - _fields(log)) <= (0, 0):
         return None

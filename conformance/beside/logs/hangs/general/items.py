@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -10,8 +11,11 @@ from tileproof.conformance.beside.logs.hangs.forms import CLUSTER, NAMED, SYNCTH
 from tileproof.conformance.beside.logs.hangs.general import lexicon
 from tileproof.conformance.beside.logs.hangs.general.lexicon import WIDE
 
+# Vowel signs and accents that scripts write as characters of their own.
+_MARKS = "".join(char for char in map(chr, range(0x300, 0x1200)) if unicodedata.category(char)[0] == "M")
 _TOKEN = re.compile(
-    rf"0[xX][0-9a-fA-F]+|\d+\.\d+|\d+|[{WIDE}]+\d*|(?:(?![{WIDE}])[^\W\d])(?:(?![{WIDE}])\w)*|->|=>|[^\w\s]"
+    rf"0[xX][0-9a-fA-F]+|\d+\.\d+|\d+|[{WIDE}]+\d*|(?:(?![{WIDE}])[^\W\d])(?:(?![{WIDE}])[\w{_MARKS}])*"
+    r"|->|=>|[^\w\s]"
 )
 _NUMBERED = re.compile(r"(?P<stem>[^\W\d]+(?:_[^\W\d]+)*?)_?(?P<number>\d{1,5})$")
 _SHORT = {

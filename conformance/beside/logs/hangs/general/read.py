@@ -27,6 +27,7 @@ from tileproof.conformance.beside.logs.hangs.settled import (
 from tileproof.conformance.beside.logs.hangs.words import key_of
 
 MAX_LINES = 6000
+CLOSED = 0.75  # of the waits: where words explain so many, the order of rows is not asked
 
 
 def read_general(path: str, raw: list[str], members: Sequence[tuple[int, str]]) -> Log | None:
@@ -34,7 +35,7 @@ def read_general(path: str, raw: list[str], members: Sequence[tuple[int, str]]) 
     reading = tell(members)
     log = _log(path, raw, reading.told) if reading is not None else None
     if log is not None and reading is not None:
-        log.inferred = reading.guessed
+        log.inferred, log.ordered = reading.guessed, reading.turned
     return log
 
 
@@ -59,7 +60,7 @@ def tell(members: Sequence[tuple[int, str]]) -> LogReading | None:
                 value -= 0.5
             if (not turns or reading.turned) and (best is None or value > best[0] + (0.1 if turns else 0.02)):
                 best = value, reading
-            if value > 0.9:
+            if value > CLOSED + (0.15 if slot is not None else 0.0):
                 break
     return best[1] if best is not None else None
 

@@ -30,6 +30,7 @@ _CONSTRUCTED = re.compile(
 _TYPED = re.compile(
     r"(?P<label>\b[^\W\d]\w*\s*[:=]\s*)(?P<type>[^\W\d]\w*)\(\s*[\"'](?P<name>[^\W\d]\w*)[\"']\s*,?"
 )
+_KEYWORD = re.compile(r"\s(?::|--)(?P<key>[^\W\d][\w-]*)\s+(?=[^\s:-])")
 _CODE = re.compile(
     r"(?<!\w)(?P<code>[^\s=:,;]{1,4})\s*[=:]\s*(?P<means>[^=:,;|]*[^=:,;|\s])(?=\s*(?:[,;|]|$))"
 )
@@ -51,7 +52,7 @@ def rows(members: Sequence[tuple[int, str]]) -> Rows:
     lines = [(number, text) for number, text in members if text.strip()]
     if not lines:
         return []
-    lines = _legend(_named_threads(_unprefixed(lines)))
+    lines = _keywords(_legend(_named_threads(_unprefixed(lines))))
     blocks = _blocks(lines)
     if blocks:
         return blocks
@@ -93,6 +94,14 @@ def _named_threads(lines: Rows) -> Rows:
             text = json.dumps({**row, "role": names[key]})
         out.append((number, text))
     return out if names else lines
+
+
+def _keywords(lines: Rows) -> Rows:
+    """Rows of keywords and values, `:role load :cta 0` or `--role load --cta 0`, as `key=value`."""
+    many = sum(len(_KEYWORD.findall(text)) > 2 for _, text in lines)
+    if many < 0.6 * len(lines):
+        return lines
+    return [(number, _KEYWORD.sub(r" ; \g<key>=", text)) for number, text in lines]
 
 
 def _legend(lines: Rows) -> Rows:
@@ -242,7 +251,7 @@ def _row(header: list[str], cells: list[str]) -> str:
             continue
         number = re.fullmatch(r"-?\d+|0[xX][0-9a-fA-F]+", cell)
         if not header and number:
-            name = f"col_{chr(97 + at % 26)}"
+            name = f"col_{2 * chr(97 + at % 26)}"  # two letters: col_j would count rounds
         parts.append(cell if plain and not (number and name) else f"{name.replace(' ', '_')}={cell}")
     return " ; ".join(parts)
 

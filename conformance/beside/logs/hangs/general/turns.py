@@ -7,6 +7,7 @@ other so too, but carry bytes.
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,6 +22,9 @@ FOLLOWS = 0.9  # of the rows that begin a wait; fewer are no waits
 BYTES = 64  # a number from here on may count bytes
 MOST = 0.6  # of the rows; a number in more of them is no size of a copy
 TOLD = 0.3  # of the rows of mbarriers must be of waits
+CODED = 0.95  # of the rows have the number that is the code of an event
+CODES = 10  # kinds of events
+_RUN = re.compile(r"(?<![^\w\s])(?:>{2,}|<{2,}|\?+|!+)(?![^\w\s])")  # signs that tell an event
 _ENDS = {"wait", "done", "begin", "not"}
 
 
@@ -62,6 +66,9 @@ def find_turns(acting: Sequence[Told]) -> bool:
     """Set `turn` and the verbs of each row by the order of rows; False where no rows follow so."""
     _find_sizes(acting)
     pairs = _pairs(acting)
+    if not any(first.scope == "mbarrier" for first, _ in pairs):
+        _find_codes(acting)
+        pairs = _pairs(acting)
     turns = [
         Turn(first.scope, frozenset(first.words) & {*then.words}, _less(first, then), _less(then, first))
         for first, then in pairs
@@ -77,7 +84,7 @@ def find_turns(acting: Sequence[Told]) -> bool:
     for told in acting:
         if told.turn:
             told.verbs = ("wait",) if told.turn == "wait" else ("wait", "done")
-        elif told.scope == "mbarrier" and "init" not in told.verbs:
+        elif told.scope == "mbarrier" and not {"init", "wait"} & {*told.verbs}:
             told.verbs = tuple(verb for verb in told.verbs if verb not in _ENDS) or ("arrive",)
     _copies(plain)
     return True
@@ -94,7 +101,26 @@ def _sign(told: Told) -> Sign:
 
 def _words(told: Told) -> tuple[str, ...]:
     """What may tell an event: the words of a row, its labels, and signs such as `->` or `wait+`."""
-    return tuple(sorted({*told.phrase, *told.row.labels, *filter(None, [braces(told)])}))
+    before = told.row.tokens[told.barrier.at - 1] if told.barrier is not None and told.barrier.at else ""
+    signs = {braces(told), *_RUN.findall(told.row.text), "" if before.isalnum() else before}
+    return tuple(sorted({*told.phrase, *told.row.labels, *signs} - {""}))
+
+
+def _find_codes(acting: Sequence[Told]) -> None:
+    """Events that are numbers, `ev=1`: a number with a label of its own in nearly all rows, of few values."""
+    values: dict[str, Counter[int]] = defaultdict(Counter)
+    for told in acting:
+        for num in told.row.nums:
+            if not num.field and num.label[:1].isalpha():
+                values[num.label][num.value] += 1
+    for label, counts in values.items():
+        if counts.total() < CODED * len(acting) or not 3 <= len(counts) <= CODES:
+            continue
+        for told in acting:
+            for num in told.row.nums:
+                if num.label == label and not num.field:
+                    num.field = "event"
+                    told.phrase += (f"{label}={num.value}",)
 
 
 def _less(first: Sign, then: Sign) -> frozenset[str]:
@@ -181,9 +207,9 @@ def _copies(plain: Sequence[Told]) -> None:
             and _sized(told)
             and _sized(before)
             and told.name == before.name
-            and told.phrase != before.phrase
+            and _words(told) != _words(before)
             and not {"copy", "expect"} & {*told.verbs}
             and "copy" not in before.verbs
         ):
-            told.verbs = ("copy",)
+            told.verbs, told.turn = ("copy",), "copy"
         last[told.actor] = told

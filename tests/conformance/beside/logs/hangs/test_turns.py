@@ -1,4 +1,4 @@
-# ruff: noqa: E501 - log lines are kept whole
+# ruff: noqa: E501, RUF001 - log lines are kept whole
 """Waits and their ends by the order of rows, and fields by their place: logs in wordings of no language."""
 
 from collections import Counter
@@ -43,6 +43,46 @@ STYLES = {
         "arrive": 'Ev {{ who: Actor("{role}", Cta({cta})), op: Arrive {{ on: Barrier("{bar}", {stage}), tx: None, k: {k} }} }}',
         "expect": 'Ev {{ who: Actor("{role}", Cta({cta})), op: Arrive {{ on: Barrier("{bar}", {stage}), tx: Some({size}), k: {k} }} }}',
         "copy": 'Ev {{ who: Actor("{role}", Cta({cta})), op: Load {{ on: Barrier("{bar}", {stage}), len: {size}, k: {k} }} }}',
+        "far": "",
+    },
+    "marks of a script": {
+        "wait": "खंड {cta} {role}: {bar}[{stage}] पर रुका, चरण {phase}, फेरा {k}",
+        "done": "खंड {cta} {role}: {bar}[{stage}] से आगे बढ़ा, चरण {phase}, फेरा {k}",
+        "arrive": "खंड {cta} {role}: {bar}[{stage}] पर पहुँचा, फेरा {k}",
+        "expect": "खंड {cta} {role}: {bar}[{stage}] पर पहुँचा, {size} बाइट आएँगे, फेरा {k}",
+        "copy": "खंड {cta} {role}: {size} बाइट की प्रति, {bar}[{stage}], फेरा {k}",
+        "far": "",
+    },
+    "keywords": {
+        "wait": "(ev :what park :role {role} :cta {cta} :bar {bar} :stage {stage} :parity {phase} :k {k})",
+        "done": "(ev :what unpark :role {role} :cta {cta} :bar {bar} :stage {stage} :parity {phase} :k {k})",
+        "arrive": "(ev :what tick :role {role} :cta {cta} :bar {bar} :stage {stage} :k {k})",
+        "expect": "(ev :what tick :role {role} :cta {cta} :bar {bar} :stage {stage} :bytes {size} :k {k})",
+        "copy": "(ev :what bulk :role {role} :cta {cta} :bar {bar} :stage {stage} :bytes {size} :k {k})",
+        "far": "",
+    },
+    "codes": {
+        "wait": "ev=7 cta={cta} who={role} bar={bar} st={stage} ph={phase} k={k}",
+        "done": "ev=8 cta={cta} who={role} bar={bar} st={stage} ph={phase} k={k}",
+        "arrive": "ev=2 cta={cta} who={role} bar={bar} st={stage} k={k}",
+        "expect": "ev=2 cta={cta} who={role} bar={bar} st={stage} k={k} tx={size}",
+        "copy": "ev=5 cta={cta} who={role} bar={bar} st={stage} k={k} tx={size}",
+        "far": "",
+    },
+    "brackets": {
+        "wait": "{role} (cta {cta}) k={k}: [ {bar}.{stage} {phase}",
+        "done": "{role} (cta {cta}) k={k}: ] {bar}.{stage} {phase}",
+        "arrive": "{role} (cta {cta}) k={k}: ^ {bar}.{stage}",
+        "expect": "{role} (cta {cta}) k={k}: ^ {bar}.{stage} {size} bytes",
+        "copy": "{role} (cta {cta}) k={k}: ~ {bar}.{stage} {size} bytes",
+        "far": "",
+    },
+    "cells": {
+        "wait": "{cta}\t{role}\tΑΝΑΜΟΝΗ\t{bar}\t{stage}\t{phase}\t{k}\t",
+        "done": "{cta}\t{role}\tΤΕΛΟΣ\t{bar}\t{stage}\t{phase}\t{k}\t",
+        "arrive": "{cta}\t{role}\tΑΦΙΞΗ\t{bar}\t{stage}\t\t{k}\t",
+        "expect": "{cta}\t{role}\tΑΦΙΞΗ\t{bar}\t{stage}\t\t{k}\t\t{size}",
+        "copy": "{cta}\t{role}\tΑΝΤΙΓΡΑΦΗ\t{bar}\t{stage}\t\t{k}\t\t{size}",
         "far": "",
     },
     "arguments": {

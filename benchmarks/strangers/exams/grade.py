@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from tileproof.spec.machine.types import UncheckedObject
 
-from benchmarks.strangers.exams import first, fourth, second, third
+from benchmarks.strangers.exams import fifth, first, fourth, second, third
 from benchmarks.strangers.exams.styles import Style
 from benchmarks.strangers.kernels import FAMILIES, Case
 from benchmarks.strangers.later_kernels import LATER
@@ -28,6 +28,7 @@ EXAMS = {
     "second": second.STYLES,
     "third": third.STYLES,
     "fourth": fourth.STYLES,
+    "fifth": fifth.STYLES,
 }
 MISTAKES = [(make, mistake) for make, some in (FAMILIES | LATER).values() for mistake in some]
 Answer = UncheckedObject | None

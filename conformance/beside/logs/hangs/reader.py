@@ -19,7 +19,13 @@ from tileproof.conformance.beside.logs.hangs.log import LONG, Log, load
 from tileproof.conformance.beside.logs.hangs.merged import unmerge
 from tileproof.conformance.beside.logs.hangs.printed import is_printed, printed_runs, read_printed
 from tileproof.conformance.beside.logs.hangs.rewrite import NO_WORDS, Words
-from tileproof.conformance.beside.logs.hangs.runs import Members, split_runs, split_streams, unstamped
+from tileproof.conformance.beside.logs.hangs.runs import (
+    Members,
+    split_runs,
+    split_streams,
+    unstamped,
+    with_values,
+)
 from tileproof.conformance.beside.logs.hangs.snapshots import (
     debugger_lines,
     is_debugger,
@@ -69,7 +75,7 @@ def read_text(
         streams = split_streams([line for _, line in unstamped(streams[0][1])])
     whole = Log(path, lines)
     for name, members in streams:
-        members = unstamped(members)
+        members = with_values(unstamped(members))
         if is_printed(members):
             whole.runs += [read_printed(Log(path, lines), part) for part in printed_runs(name, members)]
             continue

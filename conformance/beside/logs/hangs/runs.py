@@ -22,6 +22,8 @@ _MARK = re.compile(
     r"^\S*[$#] \S|\blaunch(?:ing|ed)?\b.*\bkernel|\bkernel launch",
     re.IGNORECASE,
 )
+_LITERAL = re.compile(r"(?<![\w'])\d*'s?(?P<base>[bodh])(?P<value>[0-9a-f_]+)(?![\w'])", re.IGNORECASE)
+_BASES = {"b": 2, "o": 8, "d": 10, "h": 16}
 _DIGITS = re.compile(r"\d+")
 SHARE = 0.6  # of the actors that speak after a place must begin again there
 
@@ -53,6 +55,22 @@ def unstamped(members: Members) -> Members:
     """The lines without a logger's timestamp prefix."""
     stamp = _stamp_of([line for _, line in members])
     return members if stamp is None else [(number, stamp.sub("", line, count=1)) for number, line in members]
+
+
+def with_values(members: Members) -> Members:
+    """The lines with literals of hardware languages as their values: `1'b0` is 0, `8'hff` is 255."""
+    return [
+        (number, _LITERAL.sub(_value, line) if "'" in line else line)  # most lines have none
+        for number, line in members
+    ]
+
+
+def _value(found: re.Match[str]) -> str:
+    base = _BASES[found["base"].lower()]
+    try:
+        return str(int(found["value"], base))
+    except ValueError:
+        return found[0]
 
 
 def split_streams(lines: list[str]) -> list[tuple[str, Members]]:

@@ -31,6 +31,7 @@ _TYPED = re.compile(
     r"(?P<label>\b[^\W\d]\w*\s*[:=]\s*)(?P<type>[^\W\d]\w*)\(\s*[\"'](?P<name>[^\W\d]\w*)[\"']\s*,?"
 )
 _KEYWORD = re.compile(r"\s(?::|--)(?P<key>[^\W\d][\w-]*)\s+(?=[^\s:-])")
+_BOX = re.compile(r"^\s*(?:[-*+]\s+|\d+[.)]\s+)?\[(?P<mark>[ xXvV*+\u2713\u2714])\]\s+")
 _CODE = re.compile(
     r"(?<!\w)(?P<code>[^\s=:,;]{1,4})\s*[=:]\s*(?P<means>[^=:,;|]*[^=:,;|\s])(?=\s*(?:[,;|]|$))"
 )
@@ -52,7 +53,7 @@ def rows(members: Sequence[tuple[int, str]]) -> Rows:
     lines = [(number, text) for number, text in members if text.strip()]
     if not lines:
         return []
-    lines = _keywords(_legend(_named_threads(_unprefixed(lines))))
+    lines = _keywords(_legend(_named_threads(_boxes(_unprefixed(lines)))))
     blocks = _blocks(lines)
     if blocks:
         return blocks
@@ -76,6 +77,21 @@ def _unprefixed(lines: Rows) -> Rows:
     return [
         (number, text[cut:] if same.startswith(prefix[:cut]) else text)
         for (number, text), same in zip(lines, flat, strict=True)
+    ]
+
+
+def _boxes(lines: Rows) -> Rows:
+    """Rows of a list of tasks, `- [ ] ...` and `- [x] ...`, with the mark as a word at their end."""
+    marks = Counter(found["mark"] for _, text in lines if (found := _BOX.match(text)))
+    if len(marks) < 2 or not marks[" "]:
+        return lines
+    boxes = [_BOX.match(text) for _, text in lines]
+    return [
+        (
+            number,
+            _BOX.sub("", text) + f" ; {'open' if found['mark'] == ' ' else 'ticked'}_box" if found else text,
+        )
+        for (number, text), found in zip(lines, boxes, strict=True)
     ]
 
 

@@ -7,6 +7,7 @@ import pytest
 from tileproof.conformance.beside.logs.hangs.general import lexicon
 from tileproof.conformance.beside.logs.hangs.general.read import read_general, tell
 from tileproof.conformance.beside.logs.hangs.log import Log, LogEvent
+from tileproof.conformance.beside.logs.hangs.runs import with_values
 from tileproof.spec.machine.types import UncheckedObject
 
 from benchmarks.hang_strangers import explain
@@ -101,6 +102,14 @@ STYLES = {
         "copy": '"{role}@{cta}" ->> "TMA" : load {size} bytes, complete_tx on "{bar}[{stage}]", k={k}',
         "far": " in CTA {owner}",
     },
+    "list of tasks": {
+        "wait": "* [ ] {role}/{cta} turn {k} on {bar}[{stage}]{far}, parity {phase}",
+        "done": "* [x] {role}/{cta} turn {k} on {bar}[{stage}]{far}, parity {phase}",
+        "arrive": "* {role}/{cta} turn {k} gives {bar}[{stage}]{far}",
+        "expect": "* {role}/{cta} turn {k} gives {bar}[{stage}], announces {size} bytes",
+        "copy": "* {role}/{cta} turn {k} copies {size} bytes towards {bar}[{stage}]",
+        "far": "",
+    },
 }  # fmt: skip
 
 
@@ -182,3 +191,23 @@ def test_known_words_are_not_overruled() -> None:
 
 def test_labels_of_several_parts() -> None:
     assert lexicon.field("k_block_idx") == "k" and lexicon.field("block_idx") == "cta"
+
+
+@pytest.mark.parametrize("parity", ["1'b{phase}", "4'h{phase}", "'d{phase}"])
+def test_literals_of_hardware_languages(parity: str) -> None:
+    style = {
+        "wait": "tb.sm{cta}.{role}: {bar}[{stage}] blocked on parity " + parity + ", k={k}",
+        "done": "tb.sm{cta}.{role}: {bar}[{stage}] passed parity " + parity + ", k={k}",
+        "arrive": "tb.sm{cta}.{role}: {bar}[{stage}] arrive, k={k}",
+        "expect": "tb.sm{cta}.{role}: {bar}[{stage}] arrive, expects {size} bytes, k={k}",
+        "copy": "tb.sm{cta}.{role}: {bar}[{stage}] copy of {size} bytes, k={k}",
+        "far": "",
+    }
+    found = answer(ring(style))
+    assert found["root"]["stage"] == 0 and found["root"]["phase"] == 0
+    assert found["causes"][0]["code"] == "skipped-arrive"
+
+
+def test_values_of_literals() -> None:
+    lines = [(1, "a 8'hff b 3'b101 'd12 12'o17 1'sb1"), (2, "the barrier's b1, 'b2, 2'b9 don't")]
+    assert with_values(lines) == [(1, "a 255 b 5 12 15 1"), (2, lines[1][1])]

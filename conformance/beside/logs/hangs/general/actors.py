@@ -40,6 +40,7 @@ class ActorRows:
             told.fields |= first
         self._blocks_of_rounds()
         self._context()
+        self._head()
         warps: dict[tuple[str, int], set[int]] = defaultdict(set)
         for told in self.acting:
             if told.role and told.kind != "init":
@@ -52,6 +53,15 @@ class ActorRows:
     def _warp(told: Told) -> int:
         fields = told.fields
         return fields["warp"] if "warp" in fields else fields["thread"] // 32 if "thread" in fields else -1
+
+    def _head(self) -> None:
+        """Rows in front of the first CTA, where nearly all rows name their CTA, are of no actor."""
+        if sum("cta" in told.fields for told in self.acting) < 0.9 * len(self.acting):
+            return
+        for told in self.told:
+            if "cta" in told.fields:
+                return
+            told.role = ""
 
     def _context(self) -> None:
         """Headings name the actor of the rows below them, where those name none."""

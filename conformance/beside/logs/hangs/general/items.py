@@ -215,6 +215,12 @@ class _Scan:
             and not known
             and (after[0] in "[(.+/#<" or lexicon.field(after[0]) == "stage")
             and after[1][0].isdecimal()
+        ) or (
+            len(after) > 2
+            and not known
+            and after[0] == ","
+            and lexicon.field(after[1]) == "stage"
+            and after[2][0].isdecimal()
         )
         if (then == "=" or (then == ":" and known)) and key not in ("role", "barrier"):
             self.row.labels.append(low)
@@ -254,6 +260,9 @@ class _Scan:
         if then and (lexicon.field(then) == "bytes" or then == "B") and not signed and self.field != "bytes":
             self._add(value, "bytes", "bytes", at, hexed)
             return
+        if then.lower() in ("arrival", "arrivals") and not signed and not self.field:
+            self._add(value, "count", "count", at, hexed)
+            return
         gap = set(self.gap)
         last = self.last
         many = self.field in ("target", "owner") or (
@@ -266,7 +275,7 @@ class _Scan:
         again = self.field == "cta" and sum(num.field == "cta" for num in self.row.nums) > 1
         near = again and self.gap == "," and self._glued(at) and self._glued(at - 1)
         listed = (near or bool(listed)) and value < 64 and not unit
-        if self.field and (listed or (not gap - set("=:#([-. \"'") and self.gap != ";")):
+        if self.field and (listed or (not gap - set("=:#({[-. \"'") and self.gap != ";")):
             self._add(value, self.field, self.label, at, hexed)
             follows = (many or again or self._second_cta(at)) and then in (",", "and", "+")
             self.gap = "" if follows else ";"

@@ -193,7 +193,26 @@ def _pairs(acting: Sequence[Told]) -> list[tuple[Sign, Sign]]:
         if many >= FOLLOWS * nexts[first] and many >= FOLLOWS * befores[then]:
             found.append((first, then))
             taken |= {first, then}
-    return found
+    return found + _wordings(follows, nexts, befores, taken | alone)
+
+
+def _wordings(
+    follows: Counter[tuple[Sign, Sign]], nexts: Counter[Sign], befores: Counter[Sign], known: set[Sign]
+) -> list[tuple[Sign, Sign]]:
+    """Pairs of waits that a log tells in several wordings: any beginning is followed by any of the ends."""
+    begun: Counter[Sign] = Counter()
+    ended: Counter[Sign] = Counter()
+    free = {
+        pair: many
+        for pair, many in follows.items()
+        if many and pair[0].scope == pair[1].scope and not {*pair} & known and not any(s.sized for s in pair)
+    }
+    for (first, then), many in free.items():
+        begun[first] += many
+        ended[then] += many
+    begins = {sign for sign, many in begun.items() if many > 1 and many >= FOLLOWS * nexts[sign]}
+    ends = {sign for sign, many in ended.items() if many > 1 and many >= FOLLOWS * befores[sign]}
+    return [pair for pair in free if pair[0] in begins - ends and pair[1] in ends - begins]
 
 
 def _copies(plain: Sequence[Told]) -> None:

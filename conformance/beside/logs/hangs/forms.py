@@ -26,7 +26,9 @@ _CLUSTER = re.compile(
 )  # fmt: skip
 _NAMED = re.compile(
     r"(?<![\w.])(?:named[\s_-]*barrier(?:[_.](?:sync|wait))?|NamedBarrier(?:::sync)?|barrier(?:\.cta)?\.sync(?:\.aligned)?|"
-    r"bar\.sync|bar_sync|cta_sync)" + _TAIL.format("tail") + r"(?![\w.])" + _NUMBER,
+    r"bar\.sync|bar_sync|cta_sync|"
+    r"barrier(?:_cta)?_sync(?:_(?:un)?aligned)?(?=\s*\(\s*\d))"
+    + _TAIL.format("tail") + r"(?![\w.])" + _NUMBER,
     re.IGNORECASE,
 )  # fmt: skip
 _THREADS = re.compile(r"(?<!\w)_*syncthreads(?:\s*\(\))?", re.IGNORECASE)
@@ -52,8 +54,9 @@ _CUTLASS = re.compile(r"\bCluster(?:Transaction)?Barrier(?:::|\.|->)")
 _NAMED_NUMBER = re.compile(r"\bnamed\W?(\d+)\b", re.IGNORECASE)
 _PTX_COPY = re.compile(r"\bcp\.(?:reduce\.)?async\.bulk[\w.:]*")
 _MAPA = re.compile(
-    r"\b(?:mapa\w*|remote|map_shared_rank)\(\s*(?P<name>[\w.]+(?:\[[^\]]*\])?)\s*,\s*(?:cta\s*)?(?P<cta>\d+)\s*\)"
+    r"\b(?:mapa\w*|remote|map_shared_rank)\(\s*(?P<name>[^\W\d][\w.]*(?:\[[^\]]*\])?)\s*,\s*(?:cta\s*)?(?P<cta>\d+)\s*\)"
 )
+_RANKS = re.compile(r"\bmap_shared_rank\(\s*(?P<ctas>\d+(?:\s*,\s*\d+)*)\s*\)")
 _AT = re.compile(r"(?<!^)@\s*(?:cta|CTA)?\s*(?P<ctas>\d+(?:\+\d+)*)(?P<stage>\[[^\]]*\])?")
 _HEAD_AT = re.compile(r"^(?P<head>[\s\[(<|]*)(?P<role>[^\W\d]\w*)@(?:cta|CTA)?(?P<cta>\d+)\b")
 _SHORT_CTA = re.compile(r"^(?P<head>[\s\[(<|]*)[cC](?P<cta>\d{1,3})(?=[\s,\])>|:/-])")
@@ -73,6 +76,7 @@ def operations(text: str) -> str:
     text = _NAMED_NUMBER.sub(rf" {NAMED}\1 ", text)
     text = _PTX_COPY.sub(" copy ", _PTX.sub(_mbarrier, text))
     text = _MAPA.sub(r"\g<name> target_cta=\g<cta> ", text)
+    text = _RANKS.sub(lambda found: " target_cta=" + re.sub(r"\s*,\s*", " and ", found["ctas"]) + " ", text)
     text = _AT.sub(_target, text)
     text = _CLUSTER.sub(_cluster, text)
     text = _THREADS.sub(f" {SYNCTHREADS} ", text)

@@ -9,7 +9,7 @@ from tileproof.conformance.beside.logs.hangs.grammar.choose import fit
 from tileproof.conformance.beside.logs.hangs.log import OWN, Log
 
 CLEAR = 0.02  # by which the general reading must explain more, where it finds no more fields
-
+MUCH = 0.1  # by which it must explain more, and find more events, where the order of rows tells waits
 KNOWN = 0.85  # the fit of the words from which the order of lines is not asked
 
 
@@ -20,9 +20,10 @@ def better(log: Log, members: Sequence[tuple[int, str]]) -> Log | None:
     other = read_general(log.path, log.lines, members)
     if other is None or 2 * sum(bool(event.actor.role) for event in other.events) <= len(other.events):
         return None  # it found no events, or not who made them
-    if other.ordered and fit(log) > KNOWN and 2 * len(log.events) > len(other.events):
-        return None
     more = fit(other) - fit(log)
+    fuller = more > MUCH and len(other.events) > (1 + MUCH) * len(log.events)
+    if other.ordered and fit(log) > KNOWN and 2 * len(log.events) > len(other.events) and not fuller:
+        return None
     if more <= CLEAR and (more, _fields(other) - _fields(log)) <= (0, 0):
         return None
     if more <= CLEAR and (more < 0 or _fields(other) < _fields(log)):

@@ -166,7 +166,7 @@ class _Scan:
         return at + 1
 
     def _glued(self, at: int) -> bool:
-        return at > 0 and self.starts[at] == self.starts[at - 1] + len(self.tokens[at - 1])
+        return 0 < at < len(self.tokens) and self.starts[at] == self.starts[at - 1] + len(self.tokens[at - 1])
 
     def _word(self, at: int, token: str) -> int:
         then = self.tokens[at + 1] if at + 1 < len(self.tokens) else ""
@@ -185,8 +185,11 @@ class _Scan:
             if known and known not in ("role", "barrier", "ignored", "bytes"):
                 self._add(int(numbered["number"]), known, stem, at)
                 after = self.tokens[at + 1 : at + 3]
-                more = known == "cta" and after[:1] == ["+"] and after[1:2] != [] and after[1].isdecimal()
+                further = known == "cta" and len(self.row.labelled("cta")) > 1
+                joined = after[:1] == ["+"] or (further and after[:1] == [","] and self._glued(at + 2))
+                more = known == "cta" and joined and after[1:2] != [] and after[1].isdecimal()
                 self.label, self.field, self.gap = (stem, known, "") if more else ("", "", "")
+                self.listing = more and after[0] == ","
                 return at + 1
         known = lexicon.field(token)
         signed = then in ("=", ":")

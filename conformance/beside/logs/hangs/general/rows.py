@@ -32,6 +32,10 @@ _TYPED = re.compile(
 )
 _KEYWORD = re.compile(r"\s(?::|--)(?P<key>[^\W\d][\w-]*)\s+(?=[^\s:-])")
 _BOX = re.compile(r"^\s*(?:[-*+]\s+|\d+[.)]\s+)?\[(?P<mark>[ xXvV*+\u2713\u2714])\]\s+")
+_COMPOUND = re.compile(r"(?<![\w.])(?:[A-Za-z]\d{1,4}){2,4}(?![\w.])")
+_CALLED = re.compile(
+    r"(?<!\w)(?P<code>[A-Za-z]{1,4}\d{1,3})\s*(?:is|are|means|=|:|->|=>)\s*(?:the\s+)?(?P<name>[^\W\d]\w*)"
+)
 _CODE = re.compile(
     r"(?<!\w)(?P<code>[^\s=:,;]{1,4})\s*[=:]\s*(?P<means>[^=:,;|]*[^=:,;|\s])(?=\s*(?:[,;|]|$))"
 )
@@ -53,7 +57,7 @@ def rows(members: Sequence[tuple[int, str]]) -> Rows:
     lines = [(number, text) for number, text in members if text.strip()]
     if not lines:
         return []
-    lines = _keywords(_legend(_named_threads(_boxes(_unprefixed(lines)))))
+    lines = _keywords(_legend(_called(_named_threads(_boxes(_unprefixed(lines))))))
     blocks = _blocks(lines)
     if blocks:
         return blocks
@@ -137,6 +141,35 @@ def _legend(lines: Rows) -> Rows:
     return [
         (number, pattern.sub(lambda found: f" {codes[found[0]]} ", text, count=1)) for number, text in out
     ]
+
+
+def _called(lines: Rows) -> Rows:
+    """Codes of actors apart, `c1w4` as `c1 w4`, and with the names that the log gives them: `w4 is mma`."""
+    letters = Counter(
+        re.sub(r"\d", "", found[0]) for _, text in lines for found in _COMPOUND.finditer(text[:80])
+    )
+    most, many = letters.most_common(1)[0] if letters else ("", 0)
+    if many >= 0.6 * len(lines) and len({*most}) == len(most):
+        lines = [(number, _COMPOUND.sub(_apart, text, count=1)) for number, text in lines]
+    names: dict[str, set[str]] = {}
+    out: Rows = []
+    for number, text in lines:
+        pairs = [(found["code"], found["name"]) for found in _CALLED.finditer(text)]
+        if len({*pairs}) > 1 and len({code.rstrip("0123456789") for code, _ in pairs}) == 1:
+            for code, name in pairs:
+                names.setdefault(code, set()).add(name)
+        else:
+            out.append((number, text))
+    used = Counter(code for _, text in out for code in {*re.findall(r"\w+", text)} & names.keys())
+    once = all(len(some) == 1 for some in names.values())
+    if not names or len(lines) - len(out) > 2 or not once or used.total() < 0.6 * len(out):
+        return lines
+    pattern = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, names))})(?!\w)")
+    return [(number, pattern.sub(lambda found: min(names[found[0]]), text)) for number, text in out]
+
+
+def _apart(found: re.Match[str]) -> str:
+    return re.sub(r"(?<=\d)(?=[A-Za-z])", " ", found[0])
 
 
 def verbs_of(text: str) -> set[str]:

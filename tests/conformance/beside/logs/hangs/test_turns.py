@@ -4,6 +4,7 @@
 from collections import Counter
 
 import pytest
+from tileproof.conformance.beside.logs.hangs.forms import operations
 from tileproof.conformance.beside.logs.hangs.general import lexicon
 from tileproof.conformance.beside.logs.hangs.general.read import read_general, tell
 from tileproof.conformance.beside.logs.hangs.log import Log, LogEvent
@@ -103,14 +104,30 @@ STYLES = {
         "far": " in CTA {owner}",
     },
     "list of tasks": {
-        "wait": "* [ ] {role}/{cta} turn {k} on {bar}[{stage}]{far}, parity {phase}",
-        "done": "* [x] {role}/{cta} turn {k} on {bar}[{stage}]{far}, parity {phase}",
-        "arrive": "* {role}/{cta} turn {k} gives {bar}[{stage}]{far}",
-        "expect": "* {role}/{cta} turn {k} gives {bar}[{stage}], announces {size} bytes",
-        "copy": "* {role}/{cta} turn {k} copies {size} bytes towards {bar}[{stage}]",
+        "wait": "* [ ] {role}/{cta} round {k} on {bar}[{stage}]{far}, parity {phase}",
+        "done": "* [x] {role}/{cta} round {k} on {bar}[{stage}]{far}, parity {phase}",
+        "arrive": "* {role}/{cta} round {k} gives {bar}[{stage}]{far}",
+        "expect": "* {role}/{cta} round {k} gives {bar}[{stage}], announces {size} bytes",
+        "copy": "* {role}/{cta} round {k} copies {size} bytes towards {bar}[{stage}]",
+        "far": "",
+    },
+    "name, then a stage by its label": {
+        "wait": "{role} of block {cta} lines up at {bar}, slot {stage}{far}, with phase {phase} in round {k}",
+        "done": "{role} of block {cta} gets beyond {bar}, slot {stage}{far}, with phase {phase} in round {k}",
+        "arrive": "{role} of block {cta} reports to {bar}, slot {stage}{far} in round {k}",
+        "expect": "{role} of block {cta} reports to {bar}, slot {stage}, {size} bytes in round {k}",
+        "copy": "{role} of block {cta} copies {size} bytes for {bar}, slot {stage} in round {k}",
         "far": "",
     },
 }  # fmt: skip
+CODED = {
+    "wait": "c{cta}{role}| {bar}[{stage}]{far} parity {phase}: not yet, poll (k{k})",
+    "done": "c{cta}{role}| {bar}[{stage}]{far} parity {phase}: there (k{k})",
+    "arrive": "c{cta}{role}| {bar}[{stage}]{far} <= an arrival (k{k})",
+    "expect": "c{cta}{role}| {bar}[{stage}] <= an arrival, tx {size} (k{k})",
+    "copy": "c{cta}{role}| {bar}[{stage}] <= bulk copy, {size} bytes (k{k})",
+    "far": " of c{owner},1",
+}
 
 
 def ring(style: dict[str, str], rounds: int = 8, missed: int = 4, far: int | None = None) -> str:
@@ -211,3 +228,33 @@ def test_literals_of_hardware_languages(parity: str) -> None:
 def test_values_of_literals() -> None:
     lines = [(1, "a 8'hff b 3'b101 'd12 12'o17 1'sb1"), (2, "the barrier's b1, 'b2, 2'b9 don't")]
     assert with_values(lines) == [(1, "a 255 b 5 12 15 1"), (2, lines[1][1])]
+
+
+def test_waits_in_several_wordings() -> None:
+    first = STYLES["name, then a stage by its label"]
+    other = {
+        **first,
+        "wait": "{role} of block {cta} requests phase {phase} of {bar}, slot {stage} in round {k}",
+        "done": "{role} of block {cta} receives phase {phase} of {bar}, slot {stage} in round {k}",
+    }
+    pairs = zip(ring(first).splitlines(), ring(other).splitlines(), strict=True)
+    text = "\n".join(pair[at // 3 % 2] for at, pair in enumerate(pairs)) + "\n"
+    head = "Every phase of tile_full takes 1 arrival.\nEvery phase of tile_empty takes 1 arrival.\n"
+    found = events(head + text)
+    assert Counter(event.kind for event in found) == {"wait": 13, "done": 12, "arrive": 11, "copy": 6}
+    assert {event.actor.role for event in found} == {"filler", "eater"}
+    assert answer(head + text)["causes"][0]["code"] == "skipped-arrive"
+
+
+def test_codes_of_actors_and_their_names() -> None:
+    text = ring(CODED, far=0).replace("filler", "w0").replace("eater", "w5")
+    found = events("# c: rank; w0 = filler, w5 = eater\n" + text)
+    assert {(event.actor.role, event.actor.cta) for event in found} == {("filler", 0), ("eater", 0)}
+    assert {event.to for event in found if event.kind == "arrive" and event.barrier == "tileempty"} == {3}
+
+
+def test_functions_of_cuda_ptx() -> None:
+    assert operations("cuda::ptx::barrier_sync(3, 64) begins").split() == [
+        "cuda::ptx::", "named_barrier_3", ")", "begins",
+    ]  # fmt: skip
+    assert "target_cta=0 and 2 " in operations("arrive(&bar[1]) via map_shared_rank(0, 2)")

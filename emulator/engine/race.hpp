@@ -255,7 +255,7 @@ class Races : public Listener {
     std::shared_ptr<const FencedKnowledge> observed;  // of the last flag that a strong access of them read
     void keep(uint32_t some) {
       lanes = some;
-      const auto others = [&](auto& one) { return !(one.lanes &= some); };
+      const auto others = [&](auto& of) { return !(of.lanes &= some); };
       std::erase_if(seen, others);
       for (auto& fences : fenced) std::erase_if(fences, others);
     }
@@ -356,7 +356,7 @@ class Races : public Listener {
     std::array<std::shared_ptr<const Knowledge>, 8> issued;
     uint32_t next_issued = 0;
   };
-  struct Rounds {  // what a cluster barrier's rounds add up: in the open one, and up to each complete one
+  struct Rounds {  // what a cluster barrier's rounds add up: in the open round, and up to each complete round
     Clock open;
     std::vector<std::shared_ptr<const Clock>> complete;
   };

@@ -61,8 +61,8 @@ bar.warp.sync 0xffff0000; add.u32 %r93, %r91, 1024; @%p11 mbarrier.arrive.releas
 LO: mad.lo.u32 %r92, %t, 4, %r91; add.u32 %r92, %r92, 1100; st.shared::cluster.u32 [%r92], %r3; exit;
 W: L: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 %p15, [%r91+1024], 0; @!%p15 bra L; exit;"""
 WRITTEN = f"""{init_barrier(1024)} {WARPS} mov.u32 %r90, %cluster_ctarank; setp.eq.u32 %p5, %r90, 1; fence.mbarrier_init.release.cluster; mov.u32 %r7, 0; mov.u32 %r3, 5;
-{CLUSTER_SYNC} @%p5 bra ONE; @%p12 mbarrier.arrive.expect_tx.shared::cta.b64 %rd1, [1024], 128; {waits(1024, 0, "L")} {OUT} exit;
-ONE: mov.u32 %r50, 0x1000800; mov.u32 %r51, 1024; @%p12 cp.async.bulk.tensor.1d.cta_group::2.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%r50], [%a1, {{%r7}}], [%r51]; exit;"""
+{CLUSTER_SYNC} @%p5 bra SECOND; @%p12 mbarrier.arrive.expect_tx.shared::cta.b64 %rd1, [1024], 128; {waits(1024, 0, "L")} {OUT} exit;
+SECOND: mov.u32 %r50, 0x1000800; mov.u32 %r51, 1024; @%p12 cp.async.bulk.tensor.1d.cta_group::2.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%r50], [%a1, {{%r7}}], [%r51]; exit;"""
 SOURCE = f"""{init_barrier(1024)} {WARPS} mov.u32 %r4, 1; mov.u32 %r5, 5; mov.u32 %r3, 0; fence.mbarrier_init.release.cluster;
 @%p12 st.shared.v4.u32 [1280], {{%r5,%r5,%r5,%r5}}; @%p12 st.shared.v4.u32 [1408], {{%r5,%r5,%r5,%r5}}; fence.proxy.async; bar.sync 0; @%p1 bra B;
 mov.u32 %r50, 1280; mov.u32 %r51, 1024; @%p0 mbarrier.arrive.expect_tx.shared::cta.b64 %rd1, [1024], 16;

@@ -100,8 +100,8 @@ STYLES: dict[str, Style] = {
         {
             "wait": "blk {cta} thr {role} round {k}: spinning on {bar} s{st}{own}, want parity {ph}",
             "done": "blk {cta} thr {role} round {k}: spun enough, {bar} s{st}{own} gave parity {ph}",
-            "arrive": "blk {cta} thr {role} round {k}: plus one on {bar} s{st}{far}",
-            "expect": "blk {cta} thr {role} round {k}: plus one on {bar} s{st}{far}, promises {bytes} bytes",
+            "arrive": "blk {cta} thr {role} round {k}: plus 1 on {bar} s{st}{far}",
+            "expect": "blk {cta} thr {role} round {k}: plus 1 on {bar} s{st}{far}, promises {bytes} bytes",
             "copy": "blk {cta} thr {role} round {k}: cp_async_bulk_tensor {bytes} bytes, completes on {bar} s{st}{far}",
             "enter": "blk {cta} thr {role}: spinning on {api}",
             "leave": "blk {cta} thr {role}: spun enough, {api}",

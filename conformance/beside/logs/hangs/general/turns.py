@@ -20,7 +20,7 @@ from tileproof.conformance.beside.logs.hangs.log import Actor
 
 FOLLOWS = 0.9  # of the rows that begin a wait; fewer are no waits
 BYTES = 64  # a number from here on may count bytes
-MOST = 0.6  # of the rows; a number in more of them is no size of a copy
+OFTEN = 0.6  # of the rows; a number in more of them is no size of a copy
 TOLD = 0.3  # of the rows of mbarriers must be of waits
 CODED = 0.95  # of the rows have the number that is the code of an event
 CODES = 10  # kinds of events
@@ -140,7 +140,7 @@ def _find_sizes(acting: Sequence[Told]) -> None:
         if told.scope != "mbarrier" or told.row.labelled("bytes"):
             continue
         for num in told.row.nums:
-            often = 1 < counts[num.value] <= MOST * len(acting)
+            often = 1 < counts[num.value] <= OFTEN * len(acting)
             if not num.field and not num.hexed and num.value >= BYTES and num.value % 16 == 0 and often:
                 num.field = "bytes"
                 break
@@ -155,7 +155,7 @@ def _behind(told: Told) -> list[Num]:
 
 
 def _same(first: Told, then: Told) -> bool:
-    """Whether two rows name the same barrier, and one has all numbers behind it that the other has."""
+    """Whether two rows name the same barrier, and either has all numbers behind it that the other has."""
     if first.name != then.name:
         return False
     mine, its = (Counter(num.value for num in _behind(told)) for told in (first, then))

@@ -180,20 +180,17 @@ def _pairs(acting: Sequence[Told]) -> list[tuple[Sign, Sign]]:
     found: list[tuple[Sign, Sign]] = []
     taken: set[Sign] = set()
     for (first, then), many in follows.most_common():
-        sized = first.sized or then.sized
-        if (
-            sized
-            or many < 2
-            or first in alone
-            or then in alone
-            or {first, then} & taken
-            or first.scope != then.scope
-        ):
+        if many < 2 or not _free(first, then, alone | taken):
             continue
         if many >= FOLLOWS * nexts[first] and many >= FOLLOWS * befores[then]:
             found.append((first, then))
             taken |= {first, then}
     return found + _wordings(follows, nexts, befores, taken | alone)
+
+
+def _free(first: Sign, then: Sign, known: set[Sign]) -> bool:
+    """Whether two signs may be a wait and its end: of a scope, without bytes, neither known already."""
+    return first.scope == then.scope and not first.sized | then.sized and not {first, then} & known
 
 
 def _wordings(
@@ -202,11 +199,7 @@ def _wordings(
     """Pairs of waits that a log tells in several wordings: any beginning is followed by any of the ends."""
     begun: Counter[Sign] = Counter()
     ended: Counter[Sign] = Counter()
-    free = {
-        pair: many
-        for pair, many in follows.items()
-        if many and pair[0].scope == pair[1].scope and not {*pair} & known and not any(s.sized for s in pair)
-    }
+    free = {pair: many for pair, many in follows.items() if many and _free(*pair, known)}
     for (first, then), many in free.items():
         begun[first] += many
         ended[then] += many

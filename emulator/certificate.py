@@ -53,6 +53,8 @@ def certificate(
         for grid in overlaps
         if not grid.certified
     )
+    if any(what == "findings" for what, _ in raw["limited"]):
+        doubts += (Doubt("truncated", "more findings than are kept, of which each may leave an order open"),)
     due = Obligations(**raw["obligations"])
     part = chosen is not None or any(grid.part for grid in overlaps)
     return Certificate(due, doubts, raw["sums"], raw["additions"], part)

@@ -42,6 +42,7 @@ bool Exec::whole_warp(bool all) {
   }
   if (!e.gather_lanes(w, *s, w.live)) return false;
   mask = s->mask;
+  tell_skipped(~0u);
   e.tell(&Listener::lanes_meet, w, mask);
   return true;
 }
@@ -161,8 +162,8 @@ uint8_t* Exec::global(uint64_t address, uint32_t size, int lane, bool write, boo
   e.counters.global_bytes += size;
   uint8_t* data = b->data + (address - b->address);
   e.tell(&Listener::generic_global, *this, *b, address, size, lane, write);
-  if (e.unseen) [[unlikely]] {
-    e.unseen = false;
+  if (e.unseen != Unseen::No) [[unlikely]] {
+    e.unseen = Unseen::No;
     return const_cast<uint8_t*>(poison());
   }
   if (read && !b->initialised(address, size)) {

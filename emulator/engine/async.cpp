@@ -245,8 +245,8 @@ const uint8_t* Engine::async_read_global(uint64_t address, uint32_t size, const 
     error("global-uninitialised",
           "an asynchronous copy reads bytes of " + b->name + " that were never written", at, address);
   tell(&Listener::async_global, *b, address, size, false, nullptr);
-  if (unseen) {
-    unseen = false;
+  if (unseen != Unseen::No) {
+    unseen = Unseen::No;
     if (unseen_bytes_.size() < size) unseen_bytes_.resize(size, kPoisonByte);
     return unseen_bytes_.data();
   }
@@ -324,10 +324,10 @@ bool Engine::read_shared(Cta& cta, uint32_t offset, uint32_t size, uint8_t* out,
                          const char* who) {
   const uint8_t* state = &cta.shared.state[offset];
   const bool valid = all_valid(state, size);
-  unseen = !valid && std::any_of(state, state + size,
-                                 [](uint8_t s) { return !(s & (kPendingMask | kMbarrier | kValid)); });
+  const auto nobodys = [](uint8_t s) { return !(s & (kPendingMask | kMbarrier | kValid)); };
+  unseen = !valid && std::any_of(state, state + size, nobodys) ? Unseen::Error : Unseen::No;
   tell(&Listener::async_shared, cta, offset, size, false);
-  unseen = false;
+  unseen = Unseen::No;
   if (valid) {
     std::memcpy(out, &cta.shared.data[offset], size);
     return true;

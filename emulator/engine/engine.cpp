@@ -206,6 +206,7 @@ void Engine::start_warp(Cta& cta, Warp& w, int index) {
   w.splits.clear();
   w.joins.clear();
   w.parts.clear();
+  w.apart.clear();
   for (const auto& [lane, thread] : w.bulk) release(kGroupBytes * thread.committed.size());
   w.bulk.clear();
   if (w.copies) release(kGroupBytes * w.copies->committed());

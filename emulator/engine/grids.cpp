@@ -229,7 +229,7 @@ void Grids::access(const GlobalBuffer& b, uint64_t address, uint32_t size, bool 
   for (const auto& earlier : e_.config.in_flight)
     if (!(knows && earlier.second == InFlight::Waits) &&
         check(earlier, b, address, size, write, atomic, at)) {
-      e_.unseen = !write;
+      e_.unseen = write ? Unseen::No : Unseen::Followed;
       break;
     }
   const uint32_t adds = atomic ? adds_of(at.instr, by) : 0;

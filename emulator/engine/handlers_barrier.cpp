@@ -1,5 +1,7 @@
 // Named barriers: bar and barrier, .sync, .arrive and .red (PTX ISA 9.7.13.1); when a round of one, or of the
 // cluster barrier, is complete.
+#include <algorithm>
+
 #include "machine.hpp"
 #include "enumerations/sync.hpp"
 #include "slots/sync.hpp"
@@ -14,6 +16,14 @@ bool votes_in(BarrierMode m) { return m >= BarrierMode::Popc; }
 
 uint32_t threads_of(Exec& x, const Instr& i) {
   return i.o[s_::threads] == INT32_MIN ? ~0u : x.src<uint32_t>(i.o[s_::threads])[x.lane()];
+}
+
+// Whether an operand has several values.
+bool differ(const Exec& x, int32_t off) {
+  const uint32_t* values = x.src<uint32_t>(off);
+  return std::any_of(values, values + 32, [&, l = 0](uint32_t value) mutable {
+    return (x.mask >> l++ & 1) && value != values[x.lane()];
+  });
 }
 
 // All lanes of the warp that have not exited are there: the warp counts, with its votes. False after a fault.
@@ -102,6 +112,11 @@ Step bar(Exec& x, const Instr& i) {
   if (i.m[s_::aligned] && !x.whole_warp(false)) return Step::Block;
   const int l = x.lane();
   const uint32_t id = x.src<uint32_t>(i.o[s_::id])[l], count = threads_of(x, i);
+  if (differ(x, i.o[s_::id]) || (i.o[s_::threads] != INT32_MIN && differ(x, i.o[s_::threads]))) {
+    x.e.fault("barrier-operands", "lanes of a warp come to a barrier together with other operands",
+              x.origin(l));
+    return Step::Stop;
+  }
   if (id > 15 || (count != ~0u && (count % 32 || !count))) {
     x.e.fault("barrier-operands",
               "named barrier " + std::to_string(id) + " with " + std::to_string(count) +
@@ -116,7 +131,7 @@ Step bar(Exec& x, const Instr& i) {
   s.bar_offset = id;
   s.token = b.generation;
   NamedBarrier::Part& part = b.parts[static_cast<size_t>(x.w.index)];
-  if (x.mask != x.w.live)
+  if (!i.m[s_::aligned] && (x.mask != x.w.live || x.w.parted() || !x.w.exits.empty()))
     x.e.tell(&Listener::accesses_untold, x, l, "by lanes that come to a named barrier apart from their warp");
   part.lanes |= x.mask;
   if (votes_in(mode_of(i))) {

@@ -139,10 +139,11 @@ MbarrierScope reach_of(const Instr& i) {
   return arrives(i) ? static_cast<MbarrierScope>(i.m[slot::mbarrier_arrive::reach]) : MbarrierScope::Relaxed;
 }
 
-// The arrivals of one instruction on one barrier are told as one release. Returns the lanes that
-// come after the phase is complete: they release for themselves.
+// The arrivals of one instruction on one barrier are told as one release. Returns the lanes that are told as
+// they take effect: arrivals after the phase is complete, and bytes, which may complete it.
 uint32_t tell_arrivals(Exec& x, const Instr& i) {
   uint32_t left = x.mask, late = 0;
+  if (!arrives(i)) return left;
   while (left) {
     Cta* owner = nullptr;
     uint32_t lanes = 0, offset = 0;
@@ -158,7 +159,7 @@ uint32_t tell_arrivals(Exec& x, const Instr& i) {
       if (cta == owner && at == offset) lanes |= 1u << l;
     }
     left &= ~lanes;
-    if (const Mbarrier* b = owner->shared.barrier(offset); b && arrives(i)) {
+    if (const Mbarrier* b = owner->shared.barrier(offset)) {
       int64_t room = b->pending;
       for (uint32_t m = lanes; m; m &= m - 1) {
         const int l = __builtin_ctz(m);

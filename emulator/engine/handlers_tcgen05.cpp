@@ -31,9 +31,9 @@ void use_collector(Exec& x, const MmaRequest& r, int buffer, CollectorUsage usag
 // imm: scale-input-d; vec: lane mask.
 Step mma(Exec& x, const Instr& i) {
   namespace s = slot::tcgen05_mma;
-  if (__builtin_popcount(x.mask) > 1)
+  if (const int by = __builtin_popcount(x.w.executed_by(&i, x.mask)); by > 1)
     x.e.warn("mma-many-threads",
-             "tcgen05.mma is issued by " + std::to_string(__builtin_popcount(x.mask)) +
+             "tcgen05.mma is issued by " + std::to_string(by) +
                  " threads of a warp: each thread issues an operation",
              x.origin(x.lane()));
   for (uint32_t m = x.mask; m; m &= m - 1) {

@@ -51,7 +51,9 @@ void Warp::meet(uint32_t lanes) {
   for (uint32_t& p : parts) p &= ~lanes;
   parts.push_back(lanes);
   std::erase(parts, 0u);
-  if ((live & ~lanes) == 0) parts.clear();
+  if (live & ~lanes) return;
+  parts.clear();
+  apart.clear();
 }
 
 // Whether lanes that have not exited parted at a branch and nothing has made them wait for one another since.
@@ -59,10 +61,19 @@ bool Warp::parted() const {
   return std::count_if(parts.begin(), parts.end(), [this](uint32_t p) { return (p & live) != 0; }) > 1;
 }
 
+// The lanes that execute an instruction; of a warp whose lanes have parted all that have, since whether they
+// run together is up to the scheduler.
+uint32_t Warp::executed_by(const Instr* at, uint32_t lanes) {
+  if (!parted()) return lanes;
+  for (auto& [instr, by] : apart)
+    if (instr == at) return by |= lanes;
+  return apart.emplace_back(at, lanes).second;
+}
+
 bool Engine::gather_lanes(Warp& w, Split& s, uint32_t wanted) {
   wanted &= w.live;
   if ((s.mask & wanted) == wanted) {
-    w.meet(s.mask);
+    w.meet(wanted);
     s.gathered = false;
     return true;
   }
@@ -103,7 +114,7 @@ bool Engine::gather_lanes(Warp& w, Split& s, uint32_t wanted) {
     s.rpc = common >= 0 ? w.joins[static_cast<size_t>(common)].rpc : -1;
     o.dead = true;
   }
-  w.meet(s.mask);
+  w.meet(wanted);
   s.gathered = false;
   return true;
 }
@@ -111,6 +122,7 @@ bool Engine::gather_lanes(Warp& w, Split& s, uint32_t wanted) {
 void Engine::diverge(Warp& w, size_t index, const Instr& i, uint32_t taken) {
   const uint32_t rest = w.splits[index].mask & ~taken;
   w.part(taken);
+  tell(&Listener::lanes_part, w, taken);
   int32_t join = w.splits[index].join;
   if (i.rpc >= 0 && w.splits[index].rpc != i.rpc) {
     Join fresh;
@@ -176,8 +188,20 @@ bool Engine::release_joins() {
   return any;
 }
 
+// Lanes that an instruction under a predicate needs have exited: perhaps they skipped it, apart from the
+// others, which beside them is an error.
+void Exec::tell_skipped(uint32_t wanted) {
+  if (instr->pred < 0 || w.exits.empty()) return;
+  uint32_t gone = 0;
+  for (const auto& [lanes, at] : w.exits) gone |= lanes;
+  if (gone & wanted)
+    e.tell(&Listener::accesses_untold, *this, lane(),
+           "is under a predicate, and lanes that it needs have exited");
+}
+
 bool sync_members(Exec& x, int32_t off) {
   const uint32_t* masks = x.src<uint32_t>(off);
+  bool several = false;
   uint32_t named = x.mask;  // of a whole warp: lanes that every mask names
   for (int l = 0; l < 32 && x.mask == ~0u; ++l) named &= masks[l];
   for (uint32_t m = named == ~0u ? 0 : x.mask; m; m &= m - 1) {
@@ -194,14 +218,16 @@ bool sync_members(Exec& x, int32_t off) {
   if (!x.e.gather_lanes(x.w, *x.s, masks[x.lane()])) return false;
   x.mask = x.s->mask & x.guard();
   const uint32_t mask = masks[x.lane()];
-  for (uint32_t m = x.mask; m; m &= m - 1)
-    if (masks[__builtin_ctz(m)] != mask) {
-      if (x.mask != x.w.live || !x.w.exits.empty())
-        x.e.tell(&Listener::accesses_untold, x, __builtin_ctz(m),
-                 "has several member masks, and its warp is not together");
-      return true;
-    }
-  x.e.tell(&Listener::lanes_meet, x.w, x.mask);
+  for (uint32_t m = x.mask; m; m &= m - 1) {
+    const int l = __builtin_ctz(m);
+    if (masks[l] == mask) continue;
+    if (x.mask != x.w.live || !x.w.exits.empty() || x.w.parted())
+      x.e.tell(&Listener::accesses_untold, x, l, "has several member masks, and its warp is not together");
+    x.w.meet(masks[l] & x.w.live);
+    several = true;
+  }
+  x.tell_skipped(mask);
+  if (!several) x.e.tell(&Listener::lanes_meet, x.w, mask & x.w.live);
   return true;
 }
 

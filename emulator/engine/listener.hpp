@@ -40,6 +40,7 @@ class Listener {
   virtual void exit(const Warp&, uint32_t /*lanes*/, const Instr*) {}
   virtual void warp_sync(const Warp&, uint32_t /*lanes*/) {}
   // Lanes execute a .sync or .aligned instruction together, which orders their execution, not their accesses.
+  virtual void lanes_part(const Warp&, uint32_t /*taken*/) {}  // at a branch
   virtual void lanes_meet(const Warp&, uint32_t /*lanes*/) {}
   // Lanes of a group come to a branch, those of `taken` go to its target; only where the path is asked for.
   virtual void branch(const Warp&, uint32_t /*lanes*/, const Instr*, uint32_t /*taken*/) {}

@@ -40,6 +40,10 @@ struct Change;
 
 // An asynchronous operation between issue and completion. Operations with the same queue complete in order
 // (the tcgen05 pipeline of one thread); queue 0 is unordered.
+// What an access reads that it should not see: nothing, poison that is followed, or bytes whose read is an
+// error.
+enum class Unseen : uint8_t { No, Followed, Error };
+
 struct AsyncOp {
   uint64_t seq = 0;
   uint64_t actor = 0;  // its name in a schedule (schedule.hpp)
@@ -114,6 +118,7 @@ struct Exec {
   // .aligned: every live thread of the warp executes it together. False: wait for the others, or a fault.
   // `all`: none of them may have exited either.
   bool whole_warp(bool all = true);
+  void tell_skipped(uint32_t wanted);
   inline Origin origin(int l) const;
 
   // One thread's access, checked: bounds, alignment, initialisation, pending asynchronous writes.
@@ -165,7 +170,7 @@ class Engine {
   std::unique_ptr<Trace> trace;                // null: not asked for
   bool stopped = false;
   bool mixed_groups = false;      // the kernel has tcgen05 instructions of both values of .cta_group
-  bool unseen = false;            // set while an access is told: what it reads is not visible, poison
+  Unseen unseen = Unseen::No;     // while an access is told: of what it reads
   bool interrupted = false;       // by a signal: Python raises its exception
   uint32_t threads_used = 1;      // that ran clusters
   uint64_t progress = 0;          // counts effects that another thread could see

@@ -126,9 +126,9 @@ bool follow_bytes(Engine& e, Cta& cta, uint32_t offset, uint32_t size, uint8_t* 
                                std::string(who) + " reads shared bytes at " + hex(offset) + " of CTA rank " +
                                    std::to_string(cta.rank) + " that were never written",
                                at, offset, false));
-  e.unseen = fresh || stored;
+  e.unseen = fresh || stored ? Unseen::Followed : Unseen::No;
   e.tell(&Listener::async_shared, cta, offset, size, false);
-  e.unseen = false;
+  e.unseen = Unseen::No;
   for (uint32_t k = 0; k < size; ++k) out[k] = state[k] == kValid ? cta.shared.data[offset + k] : kPoisonByte;
   return true;
 }

@@ -20,9 +20,7 @@
 #include "findings.hpp"
 #include "growing.hpp"
 #include "listener.hpp"
-#include "race_clock.hpp"
-#include "race_phases.hpp"
-#include "race_shadow.hpp"
+#include "race_state.hpp"
 
 namespace tileproof {
 
@@ -30,90 +28,7 @@ class Dependences;
 class FirstColumns;
 class Engine;
 
-// Through what an access goes (PTX ISA 8.6, 9.7.16.6.5).
-enum class Path : uint8_t {
-  Generic,     // ld, st, atom, red
-  Copy,        // TMA and bulk copies: the async proxy
-  Tensor,      // tcgen05.mma and cp: the async proxy in shared memory, the tcgen05 pipeline in TMEM
-  Warpgroup,   // wgmma: the async proxy
-  Warp,        // tcgen05.ld, st, alloc and dealloc
-  ThreadCopy,  // cp.async: the generic proxy, not in program order
-  Store,       // st.async, red.async: likewise (PTX ISA 9.7.9.12)
-  Map          // a copy's read of its tensor map: the tensormap proxy
-};
-
-enum class Place : uint8_t { Shared, Global, Tmem };
-
-// The lane of a slot that stands for reductions by many threads.
-constexpr int8_t kCrowd = 125;
-
-// Of a kind of reduction: the result depends on the order.
-constexpr uint8_t kSum = 128;
-
-// One executed instruction, or asynchronous operation, that touched memory.
-struct alignas(64) Access {
-  // What two accesses are compared by, in one line of the cache.
-  uint32_t agent = 0;
-  Tick tick = kUnfinished;
-  uint32_t lanes = 0;
-  uint32_t cluster = 0;
-  uint32_t shape = 0;  // of an MMA: what two pipelined ones must share
-  uint32_t read = 0;   // of a load whose value is followed: its number
-  Path path = Path::Generic;
-  bool strong = false;     // atomic, relaxed, volatile or stronger
-  bool unwritten = false;  // of a copy: of bytes that nobody wrote
-  uint8_t scope = 0;       // of a strong access
-  uint8_t adds = 0;        // of a reduction without a result, what it may be exchanged with: commutes_
-  Tick issued = 0;         // of its warp; it may complete later
-  uint32_t nth = 0;        // execution of this instruction by this warp, from 1
-  Tick used = 0;           // of a tcgen05.ld not waited for: when its registers were first used
-  const Instr* released = nullptr;  // the warp's first release after that
-  int32_t barrier = -1, phase = 0;  // the last mbarrier wait of its warp
-  Origin at;
-  Decision hold{0, kNoStep};  // of a strong access: holds it back in a replay
-
-  // Whether another access that is no reduction, and of which all lanes are in order, is in the same order.
-  bool ordered_as(const Access& a) const {
-    return agent == a.agent && tick == a.tick && path == a.path && cluster == a.cluster && shape == a.shape &&
-           read == a.read && unwritten == a.unwritten && !strong && !a.strong && !adds && !a.adds;
-  }
-};
-
-struct CopyParts;
-
-// What the thread behind an access knows: of a running instruction, or kept from the issue of an
-// asynchronous operation.
-struct View {
-  std::shared_ptr<const Knowledge> know;
-  uint32_t agent = 0;  // its warp
-  uint32_t lanes = 0;
-  Tick now = 0;
-  std::array<Tick, kOrders> own{};  // own accesses of each lane up to here have passed such a fence
-  uint32_t pipe = 0;                // the tensor pipeline that an MMA, cp or commit goes through
-  Tick pipe_tick = 0;
-  Path path = Path::Generic;
-  uint32_t reads = 0, writes = 0;  // records
-  Origin at;
-  // cp.async: the agent of the warp's copies; up to where this lane has waited for its own, and has fenced
-  // since.
-  uint32_t copies = 0;
-  Tick copies_waited = 0, copies_fenced = 0;
-  uint32_t met = 0;        // rounds of the cluster barrier that its thread has passed
-  Tick together = 0;       // up to here all lanes of its warp have run
-  uint64_t map = 0;        // of a read through Path::Map, its address
-  Tick maps_released = 0;  // own accesses up to here have passed a fence.proxy.tensormap::generic.release
-  std::shared_ptr<const CopyParts> parts;  // of a cp.async of several lanes
-  int32_t wrote = -1;                      // rank of the CTA that a copy has written last
-  uint32_t source = 0;                     // of a reduction: the record of its read of the source
-};
-
-// What the lanes of one cp.async knew at its issue.
-struct CopyParts {
-  std::vector<View> views;  // a group of lanes that know alike
-  std::array<Tick, 32> waited{}, fenced{};
-};
-
-class Races : public Listener {
+class Races : public Listener, private RaceState {
  public:
   explicit Races(Engine& engine);
   ~Races() override;
@@ -128,6 +43,7 @@ class Races : public Listener {
 
   void exit(const Warp& w, uint32_t lanes, const Instr* at) override;
   void warp_sync(const Warp& w, uint32_t lanes) override;
+  void lanes_part(const Warp& w, uint32_t taken) override { split(thread(w), taken); }
   void lanes_meet(const Warp& w, uint32_t lanes) override;
   void fence(const Exec& x, Fence kind, int32_t spaces) override;
   void map_release(const Exec& x) override;
@@ -215,186 +131,6 @@ class Races : public Listener {
     bool first_writes = true;
     bool one_store = false;  // of lanes of one instruction: the same bytes are no remark
   };
-  struct Flag;
-  struct OwnCopies {  // cp.async of one warp, in its ticks
-    uint32_t agent = 0;
-    std::array<std::vector<Tick>, 32> commits;
-    std::array<Tick, 32> waited{}, fenced{};
-  };
-  struct Deeds {  // what a thread hands on: what it knows and has done
-    const Knowledge& know;
-    const std::array<Tick, kOrders>& own;
-    Tick now, together, maps_released;
-    const OwnCopies* copies;
-  };
-  struct Moment {  // the same, kept
-    std::shared_ptr<const Knowledge> know;
-    std::array<Tick, kOrders> own;
-    Tick now, together, maps_released;
-    std::unique_ptr<OwnCopies> copies;
-    Deeds deeds() const { return {*know, own, now, together, maps_released, copies.get()}; }
-  };
-  struct Fenced {  // lanes, and their warp at their fence
-    uint32_t lanes;
-    std::shared_ptr<const Moment> at;
-  };
-  struct SeenFlag {  // as lanes have read it, with the scope of the read
-    uint32_t lanes;
-    std::shared_ptr<const Flag> flag;
-    uint8_t scope;
-  };
-  struct Group {  // lanes of a warp that know the same
-    uint32_t lanes = 0;
-    std::shared_ptr<Knowledge> know;
-    std::array<Tick, kOrders> own{};
-    Tick maps_released = 0;
-    uint32_t met = 0;  // rounds of the cluster barrier that they have passed, or come after lanes that have
-    // The last thread fences of .cta, .cluster, .gpu or wider: what strong writes after them release.
-    std::array<std::vector<Fenced>, 3> fenced;
-    std::vector<SeenFlag> seen;                       // flags read since: what the next thread fence acquires
-    std::shared_ptr<const FencedKnowledge> observed;  // of the last flag that a strong access of them read
-    void keep(uint32_t some) {
-      lanes = some;
-      const auto others = [&](auto& of) { return !(of.lanes &= some); };
-      std::erase_if(seen, others);
-      for (auto& fences : fenced) std::erase_if(fences, others);
-    }
-  };
-  struct BulkThread {
-    int64_t committed = 0;
-    std::vector<std::pair<int64_t, std::shared_ptr<View>>> pending;  // group, operation
-  };
-  struct Releaser {  // a CTA
-    uint32_t cluster = 0;
-    int32_t rank = 0;
-  };
-  // What strong writes of one location have released.
-  struct Flag {
-    Knowledge wide;     // to the whole GPU
-    Releaser by;        // the last that did
-    uint8_t reach = 0;  // the narrowest scope that has all who did; 0: nobody yet
-    struct Narrow {
-      Releaser by;
-      uint8_t scope;
-      Knowledge know;
-    };
-    std::vector<Narrow> narrow;
-    std::vector<uint64_t> releasers;            // threads: agent, lane
-    std::shared_ptr<const FencedKnowledge> sc;  // fences before what was written here
-  };
-  struct Parts {  // of a wgmma: the warps that issued it, and when
-    uint64_t serial = 0;
-    std::array<std::pair<uint32_t, Tick>, 4> issued{};
-  };
-  struct Pipe {
-    uint32_t agent = 0;
-    Tick tick = 0;
-    std::deque<Parts> parts;  // that some warp has not waited for
-    std::array<uint64_t, 4> passed{};
-  };
-  struct ClusterState;
-  struct Overrun {  // an event that may be counted in the phase before
-    PhaseEvent before, event;
-    std::string text;
-  };
-  struct LateRead {  // a read that a later write is not ordered after: an error if its value is used
-    uint32_t first, second, lanes;
-    int rank;
-    uint64_t address;
-  };
-  struct Tried {  // a wait whose result nothing asks for
-    const Instr* at;
-    uint32_t offset;
-    Tick now;
-    bool gave_up;
-    std::vector<std::shared_ptr<Knowledge>> told;  // what it would have told
-  };
-  struct Thread {  // one warp
-    uint32_t agent = 0;
-    ClusterState* home = nullptr;
-    Pipe release_stores;  // st.async.release: each is one tick
-    uint32_t all = ~0u;
-    Tick now = 1;
-    std::vector<Group> groups;
-    std::vector<std::shared_ptr<View>> stores;               // tcgen05.st not waited for
-    std::vector<uint32_t> loads;                             // tcgen05.ld not waited for
-    std::map<int, BulkThread> bulk;                          // by lane
-    std::shared_ptr<OwnCopies> copies;                       // null before the first
-    std::vector<uint32_t> nth;                               // by instruction
-    int32_t barrier = -1, phase = 0;                         // its last successful mbarrier wait
-    std::vector<Tried> tried;                                // the latest of each instruction and mbarrier
-    Tick together = 0;                                       // up to here all its lanes have run
-    Tick counted = 0;                                        // its last event at an mbarrier
-    std::array<uint32_t, 16> rounds{};                       // of named barriers: the last that it arrived in
-    std::array<std::shared_ptr<const Knowledge>, 16> given;  // by named barriers: when that was complete
-    uint32_t meets = 0;  // rounds of the cluster barrier that it has arrived at
-  };
-  // What other CTAs give to an mbarrier: arrivals of .cluster scope, arrivals without a scope, completions of
-  // copies and commits (those only where scopes are told apart).
-  enum Far : size_t { kArrivals, kDefaultArrivals, kCompletions, kFar };
-  struct Barrier {
-    uint32_t agent = 0;
-    uint32_t far_agent = 0;  // of the copies of other CTAs
-    uint32_t init = 0;       // access
-    int8_t init_lane = 0;
-    uint32_t init_round = 0;  // of the cluster barrier: the first that follows the init in execution
-    uint32_t phases = 0;      // complete
-    Knowledge gather;
-    bool has_commits = false;
-    Clock commits, committed;  // arrived so far, and in complete phases
-    uint32_t last_commit = 0;  // access of its own CTA's last commit that arrived
-    PhaseEvent delivered;      // the last delivery or arrival of copies; tick: phases complete after it
-    uint32_t needed = 0;       // phases that are complete when that has been counted
-    uint32_t waited = 0;       // phases that a thread has waited for
-    std::shared_ptr<Knowledge> done;
-    std::array<std::shared_ptr<Knowledge>, kFar> far, far_done;  // null before the first
-    std::set<uint32_t> checked;                                  // warps that know of the init
-    Phases events;
-    bool asked = false;            // a thread has waited
-    std::vector<Overrun> unasked;  // the first, while nobody has waited: it matters to who waits later
-    // Of the last copies whose bytes came, in turn: `gather` has their kRuns.
-    std::array<std::shared_ptr<const Knowledge>, 8> issued;
-    uint32_t next_issued = 0;
-  };
-  struct Rounds {  // what a cluster barrier's rounds add up: in the open round, and up to each complete round
-    Clock open;
-    std::vector<std::shared_ptr<const Clock>> complete;
-  };
-  struct Meeting {  // a named or cluster barrier
-    Knowledge gather;
-    std::vector<std::pair<uint32_t, Tick>> came, last;  // agents, of a named one: this round, the last one
-    std::shared_ptr<Knowledge> done;                    // by the last round of a cluster barrier
-    std::vector<PhaseEvent> arrived, arrived_last;      // at a named barrier, as `came` and `last`
-    uint32_t rounds = 0;                                // complete
-    // Of a cluster barrier, by .relaxed arrivals: what was ordered before a thread that arrives by barriers
-    // of its CTA, and that with its own accesses.
-    Rounds settled, preceded;
-  };
-  // cta_group::2 instructions of a CTA; units are of 32 columns.
-  struct PairState {
-    std::vector<uint32_t> parts;            // its parts so far
-    std::array<uint32_t, 16> allocated{};   // by unit: its alloc, from then on
-    std::array<uint32_t, 16> twin_freed{};  // its twin's dealloc, until its own
-    // What its threads have done to columns that only it has freed, not yet its twin: (slot, writes), by
-    // unit.
-    std::array<std::vector<std::pair<Slot, bool>>, 16> left;
-  };
-  struct CtaState {
-    std::vector<Thread> warps;
-    std::unordered_map<uint32_t, Barrier> barriers;
-    std::array<Meeting, 16> named;
-    Shadow shared, tmem;
-    Clock at_exit;
-    std::vector<std::pair<uint32_t, int8_t>> remote;  // accesses of other CTAs, with their lanes
-    PairState pair;
-    PhaseEvent allocated;                // the last alloc or dealloc of tensor memory
-    PhaseEvent given;                    // the last alloc
-    std::array<uint32_t, 16> columns{};  // by unit of tensor memory: its alloc, from then on
-    // By collector buffer: the products that no later one is ordered after, and whether they fill or read it.
-    std::array<std::vector<std::pair<PhaseEvent, bool>>, 5> collectors;
-    bool triggered = false;  // griddepcontrol.launch_dependents was executed
-  };
-
   // ---- the certificate (race_phases.cpp, race_order.cpp)
   bool reaches(const Knowledge& know, uint32_t agent, Tick tick, uint32_t lanes) const;
   bool follows(const Actor& who, const PhaseEvent& e) const;
@@ -451,13 +187,6 @@ class Races : public Listener {
   template <class F>
   void tmem_slots(Cta& cta, int unit, F&& f);
 
-  struct ClusterState {
-    std::vector<CtaState> ctas;
-    Meeting meeting;
-    uint32_t serial = 0;
-    uint32_t base = 0, agents = 0;
-  };
-
   Thread& thread(const Warp& w);
   Thread& thread_at(const Origin& at) const;
   ClusterState& cluster(const Cta& cta);
@@ -465,6 +194,9 @@ class Races : public Listener {
   CtaState& state(const Cta& cta);
   Knowledge& mutable_knowledge(Group& g);
   void split(Thread& t, uint32_t lanes);
+  void merge_alike(Thread& t);
+  template <class F>
+  void change(Thread& t, uint32_t lanes, F&& f);
   Group& group_of(Thread& t, int lane);
   void publish(const Thread& t, const Group& g, uint32_t lanes, Knowledge& to);
   void publish(const Thread& t, const Deeds& d, uint32_t lanes, Knowledge& to);
@@ -653,5 +385,22 @@ class Races : public Listener {
   std::array<uint32_t, 8> stands_for_{};
   mutable bool for_all_lanes_ = false;  // what covered() said holds for all lanes of the warp
 };
+
+// Changes what the lanes know; groups that share their knowledge go on to share it.
+template <class F>
+void Races::change(Thread& t, uint32_t lanes, F&& f) {
+  forget_view();
+  std::shared_ptr<Knowledge> before, after;
+  for (Group& g : t.groups) {
+    if (!(g.lanes & lanes)) continue;
+    if (before && g.know == before) {
+      g.know = after;
+      continue;
+    }
+    before = g.know.use_count() > 1 ? g.know : nullptr;
+    f(mutable_knowledge(g));
+    after = g.know;
+  }
+}
 
 }  // namespace tileproof

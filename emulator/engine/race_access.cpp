@@ -255,8 +255,9 @@ void Races::async_shared(Cta& cta, uint32_t offset, uint32_t size, bool write) {
     else
       follows_->taken(cta, offset, size);
   }
-  if (!write && e_.unseen) [[unlikely]] {
-    if (v.path == Path::Copy) accesses_[v.reads].unwritten = accesses_[v.writes].unwritten = true;
+  if (!write && e_.unseen != Unseen::No) [[unlikely]] {
+    if (v.path == Path::Copy && e_.unseen == Unseen::Error)
+      accesses_[v.reads].unwritten = accesses_[v.writes].unwritten = true;
     unknown_ = size <= 16;
   }
   Shadow& shadow = state(cta).shared;
@@ -463,7 +464,8 @@ bool Races::replaces(const Slot& old, Slot& fresh, const View& v, Place place) c
   const Access &a = accesses_[old.record], &b = accesses_[fresh.record];
   if (a.tick == kUnfinished || a.read != b.read) return false;
   const bool own = a.agent == b.agent;
-  if (own && old.lane == fresh.lane && old.stride == fresh.stride) return true;
+  const bool several = old.lane == kSeveralLanes && !old.stride;  // of which record, its lanes say
+  if (own && old.lane == fresh.lane && old.stride == fresh.stride && !several) return true;
   if (covered(v, place == Place::Tmem ? kAfterSync : kHappens, a, old.stride ? kSeveralLanes : old.lane))
     return true;
   const uint32_t lanes = old.lane < 32 && !old.stride ? 1u << old.lane : a.lanes;

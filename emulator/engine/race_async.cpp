@@ -137,6 +137,9 @@ void Races::tmem_load_used(const Warp& w, const PendingTmemLoad& load) {
   if (a.tick != kUnfinished || a.used) return;
   a.used = t.now++;
   forget_view();
+  if (w.parted())
+    doubt("unsupported", a.at, a.at,
+          mnemonic(a.at.instr) + ", of which lanes that have parted use a register before tcgen05.wait::ld");
 }
 
 void Races::tmem_loads_done(const Warp& w) {

@@ -70,7 +70,7 @@ void Races::cluster_arrive(const Exec& x, bool releases) {
       publish(t, g, x.mask, known);
       m.settled.open.join(g.know->of[kHappens]);
       m.preceded.open.join(g.know->of[kHappens]);
-      m.preceded.open.raise(t.agent, (x.mask & t.all) == t.all ? ~0u : g.lanes & x.mask, t.now);
+      m.preceded.open.raise(t.agent, (g.lanes & x.mask) | ~t.all, t.now);
     }
   m.gather.of[kInitFence].join(known.of[kInitFence]);
   runs_before(t, x.mask, m.gather);
@@ -109,7 +109,7 @@ void Races::exit(const Warp& w, uint32_t lanes, const Instr*) {
   for (const Group& g : t.groups) {
     if (!(g.lanes & lanes)) continue;
     s.at_exit.join(g.know->of[kHappens]);
-    s.at_exit.raise(t.agent, (lanes & t.all) == t.all ? ~0u : lanes & g.lanes, t.now);
+    s.at_exit.raise(t.agent, (lanes & g.lanes) | ~t.all, t.now);
   }
   if (!w.cta->exited()) return;
   Origin at{w.exits.empty() ? nullptr : w.exits.back().second, w.cta->id, w.cta->rank, w.index, -1};
@@ -207,8 +207,7 @@ uint32_t Races::after_init(const Exec& x, Cta& cta, uint32_t offset, uint32_t la
   const uint32_t id = record(t, x.origin(__builtin_ctz(lanes)), lanes, Path::Generic);
   finish(id, t.agent, t.now, lanes);
   for (const Group& g : t.groups)
-    if (const uint32_t mine = g.lanes & lanes)
-      knows_init(view_of(t, g, mine & (0u - mine)), id, cta, offset, far);
+    if (const uint32_t mine = g.lanes & lanes) knows_init(view_of(t, g, mine), id, cta, offset, far);
   if (!far && t.groups.size() == 1) b.checked.insert(t.agent);
   return id;
 }
@@ -286,25 +285,20 @@ void Races::mbarrier_pass(const Exec& x, Cta& cta, uint32_t offset, uint32_t lan
       acquire(x.w, lanes, *k, reach == MbarrierScope::Cluster);
     if (const auto& k = b->far_done[kDefaultArrivals]; k && !narrow) acquire(x.w, lanes, *k, false);
     if (const auto& k = b->far_done[kCompletions]) acquire(x.w, lanes, *k, !narrow);
-    if (b->has_commits)
-      for (Group& g : t.groups)
-        if (g.lanes & lanes) mutable_knowledge(g).of[kCommitted].join(b->committed);
+    if (b->has_commits) change(t, lanes, [&](Knowledge& know) { know.of[kCommitted].join(b->committed); });
   } else if (b->done) {
     // A relaxed wait orders tcgen05 operations only, from the next after_thread_sync on.
     split(t, lanes);
-    for (Group& g : t.groups) {
-      if (!(g.lanes & lanes)) continue;
-      Knowledge& know = mutable_knowledge(g);
-      know.of[kBeforeSync].join(b->done->of[kBeforeSync]);
-      know.of[kRuns].join(b->done->of[kRuns]);
-      know.started |= b->done->started;
-      for (const auto& far : b->far_done) {
-        if (!far) continue;
-        know.of[kBeforeSync].join(far->of[kBeforeSync]);
-        know.of[kRuns].join(far->of[kRuns]);
-        know.started |= far->started;
-      }
-    }
+    const auto join = [](Knowledge& know, const Knowledge& done) {
+      know.of[kBeforeSync].join(done.of[kBeforeSync]);
+      know.of[kRuns].join(done.of[kRuns]);
+      know.started |= done.started;
+    };
+    change(t, lanes, [&](Knowledge& know) {
+      join(know, *b->done);
+      for (const auto& far : b->far_done)
+        if (far) join(know, *far);
+    });
   }
   t.barrier = static_cast<int32_t>(offset);
   t.phase = static_cast<int32_t>(b->phases) - 1;

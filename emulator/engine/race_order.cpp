@@ -53,7 +53,8 @@ void Races::sum_read(const Slot& first, uint32_t second, Place place, int rank, 
         hold);
 }
 
-// Whether an event comes before the running instruction, or there is none.
+// Whether an event comes before the running instruction, or there is none: of an instruction of the whole
+// warp, by what any lane knows.
 bool Races::settled(const Exec& x, const PhaseEvent& last) {
   Thread& t = thread(x.w);
   const auto know = joined(t);
@@ -116,7 +117,12 @@ void Races::collector(const Exec& x, int lane, int buffer, bool held) {
 void Races::grid_launch_dependents(const Exec& x) {
   CtaState& s = state(x.cta);
   s.triggered = true;
-  if (!settled(x, s.given) && e_.config.grid_record) e_.config.grid_record->allocates_late = true;
+  if (!s.given.agent || !e_.config.grid_record) return;
+  const Thread& t = thread(x.w);
+  for (const Group& g : t.groups)
+    if (const uint32_t mine = g.lanes & x.mask)
+      e_.config.grid_record->allocates_late |=
+          !follows({g.know.get(), t.agent, mine, t.now, t.together}, s.given);
 }
 
 void Races::tmem_base(const Exec& x, uint32_t offset, int base, int columns, int serial, bool fixed) {

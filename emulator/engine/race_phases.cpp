@@ -31,11 +31,13 @@ bool Races::reaches(const Knowledge& know, uint32_t agent, Tick tick, uint32_t l
 // Instructions that the lanes of a warp execute together (elect.sync, tcgen05.ld) order execution alone.
 void Races::lanes_meet(const Warp& w, uint32_t lanes) {
   Thread& t = thread(w);
-  if ((lanes & t.all) != t.all || t.counted <= t.together) return;
+  if ((lanes & t.all) != t.all) return;
+  if (t.groups.size() > 1) merge_alike(t);
+  if (t.counted <= t.together) return;
   if (t.groups.size() > 1) {
     Clock runs;
     for (const Group& g : t.groups) runs.join(g.know->of[kRuns]);
-    for (Group& g : t.groups) mutable_knowledge(g).of[kRuns].join(runs);
+    change(t, ~0u, [&](Knowledge& know) { know.of[kRuns].join(runs); });
   }
   t.together = t.now++;
 }

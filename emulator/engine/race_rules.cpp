@@ -96,8 +96,7 @@ void Races::compare(const Slot& first, int8_t lane, bool first_writes, uint32_t 
     if (!a.adds || a.adds != b.adds) strong_pair(a, b, lane, v, place, rank, address);
     return;
   }
-  if (a.unwritten && b.unwritten && second_writes && place == Place::Global)
-    return;  // either way the bytes are those that nobody wrote
+  if (a.unwritten && b.unwritten && second_writes && place == Place::Global) return;  // both are errors
   auto say = [&](Severity severity, const char* code, std::string_view missing) {
     report(severity, code, first.record, first_writes, second, second_writes, place, rank, address, missing);
   };

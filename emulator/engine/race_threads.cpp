@@ -84,7 +84,14 @@ Races::CtaState& Races::state(const Cta& cta) {
   }
   return *state_;
 }
-uint32_t Races::new_agent(ClusterState& c) { return c.base | ++c.agents; }
+uint32_t Races::new_agent(ClusterState& c) {
+  if (++c.agents >= kAgentsOfCluster && !e_.stopped)
+    e_.fault("memory-limit",
+             "the race checker tells " + std::to_string(kAgentsOfCluster) +
+                 " warps, mbarriers and their inits of a cluster apart",
+             Origin{});
+  return c.base | (c.agents & (kAgentsOfCluster - 1));
+}
 
 Knowledge& Races::mutable_knowledge(Group& g) {
   forget_view();
@@ -105,6 +112,17 @@ void Races::split(Thread& t, uint32_t lanes) {
   }
 }
 
+// Groups that parted and have learned nothing apart are one again.
+void Races::merge_alike(Thread& t) {
+  forget_view();
+  for (size_t k = 0; k + 1 < t.groups.size(); ++k)
+    for (size_t n = t.groups.size() - 1; n > k; --n)
+      if (t.groups[k].alike(t.groups[n])) {
+        t.groups[k].take(t.groups[n]);
+        t.groups.erase(t.groups.begin() + static_cast<std::ptrdiff_t>(n));
+      }
+}
+
 Races::Group& Races::group_of(Thread& t, int lane) {
   for (Group& g : t.groups)
     if (g.lanes >> lane & 1) return g;
@@ -117,7 +135,7 @@ void Races::publish(const Thread& t, const Group& g, uint32_t lanes, Knowledge& 
 }
 
 void Races::publish(const Thread& t, const Deeds& d, uint32_t lanes, Knowledge& to) {
-  const uint32_t present = (lanes & t.all) == t.all ? ~0u : lanes;
+  const uint32_t present = lanes | ~t.all;
   to.join(d.know);
   raise_own(to, t.agent, present, d.now, d.own);
   if (d.together) to.of[kRuns].raise(t.agent, ~0u, d.together);
@@ -167,9 +185,8 @@ void Races::runs_before(Thread& t, uint32_t lanes, Knowledge& to) const {
   for (const Group& g : t.groups) {
     if (!(g.lanes & lanes)) continue;
     to.started |= g.know->started;
-    const uint32_t mine = g.lanes & lanes;
     to.of[kRuns].join(g.know->of[kRuns]);
-    to.of[kRuns].raise(t.agent, (mine & t.all) == t.all ? ~0u : mine, t.now);
+    to.of[kRuns].raise(t.agent, (g.lanes & lanes) | ~t.all, t.now);
     if (t.together) to.of[kRuns].raise(t.agent, ~0u, t.together);
   }
   t.now++;
@@ -188,8 +205,7 @@ void Races::release(const Exec& x, uint32_t lanes, Knowledge& to) {
 void Races::acquire(const Warp& w, uint32_t lanes, const Knowledge& from, bool scoped) {
   Thread& t = thread(w);
   split(t, lanes);
-  for (Group& g : t.groups)
-    if (g.lanes & lanes) mutable_knowledge(g).join(from, scoped);
+  change(t, lanes, [&](Knowledge& know) { know.join(from, scoped); });
 }
 
 void Races::warp_sync(const Warp& w, uint32_t lanes) {
@@ -209,15 +225,12 @@ void Races::warp_sync(const Warp& w, uint32_t lanes) {
   merged.maps_released = kUnfinished;
   for (const Group& g : t.groups) {
     if (!(g.lanes & lanes)) continue;
-    merged.lanes |= g.lanes;
     publish(t, g, g.lanes, *merged.know);
     for (int k = kPublished; k < kOrders; ++k) merged.know->of[k].join(g.know->of[k]);
     for (size_t k = 0; k < kOrders; ++k) merged.own[k] = std::min(merged.own[k], g.own[k]);
     merged.maps_released = std::min(merged.maps_released, g.maps_released);
     merged.met = std::max(merged.met, g.met);
-    merged.seen.insert(merged.seen.end(), g.seen.begin(), g.seen.end());
-    for (size_t k = 0; k < merged.fenced.size(); ++k)
-      merged.fenced[k].insert(merged.fenced[k].end(), g.fenced[k].begin(), g.fenced[k].end());
+    merged.take(g);
   }
   if (!merged.lanes) return;
   std::erase_if(t.groups, [&](const Group& g) { return (g.lanes & lanes) != 0; });
@@ -256,19 +269,16 @@ void Races::fence(const Exec& x, Fence kind, int32_t spaces) {
 void Races::proxy_fence(const Warp& w, uint32_t lanes, bool shared, bool global) {
   Thread& t = thread(w);
   split(t, lanes);
+  change(t, lanes, [&](Knowledge& know) {
+    if (shared) know.of[kProxyShared].join(know.of[kHappens]);
+    if (global) know.of[kProxyGlobal].join(know.of[kHappens]);
+  });
   for (Group& g : t.groups) {
     if (!(g.lanes & lanes)) continue;
-    Knowledge& know = mutable_knowledge(g);
-    if (shared) {
-      if (t.copies) fence_copies(t, g.lanes & lanes);
-      know.of[kProxyShared].join(know.of[kHappens]);
-      g.own[kProxyShared] = g.own[kProxySharedOwn] = t.now;
-    }
-    if (global) {
-      know.of[kProxyGlobal].join(know.of[kHappens]);
-      g.own[kProxyGlobal] = t.now;
-    }
+    if (shared) g.own[kProxyShared] = g.own[kProxySharedOwn] = t.now;
+    if (global) g.own[kProxyGlobal] = t.now;
   }
+  if (shared && t.copies) fence_copies(t, lanes);
   t.now++;
 }
 
@@ -284,15 +294,13 @@ void Races::own_fence(const Warp& w, uint32_t lanes, Order order) {
 void Races::after_thread_sync(const Warp& w, uint32_t lanes) {
   Thread& t = thread(w);
   split(t, lanes);
-  for (Group& g : t.groups) {
-    if (!(g.lanes & lanes)) continue;
-    Knowledge& know = mutable_knowledge(g);
+  change(t, lanes, [&](Knowledge& know) {
     know.of[kHappens].join(know.of[kBeforeSync]);
     if (scoped_) know.of[kScoped].join(know.of[kBeforeSync]);
     know.of[kRuns].join(know.of[kBeforeSync]);
     know.of[kAfterHappens].join(know.of[kHappens]);
     know.of[kAfterSync].join(know.of[kBeforeSync]);
-  }
+  });
 }
 
 // ---- strong accesses: who reads what, with scopes that include each other (PTX ISA 8.7, 8.10)

@@ -102,6 +102,7 @@ struct Warp {
   std::unordered_map<size_t, PoisonId> local_poison;      // by place in local
   std::vector<std::pair<uint32_t, const Instr*>> exits;   // lanes that exited, and where
   std::vector<std::pair<const Instr*, uint64_t>> passes;  // barrier waits passed, and when last
+  std::vector<std::pair<const Instr*, uint32_t>> apart;   // which lanes executed this, while some had parted
   void pass(const Instr* at, uint64_t now) {
     for (auto& p : passes)
       if (p.first == at) {
@@ -113,6 +114,7 @@ struct Warp {
   void part(uint32_t taken);
   void meet(uint32_t lanes);
   bool parted() const;
+  uint32_t executed_by(const Instr* at, uint32_t lanes);
   uint8_t* regs() { return registers.empty() ? nullptr : registers[0].bytes; }
 };
 

@@ -94,7 +94,7 @@ struct DPlace {
 
 struct TensorMemory {
   std::vector<uint32_t> cell;       // [lane][column]
-  std::array<int16_t, 16> owner{};  // serial of the allocation of each 32-column unit, 0 when free
+  std::array<int32_t, 16> owner{};  // serial of the allocation of each 32-column unit, 0 when free
   std::vector<std::pair<int, int>> allocations;          // (first column, columns), in order of allocation
   std::vector<std::pair<const Instr*, int>> allocators;  // instruction and warp of each allocation
   int first_base = -1;
@@ -103,7 +103,7 @@ struct TensorMemory {
   uint32_t frees = 0;              // columns have become free so often
   int smallest = 1024;
   bool relinquished = false;
-  int16_t serial = 0;    // of the last allocation, from 1
+  int32_t serial = 0;    // of the last allocation, from 1
   uint64_t changes = 0;  // of the cells' state, never reset
   // At this number of changes the cells of this D were valid, with no write to come.
   uint64_t settled = 0;

@@ -94,7 +94,7 @@ EDGES = (
 @cache
 def removed() -> list[UncheckedObject]:
     """The stored outcomes of removing each synchronising instruction."""
-    return [json.loads(line) for line in read_text("2026-11-28-removals.jsonl.xz").splitlines()]
+    return [json.loads(line) for line in read_text("2026-12-01-removals.jsonl.xz").splitlines()]
 
 
 def outcomes() -> list[tuple[str, ...]]:

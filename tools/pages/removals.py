@@ -15,7 +15,7 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "kernels.md"
 BY = "tools/pages/removals.py"
 SHOWN = ("head64 d_qk 576", "head128-columns d_qk 576")
 TEXT = """Each synchronising instruction of the PTX was removed in turn, and a launch of two k-blocks was run
-with race checking ([evidence](evidence/README.md), `2026-11-28-removals.jsonl.xz`; `python -m
+with race checking ([evidence](evidence/README.md), `2026-12-01-removals.jsonl.xz`; `python -m
 tests.kit.removals KERNEL` repeats it). *refuted*: the launch reports an error. *certified*: no error, and the
 same outputs in every sampled schedule; the instruction is redundant in this launch, or its absence is a
 warning of a formal fence ([readings](assumptions.md)). An instruction counts for each of its copies in the

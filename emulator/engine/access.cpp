@@ -40,9 +40,9 @@ bool Exec::whole_warp(bool all) {
             origin(lane()));
     return false;
   }
+  tell_skippable();
   if (!e.gather_lanes(w, *s, w.live)) return false;
   mask = s->mask;
-  tell_skipped(~0u);
   e.tell(&Listener::lanes_meet, w, mask);
   return true;
 }

@@ -257,11 +257,13 @@ Step warp_sync(Exec& x, const Instr& i) {
 // barrier.cluster has neither .sync nor the sentence of barrier.cta that a thread waits for its warp, so that
 // .aligned relies on where the code generator lets parted lanes meet (PTX ISA 9.7.13.3). NVIDIA's kernels do:
 // told when strict only.
-void tell_parted(Exec& x, const char* what) {
-  if (!x.e.config.strict || !x.w.parted()) return;
+void tell_parted(Exec& x, const std::vector<uint32_t>& parts, const char* what) {
+  if (!x.e.config.strict) return;
   std::string lanes;
-  for (uint32_t p : x.w.parts)
-    if (p & x.w.live) lanes += (lanes.empty() ? "" : ", ") + hex(p & x.w.live);
+  int count = 0;
+  for (uint32_t p : parts)
+    if (p & x.w.live) lanes += (count++ ? ", " : "") + hex(p & x.w.live);
+  if (count < 2) return;
   x.e.error("cluster-barrier-parted",
             std::string("barrier.cluster.") + what +
                 " with .aligned, and a branch has parted the lanes of its warp (" + lanes +
@@ -269,10 +271,17 @@ void tell_parted(Exec& x, const char* what) {
             x.origin(x.lane()));
 }
 
+// The lanes of the warp come together; false while some are still to come, or exit.
+bool aligned(Exec& x, const char* what) {
+  const std::vector<uint32_t> parts = x.w.parts;
+  if (!x.whole_warp(false)) return false;
+  tell_parted(x, parts, what);
+  return true;
+}
+
 // barrier.cluster.arrive / wait: each thread arrives once per round (PTX ISA 9.7.13.3).
 Step cluster_arrive(Exec& x, const Instr& i) {
-  if (i.m[slot::barrier_cluster_arrive::aligned]) tell_parted(x, "arrive");
-  if (i.m[slot::barrier_cluster_arrive::aligned] && !x.whole_warp(false)) return Step::Block;
+  if (i.m[slot::barrier_cluster_arrive::aligned] && !aligned(x, "arrive")) return Step::Block;
   if (x.w.cluster_owes & x.mask) {
     x.e.fault("cluster-barrier-twice", "a thread arrives at the cluster barrier again before it waited",
               x.origin(x.lane()));
@@ -289,8 +298,7 @@ Step cluster_arrive(Exec& x, const Instr& i) {
   return Step::Next;
 }
 Step cluster_wait(Exec& x, const Instr& i) {
-  if (i.m[slot::barrier_cluster_wait::aligned]) tell_parted(x, "wait");
-  if (i.m[slot::barrier_cluster_wait::aligned] && !x.whole_warp(false)) return Step::Block;
+  if (i.m[slot::barrier_cluster_wait::aligned] && !aligned(x, "wait")) return Step::Block;
   if ((x.w.cluster_owes & x.mask) != x.mask) {
     x.e.fault("cluster-barrier-wait",
               "a thread waits at the cluster barrier and has not arrived since its last wait",

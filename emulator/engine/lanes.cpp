@@ -56,10 +56,9 @@ void Warp::meet(uint32_t lanes) {
   apart.clear();
 }
 
-// Whether lanes that have not exited parted at a branch and nothing has made them wait for one another since.
-bool Warp::parted() const {
-  return std::count_if(parts.begin(), parts.end(), [this](uint32_t p) { return (p & live) != 0; }) > 1;
-}
+// Whether lanes parted at a branch and nothing has made them wait for one another since. Those that have
+// exited count: how soon they do is up to the scheduler.
+bool Warp::parted() const { return parts.size() > 1; }
 
 // The lanes that execute an instruction; of a warp whose lanes have parted all that have, since whether they
 // run together is up to the scheduler.
@@ -188,15 +187,12 @@ bool Engine::release_joins() {
   return any;
 }
 
-// Lanes that an instruction under a predicate needs have exited: perhaps they skipped it, apart from the
-// others, which beside them is an error.
-void Exec::tell_skipped(uint32_t wanted) {
-  if (instr->pred < 0 || w.exits.empty()) return;
-  uint32_t gone = 0;
-  for (const auto& [lanes, at] : w.exits) gone |= lanes;
-  if (gone & wanted)
+// Lanes that have parted may skip an instruction under a predicate apart from those that execute it; beside
+// them that is an error.
+void Exec::tell_skippable() {
+  if (instr->pred >= 0 && w.parted())
     e.tell(&Listener::accesses_untold, *this, lane(),
-           "is under a predicate, and lanes that it needs have exited");
+           "is under a predicate, in a warp whose lanes have parted");
 }
 
 bool sync_members(Exec& x, int32_t off) {
@@ -215,6 +211,7 @@ bool sync_members(Exec& x, int32_t off) {
       return false;
     }
   }
+  x.tell_skippable();
   if (!x.e.gather_lanes(x.w, *x.s, masks[x.lane()])) return false;
   x.mask = x.s->mask & x.guard();
   const uint32_t mask = masks[x.lane()];
@@ -226,7 +223,6 @@ bool sync_members(Exec& x, int32_t off) {
     x.w.meet(masks[l] & x.w.live);
     several = true;
   }
-  x.tell_skipped(mask);
   if (!several) x.e.tell(&Listener::lanes_meet, x.w, mask & x.w.live);
   return true;
 }

@@ -118,7 +118,7 @@ struct Exec {
   // .aligned: every live thread of the warp executes it together. False: wait for the others, or a fault.
   // `all`: none of them may have exited either.
   bool whole_warp(bool all = true);
-  void tell_skipped(uint32_t wanted);
+  void tell_skippable();
   inline Origin origin(int l) const;
 
   // One thread's access, checked: bounds, alignment, initialisation, pending asynchronous writes.

@@ -288,6 +288,8 @@ class Races : public Listener, private RaceState {
     stands_for_.fill(0);
   }
   template <class S>
+  void read_beside(const Cell& cell, S& shadow, uint16_t units, uint32_t id, const View& v);
+  template <class S>
   void put_write(S& shadow, Cell& cell, const Slot& fresh, bool both_stay);
   template <class S>
   void add_read(S& shadow, Cell& cell, Slot fresh, const View& v, Place place);
@@ -356,8 +358,9 @@ class Races : public Listener, private RaceState {
   // Pairs of unordered writes, the smaller record first, that left the same bytes wherever they met: true;
   // false where some bytes differ.
   std::map<std::pair<uint32_t, uint32_t>, bool> alike_;
-  bool unknown_ = false;        // of what a copy or an MMA reads nobody wrote a part
-  bool uniform_ = false;        // both accesses touch the same bytes of the granule
+  uint16_t nobodys_ = 0;  // bytes of the granule that nobody wrote
+  uint16_t unknown_ = 0;  // bytes of the granule whose value is unknown to a copy or an MMA that reads it
+  bool uniform_ = false;  // both accesses touch the same bytes of the granule
   bool asks_of_reads_ = false;  // what is written was written by another that nothing orders, perhaps alike
   // Of races that were reported: where their finding is. By the address of the code's text, which may stand
   // several times in the program: what is not here may be found all the same.

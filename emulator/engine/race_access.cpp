@@ -34,6 +34,15 @@ void granules(uint64_t address, uint32_t size, F&& f) {
   }
 }
 
+// Of at most 16 bytes in shared memory those that nobody wrote, by their places in granules.
+uint16_t nobodys(const Cta& cta, uint32_t offset, uint32_t size) {
+  uint32_t units = 0;
+  for (uint32_t k = 0; k < size; ++k)
+    if (!(cta.shared.state[offset + k] & (kValid | kPendingMask | kMbarrier)))
+      units |= 1u << ((offset + k) & 15);
+  return static_cast<uint16_t>(units);
+}
+
 // A bulk group completes for the thread that issued it, not for its warp.
 int8_t lane_of(const View& v) {
   return v.path == Path::Copy || v.path == Path::ThreadCopy || v.path == Path::Store
@@ -258,7 +267,11 @@ void Races::async_shared(Cta& cta, uint32_t offset, uint32_t size, bool write) {
   if (!write && e_.unseen != Unseen::No) [[unlikely]] {
     if (v.path == Path::Copy && e_.unseen == Unseen::Error)
       accesses_[v.reads].unwritten = accesses_[v.writes].unwritten = true;
-    unknown_ = size <= 16;
+    // Of an MMA's operand each byte is unknown where some are: elements of several types lie there.
+    if (size <= 16) {
+      nobodys_ = nobodys(cta, offset, size);
+      unknown_ = v.path == Path::Copy ? nobodys_ : 0xffff;
+    }
   }
   Shadow& shadow = state(cta).shared;
   Alike alike;
@@ -267,7 +280,7 @@ void Races::async_shared(Cta& cta, uint32_t offset, uint32_t size, bool write) {
   granules(offset, size, [&](uint64_t a, uint16_t units) {
     visit_next(alike, shadow, shadow.at(a >> 4), units, id, lane, write, v, Place::Shared, cta.rank, a);
   });
-  unknown_ = false;
+  unknown_ = 0;
   if (store) {
     stores_ = {};
     stores_.ordered_write = alike.ordered_write;

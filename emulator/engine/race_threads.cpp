@@ -245,7 +245,7 @@ void Races::fence(const Exec& x, Fence kind, int32_t spaces) {
     case Fence::None:
       break;
     case Fence::Thread:
-      if ((spaces & 8) && (x.mask & (x.mask - 1))) {
+      if (const uint32_t by = spaces & 8 ? x.w.executed_by(x.instr, x.mask) : 0; by & (by - 1)) {
         const Origin at = x.origin(x.lane());
         doubt("not-tracked", at, at, mnemonic(x.instr) + " by several lanes, which are not told apart");
       }

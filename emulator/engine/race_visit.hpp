@@ -35,9 +35,11 @@ void Races::visit(S& shadow, Cell& cell, uint16_t units, uint32_t id, int8_t lan
     return questions_.size() != asked;
   };
   // A read whose value is unknown whatever those writes left (poison_flow.cpp) has to come after none.
-  if (!write && unknown_) [[unlikely]] {
-    for (const View* reader : readers(view)) add_read(shadow, cell, Slot{id, units, lane}, *reader, place);
-    return;
+  if (const uint16_t some = units & unknown_; some && !write) [[unlikely]] {
+    if (const uint16_t known = some & ~nobodys_) read_beside(cell, shadow, known, id, v);
+    for (const View* reader : readers(view)) add_read(shadow, cell, Slot{id, some, lane}, *reader, place);
+    units = static_cast<uint16_t>(units & ~some);
+    if (!units) return;
   }
   asks_of_reads_ = look(cell.write, true) && write;
   const bool both_stay = asks_of_reads_ || stays_too;
@@ -76,6 +78,24 @@ void Races::visit(S& shadow, Cell& cell, uint16_t units, uint32_t id, int8_t lan
     return;
   }
   put_write(shadow, cell, Slot{id, units, lane}, both_stay);
+}
+
+// A read of bytes beside some that nobody wrote, whose value is therefore unknown: of a write in no order
+// with it the finding depends on which comes first.
+template <class S>
+void Races::read_beside(const Cell& cell, S& shadow, uint16_t units, uint32_t id, const View& v) {
+  const auto look = [&](const Slot& s) {
+    if (!(s.units & units) || s.record == id) return;
+    const Access& a = accesses_[s.record];
+    if (covered(v, kHappens, a, s.stride ? kSeveralLanes : s.lane)) return;
+    doubt("not-tracked", accesses_[id].at, a.at,
+          mnemonic(accesses_[id].at.instr) + " reads bytes beside some that nobody wrote, in no order with " +
+              mnemonic(a.at.instr));
+  };
+  look(cell.write);
+  if (cell.more())
+    for (const Slot& s : shadow.overflow(const_cast<Cell&>(cell)))
+      if (s.write) look(s);
 }
 
 // Whether a granule has other reads now than before and the read that was added.

@@ -1,5 +1,5 @@
 # ruff: noqa: E501 - PTX lines are kept whole
-"""Programs of a fifth adversary that were certified in a schedule which another schedule contradicts: what lanes of
+"""Programs of a fifth and a sixth adversary that were certified in a schedule which another schedule contradicts: what lanes of
 a warp do that a branch has parted, and findings and bytes that nothing compared.
 """
 
@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from tileproof.emulator import RunResult, Schedule, TensorMap
 from tileproof.emulator.memory import Buffer
+from tileproof.spec.machine.descriptors import SmemDescriptor
 
 from tests.emulator.test_certificate_lanes import OUT, STUCK, WARPS, arrive, parted, waits
 from tests.emulator.test_certificate_state import product, products
@@ -58,6 +59,21 @@ shl.b32 %r50, %r101, 21; add.u32 %r51, %r100, %r50; mov.b32 %r70, 5; tcgen05.st.
 @%p2 bra A; {STUCK}\nadd.u32 %r3, %r60, 1; bra E;\nA: {STUCK}\nadd.u32 %r3, %r60, 2;\nE: tcgen05.wait::ld.sync.aligned; {OUT} {dealloc(32)}"""
 
 
+HALF = f"""{WARPS} mov.u32 %r7, 0; @!%p0 exit; @%p1 bra B; mov.u32 %r20, 41; mov.u32 %r50, 1152; st.shared.v4.u32 [%r50], {{%r20, %r20, %r20, %r20}}; add.u64 %rd7, %a0, 512; COPY fence.proxy.async;
+cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%a1, {{%r7, %r7}}], [%r50]; cp.async.bulk.commit_group; cp.async.bulk.wait_group 0; cp.async.wait_all; exit; B: STORE exit;"""
+COPY = "cp.async.ca.shared.global [%r50+16], [%rd7], 8; cp.async.commit_group;"
+LOOP = f"""{parted(1)} {ALL} @%p1 bra Z; selp.u32 %r60, 0, 1, %p2; mov.u32 %r61, 0; @!%p2 bra J; {STUCK} J:
+L: setp.eq.u32 %p7, %r60, %r61; SYNC add.u32 %r61, %r61, 1; setp.lt.u32 %p8, %r61, 2; @%p8 bra L; mov.u32 %r3, 5; {OUT} exit; Z: OTHER exit;"""
+A, B = (SmemDescriptor(at, 2048, 128, "none").encode() for at in (10240, 6144))
+PRODUCT = f"mov.u64 %rd5, {A}; mov.u64 %rd6, {B}; tcgen05.mma.cta_group::1.kind::f16 [%r100], %rd5, %rd6, %r103, %p3; tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [1024];"
+# Rows 0 to 63 of A are written; of the others, whose results nobody reads, warp 1 writes 8 bytes.
+PADDING = products(f"""mov.u32 %r1, 0; shl.b32 %r2, %t, 4; add.u32 %r2, %r2, 10240; st.shared.v4.u32 [%r2], {{%r1,%r1,%r1,%r1}}; st.shared.v4.u32 [%r2+2048], {{%r1,%r1,%r1,%r1}}; fence.proxy.async; bar.sync 0;
+setp.eq.u32 %p10, %t, 0; setp.eq.u32 %p11, %t, 32; shr.u32 %r101, %t, 5; shl.b32 %r50, %r101, 21; add.u32 %r51, %r100, %r50; @%p11 st.shared.v2.u32 [11264], {{%r1,%r1}}; @!%p10 bra I; {PRODUCT} I: {wait(1024)} tcgen05.fence::after_thread_sync;
+tcgen05.ld.sync.aligned.32x32b.x1.b32 {{%r3}}, [%r51]; tcgen05.wait::ld.sync.aligned; {OUT} tcgen05.fence::before_thread_sync; bar.sync 0; tcgen05.fence::after_thread_sync;""")
+ENDS = f"""{parted(1)} @%p1 bra Z; @%p2 bra A; {STUCK} exit; A: barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned; mov.u32 %r3, 5; {OUT} exit;
+Z: barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned; exit;"""
+
+
 def skipped(instruction: str, other: str = "") -> str:
     """Lanes 0 to 15 execute it, the others skip it and exit; warp 1 executes `other`."""
     return f"{parted(1)} {ALL} {HALVES} {instruction} exit; Z: {other} exit;"
@@ -81,6 +97,12 @@ PROGRAMS: dict[str, tuple[str, dict[str, Any]]] = {
     "barrier.sync that lanes skip": (skipped("@%p2 barrier.sync 1, 64;", "bar.sync 1, 64;"), {}),
     "stores of a box whose row outside nobody wrote": (BOX, {"maps": [row]}),
     "stores of such boxes by two clusters": (BOX.replace("add.u32 %r20, %r101, 41", "mov.u32 %r101, %ctaid.x; add.u32 %r20, %r101, 41"), {"maps": [row], "grid": 2, "threads": 32}),
+    "a box whose row outside another warp writes in part": (HALF.replace("COPY", "").replace("STORE", "mov.u32 %r50, 1152; st.shared.v2.u32 [%r50+16], {%r7, %r7};"), {"maps": [row]}),
+    "a box whose row outside a copy writes in part": (HALF.replace("COPY", COPY).replace("STORE", ""), {"maps": [row]}),
+    "a product of rows of which another warp writes a part": (PADDING, {"shared_bytes": 16384}),
+    "a vote that lanes skip in one trip of a loop": (LOOP.replace("SYNC", "@%p7 vote.sync.ballot.b32 %r3, %p6, 0xffffffff;").replace("OTHER", ""), {}),
+    "bar.sync that lanes skip in one trip of a loop": (LOOP.replace("SYNC", "@%p7 bar.sync 1, 64;").replace("OTHER", "bar.sync 1, 64;"), {}),
+    "fence.sc of lanes that have parted": (f"{parted(1)} @%p1 bra Z; setp.lt.u32 %p5, %t, 2; @!%p5 exit; @!%p12 bra J; {STUCK} J: fence.sc.gpu; {OUT} Z: exit;", {}),
     "more warnings than are kept": (DROPPED, {"few": True}),
     "more mbarriers than are told apart": (AGENTS, {"grid": 2, "few": True}),
     "halves of a warp that vote each": (f"{parted(1)} mov.u32 %r10, 0xffff0000; @%p2 mov.u32 %r10, 0xffff; {ALL} {HALVES} vote.sync.ballot.b32 %r9, %p6, %r10; Z: barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned; exit;", {"strict": True}),
@@ -131,6 +153,7 @@ def test_a_trigger_is_judged_by_what_its_lane_knows() -> None:
 
 MEET = "bar.warp.sync 0xffffffff;"
 TWINS: dict[str, tuple[str, dict[str, Any]]] = {
+    "lanes that branch to their end beside an aligned barrier": (ENDS, {"strict": True}),
     "a warp that meets before it stores to one word": (STORE.format("shared.u32", "1200").replace("st.shared.u32 [1200], %r4;", f"{MEET} st.shared.u32 [1200], %r4;"), {}),
     "lanes that never part": (f"{parted(1)} @%p1 bra Z; @%p12 ld.shared.u32 %r3, [1200]; {MEET} st.shared.u32 [1200], %r4; Z: exit;".replace("bar.sync 0;", "@%p12 st.shared.u32 [1200], %r8; bar.sync 0;", 2), {}),
     "bytes that one lane delivers": (BYTES.replace("%t, 2;", "%t, 1;").replace("[1024], 16; exit;", "[1024], 16; exit;").replace(f" mbarrier.arrive.expect_tx.shared::cta.b64 %rd1, [1024], 16; {waits(1024, 1, 'W')}", ""), {}),

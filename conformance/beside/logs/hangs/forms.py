@@ -25,8 +25,9 @@ _CLUSTER = re.compile(
     re.IGNORECASE,
 )  # fmt: skip
 _NAMED = re.compile(
-    r"(?<![\w.])(?:named[\s_-]*barrier(?:[_.](?:sync|wait))?|NamedBarrier(?:::sync)?|barrier(?:\.cta)?\.sync(?:\.aligned)?|"
-    r"bar\.sync|bar_sync|cta_sync|"
+    r"(?:(?<![\w.])named[\s_-]*barrier(?:[_.](?:sync|wait))?|(?<!\w)NamedBarrier(?:::sync)?|"
+    r"(?<!\w)group(?:::|\.)sync(?=\s*\(\s*\d)|(?<![\w.])barrier(?:\.cta)?\.sync(?:\.aligned)?|"
+    r"(?<![\w.])bar\.sync|(?<![\w.])bar_sync|(?<![\w.])cta_sync|(?<![\w.])"
     r"barrier(?:_cta)?_sync(?:_(?:un)?aligned)?(?=\s*\(\s*\d))"
     + _TAIL.format("tail") + r"(?![\w.])" + _NUMBER,
     re.IGNORECASE,
@@ -51,6 +52,7 @@ _PTX = re.compile(
     r"\b(?:mbarrier\.(?:try_wait|test_wait|arrive|expect_tx|arrive_drop)|tcgen05\.commit)[\w.:]*"
 )
 _CUTLASS = re.compile(r"\bCluster(?:Transaction)?Barrier(?:::|\.|->)")
+_NAMESPACES = re.compile(r"\b(?:\w+::){2,}(?=(?:expect|arrive)\w*\s*\()")  # lib::tma::expect_bytes(
 _NAMED_NUMBER = re.compile(r"\bnamed\W?(\d+)\b", re.IGNORECASE)
 _PTX_COPY = re.compile(r"\bcp\.(?:reduce\.)?async\.bulk[\w.:]*")
 _MAPA = re.compile(
@@ -72,7 +74,7 @@ def operations(text: str) -> str:
         return text
     text = _HEAD_AT.sub(r"\g<head>role=\g<role> cta=\g<cta> ", text)
     text = _SHORT_CTA.sub(r"\g<head>cta=\g<cta>", text)
-    text = _CUTLASS.sub(" mbarrier ", text)
+    text = _NAMESPACES.sub("", _CUTLASS.sub(" mbarrier ", text))
     text = _NAMED_NUMBER.sub(rf" {NAMED}\1 ", text)
     text = _PTX_COPY.sub(" copy ", _PTX.sub(_mbarrier, text))
     text = _MAPA.sub(r"\g<name> target_cta=\g<cta> ", text)

@@ -12,8 +12,9 @@ from tileproof.conformance.beside.logs.hangs.log import Actor
 
 
 def label_of(told: Told, num: Num) -> str:
-    """The word right before a number, in lower case; empty where there is none."""
-    word = told.row.tokens[num.at - 1].lower() if 0 < num.at <= len(told.row.tokens) else ""
+    """The word before a number, or before its sign `№`, in lower case; empty where there is none."""
+    before = [token for token in told.row.tokens[max(0, num.at - 2) : num.at] if token not in "№#"]
+    word = before[-1].lower() if before else ""
     return word if word[:1].isalpha() else ""
 
 
@@ -38,6 +39,7 @@ class ActorRows:
                 elif known in ("cta", "warp", "wg", "thread", "group"):
                     first.setdefault(known, num.value)
             told.fields |= first
+        self._other_ctas()
         self._blocks_of_rounds()
         self._context()
         self._head()
@@ -110,36 +112,45 @@ class ActorRows:
                             num.field = "k"
 
     def _bare_cta(self) -> bool:
-        """A number without a label before the barrier, with few values that are constant within an actor."""
-        values: dict[int, Counter[int]] = defaultdict(Counter)
+        """A number without a label, with few values that are constant within an actor, is the CTA.
+
+        It is in front of the barrier, or rows of other operations have it too, behind the same word.
+        """
+        values: dict[str, Counter[int]] = defaultdict(Counter)
+        elsewhere: set[str] = set()  # a stage or a round is in rows of mbarriers only
         for told in self.acting:
-            for place, num in enumerate(self._bare_head(told)):
+            for place, num in self._bare(told).items():
                 values[place][num.value] += 1
-        best = None
+                if told.scope != "mbarrier":
+                    elsewhere.add(place)
+        best = ""
         for place, counts in values.items():
             if sum(counts.values()) < 0.9 * len(self.acting) or len(counts) > 16 or max(counts) > 255:
                 continue
-            if self._counts_up(place):
+            behind = not place.startswith("#")
+            if self._counts_up(place) or (behind and place not in elsewhere) or (behind and best):
                 continue
-            if best is None or len(counts) < len(values[best]):
+            if not best or len(counts) < len(values[best]):
                 best = place
-        if best is None:
+        if not best:
             return False
         for told in self.told:
-            some = self._bare_head(told)
-            if best < len(some):
-                some[best].field = "own"
-                told.fields["cta"] = some[best].value
-        self._other_ctas()
+            num = self._bare(told).get(best)
+            if num is not None:
+                num.field = "own"
+                told.fields["cta"] = num.value
         return True
 
     def _other_ctas(self) -> None:
         """Numbers behind the word that is before the actor's CTA are further CTAs: `lohko 0 ... lohko 1`."""
         own = Counter(
-            label_of(told, num) for told in self.acting for num in told.row.nums if num.field == "own"
+            label_of(told, num)
+            for told in self.acting
+            for num in told.row.nums
+            if num.field in ("own", "cta") and num.value == told.fields.get("cta")
         )
         label, many = own.most_common(1)[0] if own else ("", 0)
-        if not label or many < 0.9 * own.total():
+        if len(label) < 3 or many < 0.9 * own.total():
             return
         stem = label[: max(3, len(label) - 1)]  # other cases of the word have other ends
         for told in self.told:
@@ -154,15 +165,21 @@ class ActorRows:
                     told.others.append(num.value)
                 listed = same
 
-    def _counts_up(self, place: int) -> bool:
-        """Whether a number in front never falls within a role's rows: it counts rounds."""
+    def _counts_up(self, place: str) -> bool:
+        """Whether a number never falls within a role's rows: it counts rounds."""
         by: dict[str, list[int]] = defaultdict(list)
         for told in self.acting:
-            some = self._bare_head(told)
-            if place < len(some):
-                by[told.role].append(some[place].value)
+            if (num := self._bare(told).get(place)) is not None:
+                by[told.role].append(num.value)
         pairs = [(a, b) for values in by.values() for a, b in pairwise(values)]
         return any(a != b for a, b in pairs) and sum(b >= a for a, b in pairs) >= 0.97 * len(pairs)
+
+    def _bare(self, told: Told) -> dict[str, Num]:
+        """Numbers without a label: those in front by their place, others by the word before them."""
+        head = {f"#{place}": num for place, num in enumerate(self._bare_head(told))}
+        mine = {*head.values()}
+        rest = [num for num in reversed(told.row.nums) if not num.field and num not in mine]
+        return head | {label: num for num in rest if (label := label_of(told, num))}
 
     @staticmethod
     def _bare_head(told: Told) -> list[Num]:

@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from tileproof.conformance.beside.logs.hangs.forms import CLUSTER, NAMED, SYNCTHREADS, TMEM, operations
 from tileproof.conformance.beside.logs.hangs.general import lexicon
@@ -42,6 +43,12 @@ _TUPLE = re.compile(
     re.IGNORECASE,
 )
 _CLOCK = re.compile(r"[A-Za-z]\d{6,}")
+# A tuple of a field and its value: `{parity,1}`, `(stage, 0)`, `{ctas,[0,1]}`.
+_PAIR = re.compile(r"(?<=[{(])\s*:?(?P<label>[^\W\d]\w*)\s*,\s*(?=\[?\d)")
+_NO = re.compile(r"(?<=[\w\])])\s+n[or]\.\s*(?P<number>\d+)", re.IGNORECASE)  # an index: `full no. 0`
+# An owner, `(cta 1's)`; and what a barrier lacks in the words of PTX.
+_FILLERS = re.compile(r"(?<=\d)['\u2019]s\b|\bpending (?:arrival |tx[ -]?)?(?=count\b)", re.IGNORECASE)
+_TIME = re.compile(r"^\W{0,2}(?P<time>\d\d:\d\d)(?![\d:])\W?")
 _LETTERS = {"r": "role", "b": "barrier", "e": "", "m": ""}  # keys whose value is a word
 _INDEX = {"[": "]", "(": ")", "<": ">", "{": "}"}
 _JOIN = {".", "/", "+", "#", ":", "@", "_"}
@@ -96,12 +103,29 @@ def is_sync(word: str) -> bool:
 
 def scan(rows: Sequence[tuple[int, str]]) -> list[Row]:
     """The items of every row."""
-    texts = [
-        (number, operations(_TUPLE.sub(_indices, _SOURCE.sub(" ", _NTH.sub(r" \g<what>=\g<number> ", text)))))
-        for number, text in rows
-    ]
+    texts = [(number, _plain(text)) for number, text in _timeless(rows)]
     short = _short_stems([text for _, text in texts])
     return [_Scan(number, text, short).run() for number, text in texts]
+
+
+def _plain(text: str) -> str:
+    """A row with tuples, ordinals and operations as labels and words."""
+    text = _NTH.sub(r" \g<what>=\g<number> ", _NO.sub(r"[\g<number>]", _FILLERS.sub("", text)))
+    text = _PAIR.sub(_labelled, _SOURCE.sub(" ", text))
+    return operations(_TUPLE.sub(_indices, text))
+
+
+def _labelled(found: re.Match[str]) -> str:
+    known = lexicon.field(found["label"]) not in ("", "role", "barrier", "ignored")
+    return f"{found['label']}=" if known else found[0]
+
+
+def _timeless(rows: Sequence[tuple[int, str]]) -> Sequence[tuple[int, str]]:
+    """The rows without the time of day at their beginning, which never falls: `[09:14]`."""
+    times = [found["time"] for _, text in rows if (found := _TIME.match(text)) is not None]
+    if 2 * len(times) < len(rows) or any(a > b for a, b in pairwise(times)):
+        return rows
+    return [(number, _TIME.sub("", text)) for number, text in rows]
 
 
 def _short_stems(texts: list[str]) -> dict[str, str]:
@@ -260,7 +284,9 @@ class _Scan:
         value = int(token, 16) if hexed else int(token)
         then = self.tokens[at + 1] if at + 1 < len(self.tokens) else ""
         signed = self.tokens[at + 2 : at + 3] in (["="], [":"]) or then in ("=", ":")
-        if then and (lexicon.field(then) == "bytes" or then == "B") and not signed and self.field != "bytes":
+        labels = "".join(self.tokens[at + 2 : at + 3])[:1].isdecimal()  # `stage 0 tx 4096`
+        unit = (lexicon.field(then) == "bytes" or then == "B") and not labels
+        if unit and not signed and self.field != "bytes":
             self._add(value, "bytes", "bytes", at, hexed)
             return
         if then.lower() in ("arrival", "arrivals") and not signed and not self.field:
@@ -271,7 +297,6 @@ class _Scan:
         many = self.field in ("target", "owner") or (
             self.field == "cta" and any(word.indexed for word in self.row.words)
         )
-        unit = lexicon.field(then) == "bytes" or then == "B"
         listed = (
             many and self.gap[:1] in (",", "+") and self.row.nums and self.row.nums[-1].label == self.label
         )

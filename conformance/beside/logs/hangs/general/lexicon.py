@@ -65,18 +65,18 @@ _FIELDS: dict[str, str] = {
     "warp": "warp wid warpid warpidx w варп 线程束 ワープ 워프",
     "thread": "thread tid tidx thr threadidx threadid lane_thread t поток 线程",
     "stage": """
-        stage slot buf buffer idx index stg st slotidx fach stufe puffer étage etage ranura etapa hueco estágio stadio posto
+        stage slot buf buffer idx index element elem stg st slotidx fach stufe puffer étage etage ranura etapa hueco estágio stadio posto
         стадия слот буфер 槽 级 缓冲区 ステージ スロット 단계 슬롯 버퍼 pos entry""",
     "phase": """
         phase parity par ph phasebit paritybit bit toggle p fase paridad parité parite parità paridade paritätsbit parität
-        paritaet phasenbit фаза четность чётность 相位 奇偶 フェーズ 位相 パリティ 페이즈 위상 패리티 pariteit parzystość wantphase flag""",
+        paritaet phasenbit фаза четность чётность парність 相位 奇偶 フェーズ 位相 パリティ 페이즈 위상 패리티 pariteit parzystość wantphase flag""",
     "k": """
         k kb kblk kblock ktile kt kidx kiter iter iteration it i j loop step round tile tileidx tileid n_iter trip
         runde schritt durchlauf tour boucle iteración vuelta giro passo passaggio ciclo iteração iterazione kachel ronde krok runda
         шаг итерация виток раунд цикл 迭代 轮 次 反復 周回 ループ 반복 스텝 kvblock nblock mblock work""",
     "bytes": """
         bytes byte tx nbytes txbytes expectbytes txcount size octets octet tx_count sz
-        bajt bajty bajtów байт байта байтов 字节 バイト 바이트 expectedbytes expectedtx expecttx""",
+        bajt bajty bajtów байт байта байтов байтів 字节 バイト 바이트 expectedbytes expectedtx expecttx""",
     "count": "count cnt n threads nthreads threadcount hilos fils スレッド数 线程数 arvcnt arrivals arrivalcount expectedarrivals initcount zähler anzahl cuenta compte 到达数 必要到着数",
     "target": "to dst dest target dstcta destcta dstctas destctas targetcta ctas ziel destino vers into destination",
     "owner": "owner peer remote home barcta ownercta owning peer peercta of dueno dueño besitzer remotecta ownerrank",
@@ -209,7 +209,7 @@ def field(word: str) -> str:
     return (
         known[-1]
         if len(known) == len(some)
-        else (known[-1] if known and known[-1] in ("phase", "k", "bytes") else "")
+        else (known[-1] if known and (known[-1] in ("phase", "bytes") or some[-1] == "k") else "")
     )
 
 

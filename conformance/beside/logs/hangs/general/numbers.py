@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from itertools import pairwise
 
-from tileproof.conformance.beside.logs.hangs.general.actors import ActorRows
+from tileproof.conformance.beside.logs.hangs.general.actors import ActorRows, label_of
 from tileproof.conformance.beside.logs.hangs.general.items import Num
 from tileproof.conformance.beside.logs.hangs.general.told import Told, inits
 from tileproof.conformance.beside.logs.hangs.log import Actor
@@ -75,7 +75,7 @@ class NumberRows(ActorRows):
                     told.fields.setdefault("k", last[told.actor])
 
     def _bare_numbers(self) -> None:
-        """Numbers behind the barrier without a label."""
+        """Numbers without a label behind the barrier, and those of the same word before them anywhere."""
         lines: dict[str, list[tuple[Told, Num]]] = defaultdict(list)
         for told in self.acting:
             if told.scope != "mbarrier":
@@ -83,15 +83,19 @@ class NumberRows(ActorRows):
             after = [
                 num
                 for num in told.row.nums  # in front of it are the actor's
-                if not num.field and told.barrier is not None and num.at > told.barrier.at
+                if not num.field
+                and told.barrier is not None
+                and (num.at > told.barrier.at or label_of(told, num) not in ("", told.role.lower()))
             ]
             for place, num in enumerate(after):
-                mine = told.barrier is not None and num.label == told.barrier.text.lower()
-                lines["" if mine else num.label or f"#{place}"].append((told, num))
+                word = label_of(told, num)
+                mine = told.barrier is not None and told.barrier.text.lower() in (num.label, word)
+                lines["" if mine else num.label or (f"~{word}" if word else f"#{place}")].append((told, num))
         for label, some in lines.items():
             waits = [(t, n) for t, n in some if {"wait", "done"} & {*t.verbs}]
             stageless = all("stage" not in told.fields for told, _ in some)
-            shared = stageless and label[:1] in "c#" and len(some) - len(waits) > 0.2 * len(waits)
+            shared = label[:1] == "~" or (stageless and label[:1] in "c#")
+            shared = shared and len(some) - len(waits) > 0.2 * len(waits)
             self._guess(waits, phased=not shared)
             self._guess([(t, n) for t, n in some if not {"wait", "done"} & {*t.verbs}])
 

@@ -6,11 +6,11 @@ from collections import Counter, defaultdict
 
 from tileproof.conformance.beside.logs.hangs.general import lexicon
 from tileproof.conformance.beside.logs.hangs.general.barriers import barrier_of, role_phrase
-from tileproof.conformance.beside.logs.hangs.general.items import Row, is_sync
+from tileproof.conformance.beside.logs.hangs.general.items import Row, RowWord, is_sync
 from tileproof.conformance.beside.logs.hangs.general.naming import Slot, slots_of
 from tileproof.conformance.beside.logs.hangs.general.numbers import NumberRows
 from tileproof.conformance.beside.logs.hangs.general.told import Told, braces, kind_of
-from tileproof.conformance.beside.logs.hangs.general.turns import find_turns
+from tileproof.conformance.beside.logs.hangs.general.turns import find_copies, find_sizes, find_turns
 from tileproof.conformance.beside.logs.hangs.log import Actor
 from tileproof.conformance.beside.logs.hangs.records import scope_of
 
@@ -26,15 +26,33 @@ class LogReading(NumberRows):
         for row in scanned:  # what another choice decided about numbers is undone
             for num in row.nums:
                 num.field = num.given
+        self.roles = self._role_words(scanned)
         self.told = [self._tell(row) for row in scanned]
         self.acting = [told for told in self.told if told.barrier is not None]
         self._actors()
+        find_sizes(self.acting)
         self.turned = turns and find_turns(self.acting)  # the order of rows tells waits and their ends
+        find_copies([told for told in self.acting if told.scope == "mbarrier"])
         self._numbers()
         self._events()
 
-    def _tell(self, row: Row) -> Told:
+    def _role_words(self, scanned: list[Row]) -> set[str]:
+        """The words in the role's place that have no other such word beside them in some row."""
+        placed = [(row, word) for row in scanned if self.slot and (word := slots_of(row).get(self.slot))]
+        placed = [(row, word) for row, word in placed if barrier_of(row, self.scores, None) is not word]
+        some = {word.text for _, word in placed}
+        return {word.text for row, word in placed if {each.text for each in row.words} & some == {word.text}}
+
+    def _role(self, row: Row) -> RowWord | None:
+        """The row's word in the role's place, or the only word of a role where words in front move it."""
         role = slots_of(row).get(self.slot) if self.slot is not None else None
+        if role is None or role.text in self.roles:
+            return role
+        rest = [word for word in row.words if word.text in self.roles]
+        return rest[0] if len(rest) == 1 else role
+
+    def _tell(self, row: Row) -> Told:
+        role = self._role(row)
         barrier = barrier_of(row, self.scores, role)
         if barrier is None and role is not None and barrier_of(row, self.scores, None) is role:
             barrier, role = role, None  # the row names no role
@@ -64,9 +82,9 @@ class LogReading(NumberRows):
         told.verbs += tuple(
             verb
             for label in row.labels
-            if lexicon.field(label) in ("", "barrier")
             for verb in lexicon.verbs(label)
-            if verb in ("wait", "done", "arrive", "copy")
+            if verb == "expect"
+            or (lexicon.field(label) in ("", "barrier") and verb in ("wait", "done", "arrive", "copy"))
         )
         if barrier is not None and not is_sync(barrier.text):
             parts = lexicon.split(barrier.text)

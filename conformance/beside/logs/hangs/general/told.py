@@ -38,7 +38,8 @@ def braces(told: Told) -> str:
     """Signs at the end of a line that open or close what it begins: `{` and `}`, `...`, `->`, `<-`."""
     text = told.row.text
     braces = "}" if "}" in text and "{" not in text else "{" if "{" in text and "}" not in text else ""
-    marks = [sign for sign in ("->", "<-", "...", "=>") if sign in text]
+    edges = re.findall(r"\b([01])\s*[-=]>\s*([01])\b", text)  # of a signal: 0->1
+    marks = ["".join(edge) for edge in edges] or [sign for sign in ("->", "<-", "...", "=>") if sign in text]
     return "".join([*marks, *re.findall(r"(?<=\w)[+-](?=[\s;|]|$)", text)]) + braces
 
 

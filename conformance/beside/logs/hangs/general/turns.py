@@ -64,7 +64,6 @@ class Turn:
 
 def find_turns(acting: Sequence[Told]) -> bool:
     """Set `turn` and the verbs of each row by the order of rows; False where no rows follow so."""
-    _find_sizes(acting)
     pairs = _pairs(acting)
     if not any(first.scope == "mbarrier" for first, _ in pairs):
         _find_codes(acting)
@@ -86,7 +85,6 @@ def find_turns(acting: Sequence[Told]) -> bool:
             told.verbs = ("wait",) if told.turn == "wait" else ("wait", "done")
         elif told.scope == "mbarrier" and not {"init", "wait"} & {*told.verbs}:
             told.verbs = tuple(verb for verb in told.verbs if verb not in _ENDS) or ("arrive",)
-    _copies(plain)
     return True
 
 
@@ -131,16 +129,21 @@ def _sized(told: Told) -> bool:
     return told.scope == "mbarrier" and any(num.field == "bytes" for num in told.row.nums)
 
 
-def _find_sizes(acting: Sequence[Told]) -> None:
+def find_sizes(acting: Sequence[Told]) -> None:
     """Numbers that count bytes without a word for it: multiples of 16, in several rows, not in most."""
     counts: Counter[int] = Counter()
+    rows = Counter(told.role for told in acting)
+    heads: Counter[tuple[str, int]] = Counter()  # in front of the barrier; in all rows of a role: its thread
     for told in acting:
         counts.update({num.value for num in told.row.nums if not num.field})
+        end = told.barrier.at if told.barrier is not None else 0
+        heads.update({(told.role, num.value) for num in told.row.nums if not num.field and num.at < end})
     for told in acting:
-        if told.scope != "mbarrier" or told.row.labelled("bytes"):
+        if told.scope != "mbarrier" or told.row.labelled("bytes") or "wait" in told.verbs:
             continue
         for num in told.row.nums:
             often = 1 < counts[num.value] <= OFTEN * len(acting)
+            often = often and heads[told.role, num.value] < OFTEN * rows[told.role]
             if not num.field and not num.hexed and num.value >= BYTES and num.value % 16 == 0 and often:
                 num.field = "bytes"
                 break
@@ -208,7 +211,7 @@ def _wordings(
     return [pair for pair in free if pair[0] in begins - ends and pair[1] in ends - begins]
 
 
-def _copies(plain: Sequence[Told]) -> None:
+def find_copies(plain: Sequence[Told]) -> None:
     """Of two rows with the same bytes on a barrier, the second is the copy, where no word tells."""
     last: dict[Actor, Told] = {}
     for told in plain:
@@ -223,5 +226,5 @@ def _copies(plain: Sequence[Told]) -> None:
             and not {"copy", "expect"} & {*told.verbs}
             and "copy" not in before.verbs
         ):
-            told.verbs, told.turn = ("copy",), "copy"
+            told.verbs = ("copy",)
         last[told.actor] = told

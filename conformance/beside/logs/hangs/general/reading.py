@@ -32,7 +32,7 @@ class LogReading(NumberRows):
         self._actors()
         find_sizes(self.acting)
         self.turned = turns and find_turns(self.acting)  # the order of rows tells waits and their ends
-        find_copies([told for told in self.acting if told.scope == "mbarrier"])
+        find_copies([told for told in self.acting if told.scope == "mbarrier"], self.turned)
         self._numbers()
         self._events()
 

@@ -211,7 +211,7 @@ def _wordings(
     return [pair for pair in free if pair[0] in begins - ends and pair[1] in ends - begins]
 
 
-def find_copies(plain: Sequence[Told]) -> None:
+def find_copies(plain: Sequence[Told], turned: bool) -> None:
     """Of two rows with the same bytes on a barrier, the second is the copy, where no word tells."""
     last: dict[Actor, Told] = {}
     for told in plain:
@@ -226,5 +226,5 @@ def find_copies(plain: Sequence[Told]) -> None:
             and not {"copy", "expect"} & {*told.verbs}
             and "copy" not in before.verbs
         ):
-            told.verbs = ("copy",)
+            told.verbs, told.turn = ("copy",), "copy" if turned else ""
         last[told.actor] = told

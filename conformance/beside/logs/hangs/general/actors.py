@@ -135,10 +135,9 @@ class ActorRows:
         if not best:
             return False
         for told in self.told:
-            num = self._bare(told).get(best)
-            if num is not None:
-                num.field = "own"
-                told.fields["cta"] = num.value
+            if (own := self._bare(told).get(best)) is not None:
+                own.field = "own"
+                told.fields["cta"] = own.value
         return True
 
     def _other_ctas(self) -> None:

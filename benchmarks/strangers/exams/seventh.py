@@ -399,6 +399,7 @@ STYLES: dict[str, Style] = {
         own=" (liegt in B{owner})",
         to=" (liegt in B{to})",
         shows=("bytes", "stage", "to"),
+        aka=lambda role: (DE[role].removesuffix("-Warp"),),
     ),
     "ko-printf": Style(
         {

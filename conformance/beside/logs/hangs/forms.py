@@ -26,7 +26,7 @@ _CLUSTER = re.compile(
 )  # fmt: skip
 _NAMED = re.compile(
     r"(?:(?<![\w.])named[\s_-]*barrier(?:[_.](?:sync|wait))?|(?<!\w)NamedBarrier(?:::sync)?|"
-    r"(?<!\w)group(?:::|\.)sync(?=\s*\(\s*\d)|(?<![\w.])barrier(?:\.cta)?\.sync(?:\.aligned)?|"
+    r"(?<!\w)group(?:<[^<>]*>)?(?:::|\.)sync(?=\s*\(\s*\d)|(?<![\w.])barrier(?:\.cta)?\.sync(?:\.aligned)?|"
     r"(?<![\w.])bar\.sync|(?<![\w.])bar_sync|(?<![\w.])cta_sync|(?<![\w.])"
     r"barrier(?:_cta)?_sync(?:_(?:un)?aligned)?(?=\s*\(\s*\d))"
     + _TAIL.format("tail") + r"(?![\w.])" + _NUMBER,

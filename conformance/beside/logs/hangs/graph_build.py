@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from tileproof.conformance.beside.logs.hangs.graph import LATE, LogEdge, WaitGraph
 from tileproof.conformance.beside.logs.hangs.graph_roots import find_roots
 from tileproof.conformance.beside.logs.hangs.histories import Wait, histories_of
@@ -21,7 +23,7 @@ def build(log: Log, plan: KernelPlan | None = None) -> WaitGraph:
             graph.producers.setdefault((event.actor.group, event.barrier), set()).add(event.actor)
     if plan is not None:
         _add_plan_producers(graph, plan)
-    if not log.head_missing and _passed_for_nothing(graph):
+    if not log.head_missing and not _dumped(log) and _passed_for_nothing(graph):
         log.head_missing = True
         log.remarks.append(
             "lines are missing at the beginning (a wait ended before any arrival that it needed): the "
@@ -31,6 +33,13 @@ def build(log: Log, plan: KernelPlan | None = None) -> WaitGraph:
         graph.edges[wait.actor] = _lacking(graph, wait)
     find_roots(graph)
     return graph
+
+
+def _dumped(log: Log) -> bool:
+    """Whether a log lists the events of one actor after those of another: lines have no order between them."""
+    actors = [event.actor for event in sorted(log.events, key=lambda event: event.line)]
+    changes = sum(before != after for before, after in pairwise(actors))
+    return changes + 1 == len({*actors}) > 1
 
 
 def _passed_for_nothing(graph: WaitGraph) -> bool:

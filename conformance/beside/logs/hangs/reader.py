@@ -15,6 +15,7 @@ from tileproof.conformance.beside.logs.hangs.forms import tabled
 from tileproof.conformance.beside.logs.hangs.general.choose import better
 from tileproof.conformance.beside.logs.hangs.grammar.choose import learned
 from tileproof.conformance.beside.logs.hangs.line import LineReader
+from tileproof.conformance.beside.logs.hangs.lines.prepare import prepared
 from tileproof.conformance.beside.logs.hangs.log import LONG, Log, load
 from tileproof.conformance.beside.logs.hangs.merged import unmerge
 from tileproof.conformance.beside.logs.hangs.printed import is_printed, printed_runs, read_printed
@@ -82,7 +83,8 @@ def read_text(
         if is_sanitizer(members):
             whole.runs.append(read_sanitizer(Log(path, lines, title=name), members))
             continue
-        debugged, plain = is_debugger(members), members
+        debugged = is_debugger(members)
+        plain = members if debugged else prepared(members)
         members = debugger_lines(plain) if debugged else list(tabled(plain))
         reader = Collector(Log(path, lines, title=name), plan, parsed, cluster)
         for number, line in members:

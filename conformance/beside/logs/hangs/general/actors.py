@@ -29,11 +29,12 @@ class ActorRows:
         """The CTA, warp and role of each row; a field that varies within a role's rows names no actor."""
         labelled = sum(bool(told.row.labelled("cta")) for told in self.acting)
         bare = labelled < 0.8 * len(self.acting) and self._bare_cta()
+        own = self._own_label()
         for told in self.told:
             first: dict[str, int] = {}
             for num in told.row.nums:
                 known = num.field
-                if known == "cta" and (bare or "cta" in first):
+                if known == "cta" and (bare or "cta" in first or own not in ("", num.label)):
                     told.others.append(num.value)
                     num.field = "other"
                 elif known in ("cta", "warp", "wg", "thread", "group"):
@@ -50,6 +51,14 @@ class ActorRows:
         self.several = {role for (role, _), some in warps.items() if 1 < len(some - {-1}) <= 16}
         for told in self.told:
             told.actor = self._actor(told)
+
+    def _own_label(self) -> str:
+        """The label of CTAs that nearly all rows have, where others have another: `cta=1) ... block=0`."""
+        labels: Counter[str] = Counter()
+        for told in self.acting:
+            labels.update({num.label for num in told.row.nums if num.field == "cta"})
+        always = [label for label, many in labels.items() if many >= 0.9 * len(self.acting)]
+        return always[0] if len(always) == 1 < len(labels) else ""
 
     @staticmethod
     def _warp(told: Told) -> int:

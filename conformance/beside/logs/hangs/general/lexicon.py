@@ -205,6 +205,8 @@ def field(word: str) -> str:
         return stem
     if is_state(word):
         return ""
+    if "ignored" in some and {"warp", "wg"} & {*some}:
+        return ""  # a role: sm_warp
     known = [each for each in some if each]
     return (
         known[-1]

@@ -1,0 +1,38 @@
+"""Labels that stand apart from their values: `'... parity' ... value=1`, `(stage, phase)=(1, 0)`."""
+
+from __future__ import annotations
+
+import re
+
+from tileproof.conformance.beside.logs.hangs.general.lexicon import field
+
+Lines = list[tuple[int, str]]
+KNOWN = ("stage", "phase", "k", "bytes", "count", "cta", "warp", "mask", "owner", "target")
+_QUOTED = re.compile(
+    r"(?P<open>[\"'])(?P<text>[^\"']*?)(?P<mark>[\s,;:(]*)(?P<label>[^\W\d]\w*)[\s:=)]*(?P=open)"
+    r"(?P<between>.*?)\b(?P<key>value|val|v|data|arg|args|x|int|i32|u32)\s*[=:]\s*(?P<value>-?\d+|0[xX][0-9a-fA-F]+)(?!\w)"
+)
+_TUPLE = re.compile(
+    r"[(\[<]?(?P<labels>(?<![\w.])[^\W\d]\w*(?:\s*[,/]\s*[^\W\d]\w*)+)[)\]>]?\s*[=:]\s*[(\[<]?"
+    r"(?P<values>-?\d+(?:\s*[,/]\s*-?\d+)+)(?![\w.])[)\]>]?"
+)
+
+
+def with_labels(lines: Lines) -> Lines:
+    """The rows with each value behind its own label."""
+    return [(number, _TUPLE.sub(_each, _QUOTED.sub(_beside, text))) for number, text in lines]
+
+
+def _beside(found: re.Match[str]) -> str:
+    """A message that ends with the name of a field names the value that is printed behind it."""
+    if field(found["label"]) not in KNOWN and "," not in found["mark"]:
+        return found[0]
+    return f"{found['open']}{found['text']}{found['open']}{found['between']}{found['label']}={found['value']}"
+
+
+def _each(found: re.Match[str]) -> str:
+    labels = re.split(r"\s*[,/]\s*", found["labels"])
+    values = re.split(r"\s*[,/]\s*", found["values"])
+    if len(labels) != len(values) or any(field(label) not in KNOWN for label in labels):
+        return found[0]
+    return " " + " ".join(f"{label}={value}" for label, value in zip(labels, values, strict=True)) + " "

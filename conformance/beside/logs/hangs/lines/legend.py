@@ -1,0 +1,100 @@
+"""Barriers that are printed as addresses, by a legend of their bases: `full 0x400 2 x 8 B`, `1024 2 full`."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections import Counter
+from typing import NamedTuple
+
+from tileproof.conformance.beside.logs.hangs.general.lexicon import field, is_state, verbs
+
+Lines = list[tuple[int, str]]
+STRIDE = 8  # bytes of an mbarrier
+STAGES = 64  # more stages than any ring has
+SHARE = 0.5  # of the rows behind the legend have an address of it
+_NUMBER = re.compile(r"(?<![\w.])(?:0[xX][0-9a-fA-F]+|\d+)(?![\w.])")
+_WORD = re.compile(r"(?<![\w.])[^\W\d]\w*")
+_STRIDE = re.compile(r"\b(?:stride|step|every|pitch)\W{0,3}(?P<bytes>0[xX][0-9a-fA-F]+|\d+)", re.IGNORECASE)
+
+
+class Base(NamedTuple):
+    """The first address of a barrier, with its name and the bytes between its stages."""
+
+    address: int
+    name: str
+    stride: int
+
+
+def with_names(lines: Lines) -> Lines:
+    """The rows with names and stages in place of addresses, where a legend in front of them has the bases."""
+    bases, last = _legend(lines)
+    if len(bases) < 2:
+        return lines
+    known = [base.address for base in bases]
+    hexed = any(re.search(rf"0[xX]0*{base.address:x}\b", text, re.I) for _, text in lines[: last + 1] for base in bases[:1])
+
+    def named(found: re.Match[str]) -> str:
+        token = found["number"]
+        if hexed and token[:2] not in ("0x", "0X"):
+            return found[0]
+        base = _base_of(bases, known, _value(token))
+        if base is not None:
+            return f"{base.name}[{(_value(token) - base.address) // base.stride}]"
+        return found[0].replace(token, str(_value(token)))  # a mask or a size, no address
+
+    pattern = re.compile(
+        r"\[\s*(?P<number>0[xX][0-9a-fA-F]+|\d{3,})\s*\]|(?<![\w.])(?P<other>0[xX][0-9a-fA-F]+|\d{3,})(?![\w.])"
+    )
+
+    def either(found: re.Match[str]) -> str:
+        token = found["number"] or found["other"]
+        whole = re.match(r"(?P<number>.*)", token)
+        text = named(whole) if whole is not None else token
+        return text if text[:1].isalpha() or found["other"] else f"[{text}]"
+
+    rows = [(number, pattern.sub(either, text)) for number, text in lines[last + 1 :]]
+    changed = sum(text != old for (_, text), (_, old) in zip(rows, lines[last + 1 :], strict=True))
+    if changed < SHARE * sum(bool(text.strip()) for _, text in rows):
+        return lines
+    return rows
+
+
+def _value(token: str) -> int:
+    return int(token, 16) if token[:2] in ("0x", "0X") else int(token)
+
+
+def _base_of(bases: list[Base], known: list[int], address: int) -> Base | None:
+    """The barrier that an address is in: the last one that begins at it or before."""
+    at = bisect_right(known, address) - 1
+    if at < 0:
+        return None
+    base = bases[at]
+    stages, rest = divmod(address - base.address, base.stride)
+    return base if not rest and stages < STAGES else None
+
+
+def _legend(lines: Lines) -> tuple[list[Base], int]:
+    """The bases that lines in front of the events state, in order, and the place of the last such line."""
+    shapes: dict[str, list[tuple[int, str, list[str], int]]] = {}
+    for at, (_, text) in enumerate(lines[:100]):
+        words = [word for word in _WORD.findall(text) if is_state(word) and field(word) != "barrier"]
+        numbers = _NUMBER.findall(text)
+        said = {verb for word in _WORD.findall(text) if word not in words for verb in verbs(word)}
+        if len({*words}) == 1 and numbers and not said & {"wait", "arrive", "copy", "expect"}:
+            name = words[0]
+            shape = re.sub(r"\s+", " ", _NUMBER.sub("0", text.replace(name, "N"))).strip()
+            stride = _STRIDE.search(text)
+            shapes.setdefault(shape, []).append((at, name, numbers, _value(stride["bytes"]) if stride else STRIDE))
+    if not shapes:
+        return [], 0
+    rows = max(shapes.values(), key=len)
+    width = min(len(numbers) for _, _, numbers, _ in rows)
+    # The column of addresses: all differ, and are multiples of 8.
+    columns = [[_value(numbers[column]) for _, _, numbers, _ in rows] for column in range(width)]
+    good = [some for some in columns if len({*some}) == len(some) and not any(value % STRIDE for value in some)]
+    good = [some for some in good if max(some) >= 64 and len(some) > 1]
+    if not good or max(Counter(name for _, name, _, _ in rows).values()) > 1:
+        return [], 0
+    bases = [Base(value, name, stride) for value, (_, name, _, stride) in zip(good[0], rows, strict=True)]
+    return sorted(bases), rows[-1][0]

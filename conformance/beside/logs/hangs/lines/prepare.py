@@ -1,0 +1,19 @@
+"""Rewrites the lines of a log whose layout tells what the lines alone do not: both readings take the result."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tileproof.conformance.beside.logs.hangs.lines.headings import under_headings
+from tileproof.conformance.beside.logs.hangs.lines.labels import with_labels
+from tileproof.conformance.beside.logs.hangs.lines.legend import with_names
+from tileproof.conformance.beside.logs.hangs.lines.polls import with_results
+from tileproof.conformance.beside.logs.hangs.lines.spans import with_ends
+
+Members = Sequence[tuple[int, str]]
+
+
+def prepared(members: Members) -> list[tuple[int, str]]:
+    """The lines, each with its actor, its barrier's name, its labels and what it begins or ends."""
+    lines = under_headings(with_ends(list(members)))
+    return with_results(with_labels(with_names(lines)))

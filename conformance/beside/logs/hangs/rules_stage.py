@@ -8,9 +8,11 @@ from tileproof.conformance.beside.logs.hangs.cause import (
     block_text,
 )
 from tileproof.conformance.beside.logs.hangs.graph import LogEdge, WaitGraph
-from tileproof.conformance.beside.logs.hangs.histories import Place, Wait
+from tileproof.conformance.beside.logs.hangs.histories import History, Place, Wait
 from tileproof.conformance.beside.logs.hangs.log import Actor, LogEvent
 from tileproof.conformance.beside.logs.hangs.rules_omitted import wanted_k
+
+SEVERAL = 2  # more arrivals than these show which stage's turn it is
 
 
 def wrong_stage(graph: WaitGraph, root: Wait) -> HangCause | None:
@@ -30,6 +32,13 @@ def wrong_stage(graph: WaitGraph, root: Wait) -> HangCause | None:
         wanted = wanted_k(graph, root, history)
         if odd is not None and (wanted is None or odd.k == wanted):
             return _stage_cause(graph, root, edge, odd, f"stage {odd.stage} where stage {stage} is next")
+        turned = _turns(history, barrier)
+        astray = [event for event, turn in turned if event.stage != turn]
+        if len(astray) == 1 and len(turned) > SEVERAL and (astray[0], stage) in turned:
+            told = f"stage {astray[0].stage}, where it had waited for stage {stage}"
+            return _stage_cause(graph, root, edge, astray[0], told)
+        if turned and not astray:
+            continue  # it arrived on each stage that it waited for: one arrival more is of its own round
         arrives = history.arrivals_on(barrier)
         free = len({w.place for w in waits if graph.free_first(root.actor.group, w.place)})
         if len(arrives) < len(waits) - free or graph.log.head_missing:
@@ -43,6 +52,20 @@ def wrong_stage(graph: WaitGraph, root: Wait) -> HangCause | None:
             told = f"stage {surplus[0].stage} once more than any role waited for it"
             return _stage_cause(graph, root, edge, surplus[0], told)
     return None
+
+
+def _turns(history: History, barrier: str) -> list[tuple[LogEvent, int | None]]:
+    """An actor's arrivals on a barrier, each with the stage of another ring that it waited for before it."""
+    stages: dict[str, set[int | None]] = {}
+    for wait in history.waits:
+        stages.setdefault(wait.event.barrier, set()).add(wait.event.stage)
+    rings = [name for name, some in stages.items() if name != barrier and len(some - {None}) > 1]
+    if len(rings) != 1:
+        return []
+    waits = [wait.event for wait in history.waits if wait.event.barrier == rings[0]]
+    arrives = history.arrivals_on(barrier)
+    before = [[wait for wait in waits if wait.line < event.line][-1:] for event in arrives]
+    return [(event, some[0].stage) for event, some in zip(arrives, before, strict=True) if some]
 
 
 def _early(graph: WaitGraph, root: Wait) -> HangCause | None:

@@ -137,7 +137,7 @@ class ActorRows:
             if sum(counts.values()) < 0.9 * len(self.acting) or len(counts) > 16 or max(counts) > 255:
                 continue
             behind = not place.startswith("#")
-            if self._counts_up(place) or (behind and place not in elsewhere) or (behind and best):
+            if self._counts_up(place) or self._of_role(place) or (behind and place not in elsewhere) or (behind and best):
                 continue
             if not best or len(counts) < len(values[best]):
                 best = place
@@ -181,6 +181,15 @@ class ActorRows:
                 by[told.role].append(num.value)
         pairs = [(a, b) for values in by.values() for a, b in pairwise(values)]
         return any(a != b for a, b in pairs) and sum(b >= a for a, b in pairs) >= 0.97 * len(pairs)
+
+    def _of_role(self, place: str) -> bool:
+        """Whether each role has a number of its own: it is the index of the role's warp."""
+        by: dict[str, set[int]] = defaultdict(set)
+        for told in self.acting:
+            if told.role and (num := self._bare(told).get(place)) is not None:
+                by[told.role].add(num.value)
+        values = {value for some in by.values() for value in some}
+        return 1 < len(values) == len(by) and all(len(some) == 1 for some in by.values())
 
     def _bare(self, told: Told) -> dict[str, Num]:
         """Numbers without a label: those in front by their place, others by the word before them."""

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from tileproof.conformance.beside.logs.hangs.general import lexicon
 from tileproof.conformance.beside.logs.hangs.general.read import read_general
 from tileproof.conformance.beside.logs.hangs.grammar.choose import fit
 from tileproof.conformance.beside.logs.hangs.log import OWN, Log
 
 CLEAR = 0.02  # by which the general reading must explain more, where it finds no more fields
 MUCH = 0.1  # by which it must explain more, and find more events, where the order of rows tells waits
+NAMED = 0.05  # by which the general reading may explain less, where only it has the names of actors
 _NUMBER = re.compile(r"(?:warp|wg|thread)? ?\d*", re.IGNORECASE)
 KNOWN = 0.85  # the fit of the words from which the order of lines is not asked
 
@@ -26,7 +28,7 @@ def better(log: Log, members: Sequence[tuple[int, str]]) -> Log | None:
     fuller = more > MUCH and len(other.events) > (1 + MUCH) * len(log.events)
     if other.ordered and fit(log) > KNOWN and 2 * len(log.events) > len(other.events) and not fuller:
         return None
-    if more >= -CLEAR and _named(other) > _named(log) + MUCH and 10 * len(other.events) >= 9 * len(log.events):
+    if more >= -NAMED and _named(other) > _named(log) + MUCH and 10 * len(other.events) >= 9 * len(log.events):
         other.title = log.title
         return other  # a role's name is the actor, where it is printed, not the index of its threads
     if more <= CLEAR and (more, _fields(other) - _fields(log)) <= (0, 0):
@@ -38,8 +40,10 @@ def better(log: Log, members: Sequence[tuple[int, str]]) -> Log | None:
 
 
 def _named(log: Log) -> float:
-    """The share of events whose actor has a name, not the number of a warp or of threads."""
-    return sum(_NUMBER.fullmatch(event.actor.role) is None for event in log.events) / max(1, len(log.events))
+    """The share of events whose actor has a name: not the number of a warp or of threads, and no label."""
+    roles = [event.actor.role for event in log.events]
+    named = sum(_NUMBER.fullmatch(role) is None and lexicon.field(role) != "role" for role in roles)
+    return named / max(1, len(roles))
 
 
 def _fields(log: Log) -> int:

@@ -14,7 +14,7 @@ _VERBS: dict[str, str] = {
     "wait": """
         wait* await* blocked blocking blocks stuck hang* hung spin* poll* stall* sleep* pending acquire acquires acquiring
         trywait testwait parked idle try_wait test_wait timeout  suspended lock
-        wart* blockiert* hängt haengt steht schläft harrt
+        wart* blockiert* häng* haeng* steht schläft harrt
         attend attends attente attendre attendant bloqué* bloque_
         espera* aguarda* bloquead* attende attesa aspett* bloccat* wacht* czeka* oczekuje
         ожида* ждет ждёт жду ждать ждём
@@ -91,6 +91,7 @@ _STATE = re.compile(
     r"post|arrived|signaled|scaled|done|voll|leer|frei|bereit|belegt|fertig|plein|vide|libre|pret|prêt|fini|llen|vac[ií]|list|hech|pien|vuot|liber|"
     r"pront|chei|vazi|満|满|空|полн|пуст|свобод|готов|mbar|mbarrier|bar|barrier)\w{0,3}"
 )
+_OF = ("at", "in", "on", "of", "from", "home")  # at_cta: where the barrier is
 _NUMBERS = ("rank", "id", "idx", "index", "num", "number", "no")
 WIDE = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
 _CJK = re.compile(f"[{WIDE}]")
@@ -183,7 +184,7 @@ def field(word: str) -> str:
     for kind in ("target", "owner"):
         if kind in some and "cta" in some:
             return kind
-    if "cta" in some and "barrier" in some:
+    if "cta" in some and ("barrier" in some or parts[0] in _OF):
         return "owner"
     if "bytes" in some:
         return "bytes"

@@ -116,8 +116,10 @@ def _meetings(told: list[Told]) -> None:
     """Rows about a barrier of threads, in turn the beginning and the end where no word tells which."""
     inside: dict[tuple[Actor, str], bool] = {}
     for each in told:
-        if each.kind == "wait?":
-            key = each.actor, each.name
+        key = each.actor, each.name
+        if each.kind == "done":
+            inside.pop(key, None)
+        elif each.kind == "wait?":
             each.kind = "done" if inside.get(key) else "wait"
             inside[key] = not inside.get(key, False)
 

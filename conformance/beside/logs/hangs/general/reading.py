@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 
 from tileproof.conformance.beside.logs.hangs.general import lexicon
 from tileproof.conformance.beside.logs.hangs.general.barriers import barrier_of, role_phrase
-from tileproof.conformance.beside.logs.hangs.general.items import Row, RowWord, is_sync
+from tileproof.conformance.beside.logs.hangs.general.items import Num, Row, RowWord, is_sync
 from tileproof.conformance.beside.logs.hangs.general.naming import Slot, slots_of
 from tileproof.conformance.beside.logs.hangs.general.numbers import NumberRows
 from tileproof.conformance.beside.logs.hangs.general.told import Told, braces, kind_of
 from tileproof.conformance.beside.logs.hangs.general.turns import find_copies, find_sizes, find_turns
 from tileproof.conformance.beside.logs.hangs.log import Actor
 from tileproof.conformance.beside.logs.hangs.records import scope_of
+
+FEW = 0.2  # of the rows are comments
+_COMMENT = re.compile(r"\s*(?:#(?!\s?\d)|//|%|(?:note|legend|hint|remark)\b\s*:)", re.IGNORECASE)
 
 
 class LogReading(NumberRows):
@@ -26,6 +30,8 @@ class LogReading(NumberRows):
         for row in scanned:  # what another choice decided about numbers is undone
             for num in row.nums:
                 num.field = num.given
+        comments = [row for row in scanned if _COMMENT.match(row.text)]
+        self.comments = {id(row) for row in comments} if len(comments) <= FEW * len(scanned) else set()
         self.roles = self._role_words(scanned)
         self.told = [self._tell(row) for row in scanned]
         self.acting = [told for told in self.told if told.barrier is not None]
@@ -52,6 +58,8 @@ class LogReading(NumberRows):
         return rest[0] if len(rest) == 1 else role
 
     def _tell(self, row: Row) -> Told:
+        if id(row) in self.comments:
+            return Told(row)
         role = self._role(row)
         barrier = barrier_of(row, self.scores, role)
         if barrier is None and role is not None and barrier_of(row, self.scores, None) is role:
@@ -114,7 +122,34 @@ class LogReading(NumberRows):
                 kind = "done" if phased and kind == "" else "arrive" if kind != "begin" else "wait"
             for told in some:
                 told.kind = kind
+        self._masks()
         self._bare_ends()
+
+    def _masks(self) -> None:
+        """Numbers of CTAs in rows of arrivals are masks where one is no CTA, or where a comment says so."""
+        ctas = {told.actor.cta for told in self.acting if told.actor.cta >= 0}
+        found: dict[str, list[tuple[Told, Num]]] = defaultdict(list)
+        for told in self.acting:
+            if told.kind in ("arrive", "copy") and told.scope == "mbarrier":
+                for num in told.row.nums:
+                    if num.field in ("owner", "target", "other") and not num.of:
+                        found[num.label].append((told, num))
+        said = [
+            {token.lower() for token in told.row.tokens}
+            for told in self.told
+            if told.barrier is None and "mask" in told.row.text.lower()
+        ]
+        for label, some in found.items():
+            alone = len({id(told) for told, _ in some}) == len(some)
+            values = [num.value for _, num in some]
+            beyond = max(values) > max(ctas, default=0) and min(values) > 0
+            if not alone or not ctas or max(values) >= 2 << max(ctas) or min(values) < 1:
+                continue
+            if beyond or any(label in words for words in said):
+                for told, num in some:
+                    told.fields["mask"] = num.value
+                    told.others = [cta for cta in range(16) if num.value >> cta & 1]
+                    num.field = "mask"
 
     def _by_next(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import csv
 import json
 import re
 from collections import Counter
@@ -39,6 +40,7 @@ _CALLED = re.compile(
 _CODE = re.compile(
     r"(?<!\w)(?P<code>[^\s=:,;]{1,4})\s*[=:]\s*(?P<means>[^=:,;|]*[^=:,;|\s])(?=\s*(?:[,;|]|$))"
 )
+_COMMENT = re.compile(r"\s*(?:#|//|%)")
 _GENERIC = {"id", "idx", "index", "x", "name", "rank", "num", "value", "number", "sym"}
 _TRACE = {
     "B": "begin",
@@ -253,7 +255,15 @@ def _cells(line: str, mark: str) -> list[str]:
     if mark == "|":
         line = line.strip()
         line = line.removeprefix("|").removesuffix("|")
+    if mark == "," and '"' in line:
+        return [cell.strip() for cell in next(csv.reader([line], skipinitialspace=True), [])]
     return [cell.strip() for cell in line.split(mark)]
+
+
+def _bracketed(lines: Rows) -> bool:
+    """Whether rows have brackets, in which a comma separates no cells; not in quotes or comments."""
+    rows = (re.sub(r'"[^"]*"', "", text) for _, text in lines[:40] if not _COMMENT.match(text))
+    return any("(" in text or "[" in text for text in rows)
 
 
 def _tables(lines: Rows) -> Rows:
@@ -265,7 +275,7 @@ def _tables(lines: Rows) -> Rows:
         width, many = max(counts.items(), key=lambda item: (item[0] > 3) * item[1])
         if width < 4 or many < 0.6 * len(lines):
             continue
-        if mark == "," and any("(" in text or "[" in text for _, text in lines[:40]):
+        if mark == "," and _bracketed(lines):
             continue
         header: list[str] = []
         out: Rows = []

@@ -137,7 +137,12 @@ class ActorRows:
             if sum(counts.values()) < 0.9 * len(self.acting) or len(counts) > 16 or max(counts) > 255:
                 continue
             behind = not place.startswith("#")
-            if self._counts_up(place) or self._of_role(place) or (behind and place not in elsewhere) or (behind and best):
+            if (
+                self._counts_up(place)
+                or self._of_role(place)
+                or (behind and place not in elsewhere)
+                or (behind and best)
+            ):
                 continue
             if not best or len(counts) < len(values[best]):
                 best = place

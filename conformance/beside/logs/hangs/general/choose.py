@@ -28,7 +28,11 @@ def better(log: Log, members: Sequence[tuple[int, str]]) -> Log | None:
     fuller = more > MUCH and len(other.events) > (1 + MUCH) * len(log.events)
     if other.ordered and fit(log) > KNOWN and 2 * len(log.events) > len(other.events) and not fuller:
         return None
-    if more >= -NAMED and _named(other) > _named(log) + MUCH and 10 * len(other.events) >= 9 * len(log.events):
+    if (
+        more >= -NAMED
+        and _named(other) > _named(log) + MUCH
+        and 10 * len(other.events) >= 9 * len(log.events)
+    ):
         other.title = log.title
         return other  # a role's name is the actor, where it is printed, not the index of its threads
     if more <= CLEAR and (more, _fields(other) - _fields(log)) <= (0, 0):

@@ -50,8 +50,6 @@ _NO = re.compile(r"(?<=[\w\])])\s+n[or]\.\s*(?P<number>\d+)", re.IGNORECASE)  # 
 _FILLERS = re.compile(r"(?<=\d)['\u2019]s\b|\bpending (?:arrival |tx[ -]?)?(?=count\b)", re.IGNORECASE)
 _TIME = re.compile(r"^\W{0,2}(?P<time>\d\d:\d\d)(?![\d:])\W?")
 _LETTERS = {"r": "role", "b": "barrier", "e": "", "m": ""}  # keys whose value is a word
-# A name of several words with its number: `Softmax-Gruppe-0`.
-_HYPHENS = re.compile(r"(?<![\w-])[^\W\d]\w+(?:-[^\W\d]\w+)+-\d{1,2}(?![\w-])")
 _INDEX = {"[": "]", "(": ")", "<": ">", "{": "}"}
 _JOIN = {".", "/", "+", "#", ":", "@", "_"}
 SYNC = (SYNCTHREADS, CLUSTER, TMEM)
@@ -112,18 +110,9 @@ def scan(rows: Sequence[tuple[int, str]]) -> list[Row]:
 
 def _plain(text: str) -> str:
     """A row with tuples, ordinals and operations as labels and words."""
-    text = _HYPHENS.sub(_joined, text) if "-" in text else text
     text = _NTH.sub(r" \g<what>=\g<number> ", _NO.sub(r"[\g<number>]", _FILLERS.sub("", text)))
     text = _PAIR.sub(_labelled, _SOURCE.sub(" ", text))
     return operations(_TUPLE.sub(_indices, text))
-
-
-def _joined(found: re.Match[str]) -> str:
-    """A role with hyphens as one word; not what happens, a barrier, or a field and its number."""
-    parts = found[0].split("-")
-    told = {verb for part in parts for verb in lexicon.verbs(part)}
-    plain = not told & {"wait", "done", "arrive"} and not lexicon.is_state(found[0])
-    return found[0].replace("-", "_") if plain and not lexicon.field(parts[0]) else found[0]
 
 
 def _labelled(found: re.Match[str]) -> str:

@@ -91,6 +91,7 @@ _STATE = re.compile(
     r"post|arrived|signaled|scaled|done|voll|leer|frei|bereit|belegt|fertig|plein|vide|libre|pret|prêt|fini|llen|vac[ií]|list|hech|pien|vuot|liber|"
     r"pront|chei|vazi|満|满|空|полн|пуст|свобод|готов|mbar|mbarrier|bar|barrier)\w{0,3}"
 )
+_COUNTED = {"arrive", "arv", "arr", "arrival", "arrivals", "expected", "thread", "init", "expect"}
 _OF = ("at", "in", "on", "of", "from", "home")  # at_cta: where the barrier is
 _NUMBERS = ("rank", "id", "idx", "index", "num", "number", "no")
 WIDE = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
@@ -188,18 +189,8 @@ def field(word: str) -> str:
         return "owner"
     if "bytes" in some:
         return "bytes"
-    if "count" in some and {*parts} & {
-        "arrive",
-        "arv",
-        "arr",
-        "arrival",
-        "arrivals",
-        "expected",
-        "thread",
-        "init",
-    }:
-        return "count"
-    if "expect" in {*parts, *verbs(word)} and "count" in some:
+    said = {*parts} | ({*verbs(word)} & {"expect"})
+    if "count" in some and said & _COUNTED:
         return "count"
     # k_block_idx counts k-blocks, not blocks
     if parts[-1] in _NUMBERS and (stem := _FIELD_WORDS.get("".join(parts[:-1]), some[-2])):

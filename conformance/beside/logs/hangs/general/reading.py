@@ -142,7 +142,7 @@ class LogReading(NumberRows):
         for label, some in found.items():
             alone = len({id(told) for told, _ in some}) == len(some)
             values = [num.value for _, num in some]
-            beyond = max(values) > max(ctas, default=0) and min(values) > 0
+            beyond = max(values) > max(ctas, default=0) > 0
             if not alone or not ctas or max(values) >= 2 << max(ctas) or min(values) < 1:
                 continue
             if beyond or any(label in words for words in said):

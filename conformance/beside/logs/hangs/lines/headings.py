@@ -1,8 +1,9 @@
-"""Headings that name the actor of the rows below them: `-- cta 0 warp 1 mma: 34 entries`, `[load]`, `mma:`."""
+"""Headings that name the actor of the rows below: `-- cta 0 warp 1 mma: 34 entries`, `[load]`, `mma:`."""
 
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import NamedTuple
 
 from tileproof.conformance.beside.logs.hangs.general.lexicon import field, is_state, verbs
@@ -11,7 +12,9 @@ Lines = list[tuple[int, str]]
 ACTORS = ("warp", "wg", "thread")  # fields that name an actor in a CTA
 FEW = 0.3  # of the rows may name an actor of their own
 _MARKS = " \t-=#*~+<>[](){}|:"
-_DRAWN = re.compile(r"^\s*(?:[-=#*~+>]{2,}|#)|[-=#*~+<]{2,}\s*$|:\s*$|:\s+\d+\s+[^\W\d]+\s*$|^\s*\[[^\]]*\]\s*$")
+_DRAWN = re.compile(
+    r"^\s*(?:[-=#*~+>]{2,}|#)|[-=#*~+<]{2,}\s*$|:\s*$|:\s+\d+\s+[^\W\d]+\s*$|^\s*\[[^\]]*\]\s*$"
+)
 _TOKEN = re.compile(r"\d+|[^\W\d]\w*")
 _NUMBERED = re.compile(r"(?P<stem>[^\W\d]+(?:_[^\W\d]+)*?)_?(?P<number>\d+)$")
 _SHORT = {"w": "warp", "c": "cta", "b": "cta"}
@@ -53,7 +56,9 @@ def _heading(text: str) -> Heading | None:
     """The heading that a line may be: it is drawn as one, and has only fields of actors and a few words."""
     if len(text) > 100 or not _DRAWN.search(text):
         return None
-    title, _, rest = (part.strip(_MARKS) for part in re.sub(r":(?=\s|$)", "\0", text.strip(_MARKS)).partition("\0"))
+    title, _, rest = (
+        part.strip(_MARKS) for part in re.sub(r":(?=\s|$)", "\0", text.strip(_MARKS)).partition("\0")
+    )
     if len(_TOKEN.findall(rest)) > 5 or any(_speaks(token) for token in _TOKEN.findall(rest)):
         return None
     fields: set[str] = set()
@@ -91,7 +96,9 @@ def _heads(lines: Lines, found: dict[int, Heading]) -> bool:
     if len(found) < 2 or len({head.title for head in found.values()}) < 2:
         return False
     first = min(found)
-    rows = [(at, text) for at, (_, text) in enumerate(lines) if at > first and at not in found and text.strip()]
+    rows = [
+        (at, text) for at, (_, text) in enumerate(lines) if at > first and at not in found and text.strip()
+    ]
     drawn = sum(_DRAWN.search(text) is not None for _, text in rows)
     if first > 0.1 * len(lines) + 3 or len(rows) < 2 * len(found) or 2 * drawn > len(rows):
         return False
@@ -102,13 +109,15 @@ def _heads(lines: Lines, found: dict[int, Heading]) -> bool:
         current = found[max(each for each in found if each < at)] if at - 1 in found else current
         said = {token.lower() for token in _TOKEN.findall(text)}
         own += bool(current.words & said) or bool(needs & _named(text))
-    acts = sum(bool({"wait", "arrive"} & {v for t in _TOKEN.findall(text) for v in verbs(t)}) for _, text in rows)
+    acts = sum(
+        bool({"wait", "arrive"} & {v for t in _TOKEN.findall(text) for v in verbs(t)}) for _, text in rows
+    )
     return own <= FEW * len(rows) and 2 * acts >= len(rows)
 
 
 def _named(text: str) -> set[str]:
     """The fields of actors that a row gives a number."""
     tokens = _TOKEN.findall(text)
-    some = {field(word) for word, then in zip(tokens, tokens[1:], strict=False) if then[0].isdecimal()}
+    some = {field(word) for word, then in pairwise(tokens) if then[0].isdecimal()}
     stems = [found["stem"].lower() for token in tokens if (found := _NUMBERED.match(token))]
     return some | {_SHORT.get(stem, "") or field(stem) for stem in stems}

@@ -1,10 +1,10 @@
-"""Labels that stand apart from their values: `'... parity' ... value=1`, `(stage, phase)=(1, 0)`."""
+"""Labels apart from their values: `'... parity' ... value=1`, `(stage, phase)=(1, 0)`; names with hyphens."""
 
 from __future__ import annotations
 
 import re
 
-from tileproof.conformance.beside.logs.hangs.general.lexicon import field
+from tileproof.conformance.beside.logs.hangs.general.lexicon import field, is_state, verbs
 
 Lines = list[tuple[int, str]]
 KNOWN = ("stage", "phase", "k", "bytes", "count", "cta", "warp", "mask", "owner", "target")
@@ -17,10 +17,22 @@ _TUPLE = re.compile(
     r"(?P<values>-?\d+(?:\s*[,/]\s*-?\d+)+)(?![\w.])[)\]>]?"
 )
 
+# A name of several words with its number: `Softmax-Gruppe-0`.
+_HYPHENS = re.compile(r"(?<![\w-])[^\W\d]\w+(?:-[^\W\d]\w+)+-\d{1,2}(?![\w-])")
+
 
 def with_labels(lines: Lines) -> Lines:
     """The rows with each value behind its own label."""
+    lines = [(number, _HYPHENS.sub(_joined, text) if "-" in text else text) for number, text in lines]
     return [(number, _TUPLE.sub(_each, _QUOTED.sub(_beside, text))) for number, text in lines]
+
+
+def _joined(found: re.Match[str]) -> str:
+    """A role with hyphens as one word; not what happens, a barrier, or a field and its number."""
+    parts = found[0].split("-")
+    told = {verb for part in parts for verb in verbs(part)}
+    plain = not told & {"wait", "done", "arrive"} and not is_state(found[0])
+    return found[0].replace("-", "_") if plain and not field(parts[0]) else found[0]
 
 
 def _beside(found: re.Match[str]) -> str:

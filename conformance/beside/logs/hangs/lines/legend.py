@@ -12,9 +12,14 @@ from tileproof.conformance.beside.logs.hangs.general.lexicon import field, is_st
 Lines = list[tuple[int, str]]
 STRIDE = 8  # bytes of an mbarrier
 STAGES = 64  # more stages than any ring has
+RANK = 24  # bits of the window of one CTA
 SHARE = 0.5  # of the rows behind the legend have an address of it
 _NUMBER = re.compile(r"(?<![\w.])(?:0[xX][0-9a-fA-F]+|\d+)(?![\w.])")
 _WORD = re.compile(r"(?<![\w.])[^\W\d]\w*")
+_ADDRESS = re.compile(
+    r"\[\s*(?P<inner>0[xX][0-9a-fA-F]+|\d{3,})\s*\]|(?<![\w.])(?P<bare>0[xX][0-9a-fA-F]+|\d{3,})(?![\w.])"
+)
+_COUNTS = re.compile(r"\binit|\bcount|\barriv", re.IGNORECASE)  # a line that states more than an address
 _STRIDE = re.compile(r"\b(?:stride|step|every|pitch)\W{0,3}(?P<bytes>0[xX][0-9a-fA-F]+|\d+)", re.IGNORECASE)
 
 
@@ -31,47 +36,36 @@ def with_names(lines: Lines) -> Lines:
     bases, last = _legend(lines)
     if len(bases) < 2:
         return lines
-    known = [base.address for base in bases]
-    hexed = any(re.search(rf"0[xX]0*{base.address:x}\b", text, re.I) for _, text in lines[: last + 1] for base in bases[:1])
+    hexed = any(re.search(rf"0[xX]0*{bases[0].address:x}\b", text, re.I) for _, text in lines[: last + 1])
 
     def named(found: re.Match[str]) -> str:
-        token = found["number"]
+        token = found["inner"] or found["bare"]
         if hexed and token[:2] not in ("0x", "0X"):
             return found[0]
-        base = _base_of(bases, known, _value(token))
-        if base is not None:
-            return f"{base.name}[{(_value(token) - base.address) // base.stride}]"
-        return found[0].replace(token, str(_value(token)))  # a mask or a size, no address
+        # The other numbers are masks and sizes.
+        return _place(bases, _value(token)) or found[0].replace(token, str(_value(token)))
 
-    pattern = re.compile(
-        r"\[\s*(?P<number>0[xX][0-9a-fA-F]+|\d{3,})\s*\]|(?<![\w.])(?P<other>0[xX][0-9a-fA-F]+|\d{3,})(?![\w.])"
-    )
-
-    def either(found: re.Match[str]) -> str:
-        token = found["number"] or found["other"]
-        whole = re.match(r"(?P<number>.*)", token)
-        text = named(whole) if whole is not None else token
-        return text if text[:1].isalpha() or found["other"] else f"[{text}]"
-
-    rows = [(number, pattern.sub(either, text)) for number, text in lines[last + 1 :]]
+    rows = [(number, _ADDRESS.sub(named, text)) for number, text in lines[last + 1 :]]
     changed = sum(text != old for (_, text), (_, old) in zip(rows, lines[last + 1 :], strict=True))
     if changed < SHARE * sum(bool(text.strip()) for _, text in rows):
         return lines
-    return rows
+    return [(number, text) for number, text in lines[: last + 1] if _COUNTS.search(text)] + rows
 
 
 def _value(token: str) -> int:
     return int(token, 16) if token[:2] in ("0x", "0X") else int(token)
 
 
-def _base_of(bases: list[Base], known: list[int], address: int) -> Base | None:
-    """The barrier that an address is in: the last one that begins at it or before."""
-    at = bisect_right(known, address) - 1
-    if at < 0:
-        return None
-    base = bases[at]
-    stages, rest = divmod(address - base.address, base.stride)
-    return base if not rest and stages < STAGES else None
+def _place(bases: list[Base], address: int) -> str:
+    """The barrier and stage of an address, `full[1]`, and its CTA, `@1`, where the address has a rank."""
+    rank, low = divmod(address, 1 << RANK)
+    at = bisect_right([base.address for base in bases], low) - 1
+    if at < 0 or rank >= STAGES:
+        return ""
+    stage, rest = divmod(low - bases[at].address, bases[at].stride)
+    if rest or stage >= STAGES:
+        return ""
+    return f"{bases[at].name}[{stage}]" + (f"@{rank}" if rank else "")
 
 
 def _legend(lines: Lines) -> tuple[list[Base], int]:
@@ -85,14 +79,18 @@ def _legend(lines: Lines) -> tuple[list[Base], int]:
             name = words[0]
             shape = re.sub(r"\s+", " ", _NUMBER.sub("0", text.replace(name, "N"))).strip()
             stride = _STRIDE.search(text)
-            shapes.setdefault(shape, []).append((at, name, numbers, _value(stride["bytes"]) if stride else STRIDE))
+            shapes.setdefault(shape, []).append(
+                (at, name, numbers, _value(stride["bytes"]) if stride else STRIDE)
+            )
     if not shapes:
         return [], 0
     rows = max(shapes.values(), key=len)
     width = min(len(numbers) for _, _, numbers, _ in rows)
     # The column of addresses: all differ, and are multiples of 8.
     columns = [[_value(numbers[column]) for _, _, numbers, _ in rows] for column in range(width)]
-    good = [some for some in columns if len({*some}) == len(some) and not any(value % STRIDE for value in some)]
+    good = [
+        some for some in columns if len({*some}) == len(some) and not any(value % STRIDE for value in some)
+    ]
     good = [some for some in good if max(some) >= 64 and len(some) > 1]
     if not good or max(Counter(name for _, name, _, _ in rows).values()) > 1:
         return [], 0

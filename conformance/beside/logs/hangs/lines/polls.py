@@ -1,4 +1,4 @@
-"""Results of polled waits, `test_wait full -> 0` and `-> 1`: the first failure begins a wait, a success ends it."""
+"""Results of polled waits, such as `-> 0` and `-> 1`: a failure begins a wait, a success ends it."""
 
 from __future__ import annotations
 

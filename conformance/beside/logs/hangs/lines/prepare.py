@@ -1,4 +1,4 @@
-"""Rewrites the lines of a log whose layout tells what the lines alone do not: both readings take the result."""
+"""Rewrites lines whose layout tells what the lines alone do not; both readings take the result."""
 
 from __future__ import annotations
 

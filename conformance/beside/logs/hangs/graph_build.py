@@ -36,7 +36,7 @@ def build(log: Log, plan: KernelPlan | None = None) -> WaitGraph:
 
 
 def _dumped(log: Log) -> bool:
-    """Whether a log lists one actor's events after another's: lines have no order between them."""
+    """Whether a log lists actor after actor: lines have no order between actors."""
     actors = [event.actor for event in sorted(log.events, key=lambda event: event.line)]
     changes = sum(before != after for before, after in pairwise(actors))
     return changes + 1 == len({*actors}) > 1

@@ -38,7 +38,7 @@ def wrong_stage(graph: WaitGraph, root: Wait) -> HangCause | None:
             told = f"stage {astray[0].stage}, where it had waited for stage {stage}"
             return _stage_cause(graph, root, edge, astray[0], told)
         if turned and not astray:
-            continue  # it arrived on each stage that it waited for: one arrival more is of its own round
+            continue  # it arrived on each stage that it waited for: a further arrival is of its own round
         arrives = history.arrivals_on(barrier)
         free = len({w.place for w in waits if graph.free_first(root.actor.group, w.place)})
         if len(arrives) < len(waits) - free or graph.log.head_missing:

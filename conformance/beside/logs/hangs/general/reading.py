@@ -126,7 +126,7 @@ class LogReading(NumberRows):
         self._bare_ends()
 
     def _masks(self) -> None:
-        """Numbers of CTAs in rows of arrivals are masks where one is no CTA, or where a comment says so."""
+        """Numbers of CTAs in rows of arrivals are masks where a number is no CTA, or a comment says so."""
         ctas = {told.actor.cta for told in self.acting if told.actor.cta >= 0}
         found: dict[str, list[tuple[Told, Num]]] = defaultdict(list)
         for told in self.acting:

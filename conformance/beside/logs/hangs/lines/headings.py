@@ -53,7 +53,7 @@ def under_headings(lines: Lines) -> Lines:
 
 
 def _heading(text: str) -> Heading | None:
-    """The heading that a line may be: it is drawn as one, and has only fields of actors and a few words."""
+    """The heading that a line may be: drawn as a heading, with only fields of actors and a few words."""
     if len(text) > 100 or not _DRAWN.search(text):
         return None
     title, _, rest = (

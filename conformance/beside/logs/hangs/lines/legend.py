@@ -23,7 +23,7 @@ _COUNTS = re.compile(r"\binit|\bcount|\barriv", re.IGNORECASE)  # a line that st
 _STRIDE = re.compile(r"\b(?:stride|step|every|pitch)\W{0,3}(?P<bytes>0[xX][0-9a-fA-F]+|\d+)", re.IGNORECASE)
 
 
-class Base(NamedTuple):
+class BarrierBase(NamedTuple):
     """The first address of a barrier, with its name and the bytes between its stages."""
 
     address: int
@@ -56,7 +56,7 @@ def _value(token: str) -> int:
     return int(token, 16) if token[:2] in ("0x", "0X") else int(token)
 
 
-def _place(bases: list[Base], address: int) -> str:
+def _place(bases: list[BarrierBase], address: int) -> str:
     """The barrier and stage of an address, `full[1]`, and its CTA, `@1`, where the address has a rank."""
     rank, low = divmod(address, 1 << RANK)
     at = bisect_right([base.address for base in bases], low) - 1
@@ -68,7 +68,7 @@ def _place(bases: list[Base], address: int) -> str:
     return f"{bases[at].name}[{stage}]" + (f"@{rank}" if rank else "")
 
 
-def _legend(lines: Lines) -> tuple[list[Base], int]:
+def _legend(lines: Lines) -> tuple[list[BarrierBase], int]:
     """The bases that lines in front of the events state, in order, and the place of the last such line."""
     shapes: dict[str, list[tuple[int, str, list[str], int]]] = {}
     for at, (_, text) in enumerate(lines[:100]):
@@ -94,5 +94,7 @@ def _legend(lines: Lines) -> tuple[list[Base], int]:
     good = [some for some in good if max(some) >= 64 and len(some) > 1]
     if not good or max(Counter(name for _, name, _, _ in rows).values()) > 1:
         return [], 0
-    bases = [Base(value, name, stride) for value, (_, name, _, stride) in zip(good[0], rows, strict=True)]
+    bases = [
+        BarrierBase(value, name, stride) for value, (_, name, _, stride) in zip(good[0], rows, strict=True)
+    ]
     return sorted(bases), rows[-1][0]

@@ -171,16 +171,16 @@ def test_results_without_failures_tell_nothing() -> None:
 
 
 def test_labels_apart_from_their_values() -> None:
-    def one(text: str) -> str:
+    def put(text: str) -> str:
         return with_labels([(1, text)])[0][1]
 
     assert (
-        one("msg='dma at wait(full[0]), parity' thread=0: value=1")
+        put("msg='dma at wait(full[0]), parity' thread=0: value=1")
         == "msg='dma at wait(full[0])' thread=0: parity=1"
     )
-    assert one("wait full (stage, phase) = (1, 0)").split() == ["wait", "full", "stage=1", "phase=0"]
-    assert one("wait full stage/phase=2/1 k=3").split() == ["wait", "full", "stage=2", "phase=1", "k=3"]
-    assert one("named_barrier(id, threads)=(3, 256)") == "named_barrier(id, threads)=(3, 256)"
+    assert put("wait full (stage, phase) = (1, 0)").split() == ["wait", "full", "stage=1", "phase=0"]
+    assert put("wait full stage/phase=2/1 k=3").split() == ["wait", "full", "stage=2", "phase=1", "k=3"]
+    assert put("named_barrier(id, threads)=(3, 256)") == "named_barrier(id, threads)=(3, 256)"
 
 
 def test_a_label_of_ctas_that_all_rows_have_names_the_actors() -> None:

@@ -105,8 +105,8 @@ def _legend(case: Case, style: Style) -> list[str]:
     return [
         "// cvta_shared of the mbarriers, same in all CTAs:",
         *rows,
-        "// wait(addr, parity): 'enter' before the spin, 'leave' after it. mapa(addr, r) = the one in cluster rank r,",
-        "// cta_mask = multicast to the ones in those ranks, plain addr = our own",
+        "// wait(addr, parity): 'enter' before the spin, 'leave' after it. mapa(addr, r) = that of cluster rank r,",
+        "// cta_mask = multicast to those ranks, plain addr = our own",
     ]
 
 

@@ -60,9 +60,9 @@ def dump(heading: str, span: tuple[str, str, str], far: int | None = None) -> st
     lines: list[str] = []
     for role, some in rows.items():
         lines.append(heading.format(role=role, warp=WARPS[role]))
-        for begin, end, text in some:
+        for begin, end, said in some:
             form = span[2] if end == "" else span[1] if end == "open" else span[0]
-            lines.append(form.format(a=begin, b=end, text=text))
+            lines.append(form.format(a=begin, b=end, text=said))
     return "\n".join(lines) + "\n"
 
 

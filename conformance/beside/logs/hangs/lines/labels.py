@@ -1,4 +1,4 @@
-"""Labels apart from their values: `'... parity' ... value=1`, `(stage, phase)=(1, 0)`; names with hyphens."""
+"""Labels apart from their values: a field that ends a quoted message labels the value behind the message."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ mbarrier|mbarrier-state|error|continues|mbarrier.pending_count of a state that n
 mbarrier|mbarrier-tx-range|error|stops|a transaction count beyond +-(2^20-1)
 mbarrier|mbarrier-overwritten|error|continues|a store or a copy hits the bytes of a live mbarrier
 mbarrier|mbarrier-read-as-data|error|continues|a load, a copy or the tensor core reads the bytes of a live mbarrier
-barriers|barrier-operands|error|stops|a named barrier beyond 15, or a thread count that is not a multiple of 32
+barriers|barrier-operands|error|stops|a named barrier beyond 15, a thread count that is not a multiple of 32, or lanes with different operands
 barriers|barrier-count-mismatch|error|stops|a named barrier used with two thread counts in the same phase
 barriers|barrier-arrived-twice|error|continues|a warp arrives at a named barrier twice in the same phase: bar.arrive runs ahead
 barriers|barrier-mixed|error|continues|bar.red and bar.sync or bar.arrive on the same named barrier in the same phase

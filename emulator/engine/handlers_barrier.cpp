@@ -113,7 +113,7 @@ Step bar(Exec& x, const Instr& i) {
   const int l = x.lane();
   const uint32_t id = x.src<uint32_t>(i.o[s_::id])[l], count = threads_of(x, i);
   if (differ(x, i.o[s_::id]) || (i.o[s_::threads] != INT32_MIN && differ(x, i.o[s_::threads]))) {
-    x.e.fault("barrier-operands", "lanes of a warp come to a barrier together with other operands",
+    x.e.fault("barrier-operands", "lanes of a warp come to a named barrier with different operands",
               x.origin(l));
     return Step::Stop;
   }

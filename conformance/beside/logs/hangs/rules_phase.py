@@ -66,7 +66,7 @@ def one_cta(graph: WaitGraph, root: Wait) -> HangCause | None:
         lines += [wait.end for wait in contrast]
     culprit = made[-1].actor
     told = made[-1].to
-    if told and not told >> root.actor.cta & 1:
+    if not made[-1].reaches(root.actor.cta):
         what += f"; it was made with mask {told:#b}"
         return HangCause(
             "one-cta",

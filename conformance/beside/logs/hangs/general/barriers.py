@@ -31,7 +31,6 @@ def role_phrase(row: Row, role: RowWord, barrier: RowWord | None) -> list[str]:
         if (
             not token.isalpha()
             or told & {"wait", "done", "arrive"}
-            or lexicon.field(token) in ("warp", "wg")
             or (barrier is not None and token == barrier.text)
         ):
             break

@@ -143,7 +143,7 @@ class LogReading(NumberRows):
             alone = len({id(told) for told, _ in some}) == len(some)
             values = [num.value for _, num in some]
             beyond = max(values) > max(ctas, default=0) > 0
-            if not alone or not ctas or max(values) >= 2 << max(ctas) or min(values) < 1:
+            if not alone or not ctas or max(values).bit_length() > max(ctas) + 1 or min(values) < 1:
                 continue
             if beyond or any(label in words for words in said):
                 for told, num in some:

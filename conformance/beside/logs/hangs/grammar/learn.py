@@ -27,7 +27,7 @@ from tileproof.conformance.beside.logs.hangs.grammar.waits import (
     words_of,
 )
 from tileproof.conformance.beside.logs.hangs.languages import translate
-from tileproof.conformance.beside.logs.hangs.log import OWN, PEER, Actor, Kind, Log, LogEvent
+from tileproof.conformance.beside.logs.hangs.log import GRID, OWN, PEER, Actor, Kind, Log, LogEvent
 from tileproof.conformance.beside.logs.hangs.records import scope_of
 from tileproof.conformance.beside.logs.hangs.settled import (
     complete_ends,
@@ -257,7 +257,7 @@ def _reach(line: Said, actor: Actor, reading: _Reading) -> int:
     }
     told = [value for label, value in rest.items() if label.partition("/")[0] in known and value in ctas]
     if told and len(ctas) > 1:
-        return sum(1 << value for value in {*told})
+        return sum(1 << value for value in {*told} if 0 <= value < GRID)
     return 0
 
 

@@ -1,15 +1,20 @@
 # ruff: noqa: E501 - log lines are kept whole
 """Fields of rows by their place, by the word before them and by their form: tuples, ordinals, owners, edges."""
 
+import tarfile
 from collections import Counter
+from pathlib import Path
 
 import pytest
 from tileproof.conformance.beside.logs.hangs.forms import operations
 from tileproof.conformance.beside.logs.hangs.general import lexicon
 from tileproof.conformance.beside.logs.hangs.general.items import scan
+from tileproof.conformance.beside.logs.hangs.reader import read_text
+from tileproof.conformance.beside.logs.hangs.render import diagnosis
 
 from tests.conformance.beside.logs.hangs.test_turns import answer, events, ring
 
+EVIDENCE = Path(__file__).resolve().parents[5] / "docs" / "evidence"
 STYLES = {
     "time of day, ordinals and owners": {
         "wait": "[09:14] <{role}|{cta}> k={k}, blocked until {bar} no. {stage}{far} flips (parity {phase})",
@@ -142,3 +147,12 @@ def test_groups_and_qualified_barriers_of_threads() -> None:
 def test_a_namespace_tells_no_copy() -> None:
     said = "lib::tma::expect_bytes(bar[0], 16384) and lib::tma::load_async(tile, bar[0])"
     assert operations(said) == "expect_bytes(bar[0], 16384) and lib::tma::load_async(tile, bar[0])"
+
+
+def test_an_arrival_with_a_mask_and_a_wait_in_no_cta() -> None:
+    """A log of another author, whose diagnosis shifted the mask by the CTA that the log does not name."""
+    with tarfile.open(EVIDENCE / "2026-11-29-hang-logs.tar.xz") as logs:
+        member = logs.extractfile("exam/spanish-006.log")
+        assert member is not None
+        found = diagnosis(read_text(member.read().decode()))
+    assert found["outcome"] in ("hang", "unclear")

@@ -170,7 +170,7 @@ class Engine {
   std::unique_ptr<Trace> trace;                // null: not asked for
   bool stopped = false;
   bool mixed_groups = false;      // the kernel has tcgen05 instructions of both values of .cta_group
-  Unseen unseen = Unseen::No;     // while an access is told: of what it reads
+  Unseen unseen = Unseen::No;     // of what the access that listeners get reads
   bool interrupted = false;       // by a signal: Python raises its exception
   uint32_t threads_used = 1;      // that ran clusters
   uint64_t progress = 0;          // counts effects that another thread could see

@@ -104,7 +104,7 @@ PROGRAMS: dict[str, tuple[str, dict[str, Any]]] = {
     "bar.sync that lanes skip in one trip of a loop": (LOOP.replace("SYNC", "@%p7 bar.sync 1, 64;").replace("OTHER", "bar.sync 1, 64;"), {}),
     "fence.sc of lanes that have parted": (f"{parted(1)} @%p1 bra Z; setp.lt.u32 %p5, %t, 2; @!%p5 exit; @!%p12 bra J; {STUCK} J: fence.sc.gpu; {OUT} Z: exit;", {}),
     "more warnings than are kept": (DROPPED, {"few": True}),
-    "more mbarriers than are told apart": (AGENTS, {"grid": 2, "few": True}),
+    "more mbarriers than the race checker distinguishes": (AGENTS, {"grid": 2, "few": True}),
     "halves of a warp that vote each": (f"{parted(1)} mov.u32 %r10, 0xffff0000; @%p2 mov.u32 %r10, 0xffff; {ALL} {HALVES} vote.sync.ballot.b32 %r9, %p6, %r10; Z: barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned; exit;", {"strict": True}),
     "a vote of half a warp": (f"{parted(1)} {ALL} {HALVES} @%p2 vote.sync.ballot.b32 %r3, %p6, 0xffff; Z: barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned; exit;", {"strict": True}),
     "registers of tcgen05.ld that lanes use apart": (USED, {"threads": 32}),

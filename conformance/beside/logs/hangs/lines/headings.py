@@ -7,8 +7,8 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from tileproof.conformance.beside.logs.hangs.general.lexicon import field, is_state, verbs
+from tileproof.conformance.beside.logs.hangs.general.rows import Rows, verbs_of
 
-Lines = list[tuple[int, str]]
 ACTORS = ("warp", "wg", "thread")  # fields that name an actor in a CTA
 FEW = 0.3  # of the rows may name an actor of their own
 _MARKS = " \t-=#*~+<>[](){}|:"
@@ -33,12 +33,12 @@ class Heading(NamedTuple):
         return bool({*ACTORS} & self.fields or self.words)
 
 
-def under_headings(lines: Lines) -> Lines:
+def under_headings(lines: Rows) -> Rows:
     """The rows with the heading above them in front; the lines as they are where there are no headings."""
     found = {at: head for at, (_, text) in enumerate(lines) if (head := _heading(text)) is not None}
     if not _heads(lines, found):
         return lines
-    out: Lines = []
+    out: Rows = []
     outer = inner = ""
     for at, (number, text) in enumerate(lines):
         head = found.get(at)
@@ -91,7 +91,7 @@ def _speaks(token: str) -> bool:
     return bool({*verbs(token)} & {"wait", "arrive"}) or is_state(token)
 
 
-def _heads(lines: Lines, found: dict[int, Heading]) -> bool:
+def _heads(lines: Rows, found: dict[int, Heading]) -> bool:
     """Whether the headings of a log name the actors of its rows: at least two, with rows that name none."""
     if len(found) < 2 or len({head.title for head in found.values()}) < 2:
         return False
@@ -106,12 +106,10 @@ def _heads(lines: Lines, found: dict[int, Heading]) -> bool:
     current = found[first]
     needs = {*ACTORS} if any(head.inner for head in found.values()) else {"cta"}
     for at, text in rows:
-        current = found[max(each for each in found if each < at)] if at - 1 in found else current
-        said = {token.lower() for token in _TOKEN.findall(text)}
-        own += bool(current.words & said) or bool(needs & _named(text))
-    acts = sum(
-        bool({"wait", "arrive"} & {v for t in _TOKEN.findall(text) for v in verbs(t)}) for _, text in rows
-    )
+        current = found.get(at - 1, current)
+        words = {token.lower() for token in _TOKEN.findall(text)}
+        own += bool(current.words & words) or bool(needs & _named(text))
+    acts = sum(bool({"wait", "arrive"} & verbs_of(text)) for _, text in rows)
     return own <= FEW * len(rows) and 2 * acts >= len(rows)
 
 

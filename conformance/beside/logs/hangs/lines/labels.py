@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from tileproof.conformance.beside.logs.hangs.general.lexicon import field, is_state, verbs
+from tileproof.conformance.beside.logs.hangs.general.rows import Rows
 
-Lines = list[tuple[int, str]]
 KNOWN = ("stage", "phase", "k", "bytes", "count", "cta", "warp", "mask", "owner", "target")
 _QUOTED = re.compile(
     r"(?P<open>[\"'])(?P<text>[^\"']*?)(?P<mark>[\s,;:(]*)(?P<label>[^\W\d]\w*)[\s:=)]*(?P=open)"
@@ -21,7 +21,7 @@ _TUPLE = re.compile(
 _HYPHENS = re.compile(r"(?<![\w-])[^\W\d]\w+(?:-[^\W\d]\w+)+-\d{1,2}(?![\w-])")
 
 
-def with_labels(lines: Lines) -> Lines:
+def with_labels(lines: Rows) -> Rows:
     """The rows with each value behind its own label."""
     lines = [(number, _HYPHENS.sub(_joined, text) if "-" in text else text) for number, text in lines]
     return [(number, _TUPLE.sub(_each, _QUOTED.sub(_beside, text))) for number, text in lines]

@@ -8,8 +8,8 @@ from collections import Counter
 from typing import NamedTuple
 
 from tileproof.conformance.beside.logs.hangs.general.lexicon import field, is_state, verbs
+from tileproof.conformance.beside.logs.hangs.general.rows import Rows
 
-Lines = list[tuple[int, str]]
 STRIDE = 8  # bytes of an mbarrier
 STAGES = 64  # more stages than any ring has
 RANK = 24  # bits of the window of one CTA
@@ -31,7 +31,7 @@ class BarrierBase(NamedTuple):
     stride: int
 
 
-def with_names(lines: Lines) -> Lines:
+def with_names(lines: Rows) -> Rows:
     """The rows with names and stages in place of addresses, where a legend in front of them has the bases."""
     bases, last = _legend(lines)
     if len(bases) < 2:
@@ -68,7 +68,7 @@ def _place(bases: list[BarrierBase], address: int) -> str:
     return f"{bases[at].name}[{stage}]" + (f"@{rank}" if rank else "")
 
 
-def _legend(lines: Lines) -> tuple[list[BarrierBase], int]:
+def _legend(lines: Rows) -> tuple[list[BarrierBase], int]:
     """The bases that lines in front of the events state, in order, and the place of the last such line."""
     shapes: dict[str, list[tuple[int, str, list[str], int]]] = {}
     for at, (_, text) in enumerate(lines[:100]):

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 
-from tileproof.conformance.beside.logs.hangs.general.lexicon import verbs
+from tileproof.conformance.beside.logs.hangs.general.rows import Rows, verbs_of
 
-Lines = list[tuple[int, str]]
 PAIRED = 0.5  # of the successes come behind a failure with the same words
 _RESULT = re.compile(
     r"(?P<sign>\s*(?:->|=>|\u2192|\breturn(?:s|ed)?\b|\b(?:ok|ret|result|res|success|done|ready|got)\s*[=:])\W{0,4})"
@@ -16,7 +15,7 @@ _RESULT = re.compile(
 _TRUE = {"1", "true", "yes"}
 
 
-def with_results(lines: Lines) -> Lines:
+def with_results(lines: Rows) -> Rows:
     """Polls by their result: the row of a success ends its wait; of repeated failures the first is kept."""
     found = [_poll(text) for _, text in lines]
     failed: set[str] = set()
@@ -31,7 +30,7 @@ def with_results(lines: Lines) -> Lines:
             failed.add(poll[0])
     if ends < 2 or fails < 2 or paired < PAIRED * ends:
         return lines
-    out: Lines = []
+    out: Rows = []
     failed.clear()
     for (number, text), poll in zip(lines, found, strict=True):
         if poll is None:
@@ -51,5 +50,4 @@ def _poll(text: str) -> tuple[str, bool] | None:
     if result is None:
         return None
     before = text[: result.start()].rstrip(" ,;")
-    said = {verb for word in re.findall(r"[^\W\d][\w]*", before) for verb in verbs(word)}
-    return (before, result["result"].lower() in _TRUE) if "wait" in said else None
+    return (before, result["result"].lower() in _TRUE) if "wait" in verbs_of(before) else None

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
+from tileproof.conformance.beside.logs.hangs.general.rows import Rows
 from tileproof.conformance.beside.logs.hangs.lines.headings import under_headings
 from tileproof.conformance.beside.logs.hangs.lines.labels import with_labels
 from tileproof.conformance.beside.logs.hangs.lines.legend import with_names
 from tileproof.conformance.beside.logs.hangs.lines.polls import with_results
 from tileproof.conformance.beside.logs.hangs.lines.spans import with_ends
 
-Members = Sequence[tuple[int, str]]
 
-
-def prepared(members: Members) -> list[tuple[int, str]]:
+def prepared(rows: Rows) -> Rows:
     """The lines, each with its actor, its barrier's name, its labels and what it begins or ends."""
-    lines = under_headings(with_ends(list(members)))
+    lines = under_headings(with_ends(rows))
     return with_results(with_labels(with_names(lines)))

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 
-from tileproof.conformance.beside.logs.hangs.general.lexicon import verbs
+from tileproof.conformance.beside.logs.hangs.general.rows import Rows, verbs_of
 
-Lines = list[tuple[int, str]]
 SHARE = 0.15  # of the rows have two times
 STEADY = 0.97  # of the spans end after they begin
 _OPEN = r"\(?\[?[^\W\d]\w*\)?\]?|[?*\u2026_-]+|\(\W*\)"
@@ -22,7 +21,7 @@ _NAMED = re.compile(
 _TIME = re.compile(r"^\W{0,8}\d+(?:\.\d+)?\s{2,}(?=\S)")  # an instant in the column of the spans
 
 
-def with_ends(lines: Lines) -> Lines:
+def with_ends(lines: Rows) -> Rows:
     """A wait that has two times becomes two rows, a wait whose second time is open the row that begins it."""
     for form in (_SPAN, _NAMED):
         found = [form.search(text) for _, text in lines]
@@ -40,16 +39,16 @@ def _times(spans: list[re.Match[str]]) -> bool:
     return len({*begins}) > 0.5 * len(begins) and len(pairs) > 2 and later >= STEADY * len(pairs)
 
 
-def _split(lines: Lines, found: list[re.Match[str] | None]) -> Lines:
-    out: Lines = []
+def _split(lines: Rows, found: list[re.Match[str] | None]) -> Rows:
+    out: Rows = []
     for (number, text), span in zip(lines, found, strict=True):
         if span is None:
             out.append((number, _TIME.sub("", text)))
             continue
         row = f"{text[: span.start()]} {span['rest'].lstrip(' :,;])|')}".strip()
-        said = {verb for word in re.findall(r"[^\W\d]\w*", row) for verb in verbs(word)}
         out.append((number, row))
+        told = verbs_of(row)
         ended = span["b"] is not None and span["b"][0].isdecimal()
-        if ended and ("wait" in said or not said & {"arrive", "copy", "expect"}):
+        if ended and ("wait" in told or not told & {"arrive", "copy", "expect"}):
             out.append((number, row + " done"))
     return out

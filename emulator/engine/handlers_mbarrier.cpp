@@ -139,9 +139,8 @@ MbarrierScope reach_of(const Instr& i) {
   return arrives(i) ? static_cast<MbarrierScope>(i.m[slot::mbarrier_arrive::reach]) : MbarrierScope::Relaxed;
 }
 
-// Listeners get the arrivals of one instruction on one barrier as one release. Returns the lanes that they
-// get one by one, as each takes effect: arrivals after the phase is complete, and bytes, which may complete
-// it.
+// Listeners get the arrivals of an instruction at a barrier as a single release. Returns the lanes that they
+// get singly, as each takes effect: arrivals after the phase is complete, and bytes, which may complete it.
 uint32_t tell_arrivals(Exec& x, const Instr& i) {
   uint32_t left = x.mask, late = 0;
   if (!arrives(i)) return left;

@@ -20,6 +20,7 @@ from tileproof.conformance.beside.logs.hangs.log import LONG, Log, load
 from tileproof.conformance.beside.logs.hangs.merged import unmerge
 from tileproof.conformance.beside.logs.hangs.printed import is_printed, printed_runs, read_printed
 from tileproof.conformance.beside.logs.hangs.rewrite import NO_WORDS, Words
+from tileproof.conformance.beside.logs.hangs.role_names import name_roles
 from tileproof.conformance.beside.logs.hangs.runs import (
     Members,
     split_runs,
@@ -108,6 +109,8 @@ def read_text(
                 continue
         whole.runs += [reader.log] if reader.log.snapshot else split_runs(reader.log)
     for log in whole.runs:
+        if not (log.exact or log.snapshot or plan is not None):
+            name_roles(log)
         unmerge(log)
     return _joined(whole)
 

@@ -228,7 +228,7 @@ class _Scan:
             known = ""
         if known and not signed and {*lexicon.verbs(low)} & {"wait", "arrive", "copy"}:
             known = ""
-        if known and not signed and not self._labels(at):
+        if known and (self._names(at, known) or not (signed or self._labels(at))):
             known = ""
         if signed or known:
             behind = self._phrase(at)
@@ -265,6 +265,12 @@ class _Scan:
             return True
         behind = [token for token in self.tokens[at + 1 : at + 4] if token not in "#([{=: \"'"]
         return not behind or behind[0] not in "<>|/)]},;." or behind[0][:1].isdecimal()
+
+    def _names(self, at: int, known: str) -> bool:
+        """Whether an identifier of fields is a name, where no number is behind it: `st_warp: wait`."""
+        behind = [token for token in self.tokens[at + 1 : at + 4] if token not in "#([{: \"'"][:1]
+        several = len(lexicon.split(self.tokens[at])) > 1 and known in ("warp", "wg", "thread")
+        return several and behind != [] and re.match(r"[^\W\d]|_", behind[0]) is not None
 
     def _phrase(self, at: int) -> int:
         """A label of two words before `=` or `:`, such as `parity bit: 1`; 0: none."""

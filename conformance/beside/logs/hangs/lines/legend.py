@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections import Counter
+from itertools import pairwise
 from typing import NamedTuple
 
 from tileproof.conformance.beside.logs.hangs.general.lexicon import field, is_state, verbs
@@ -92,9 +92,16 @@ def _legend(lines: Rows) -> tuple[list[BarrierBase], int]:
         some for some in columns if len({*some}) == len(some) and not any(value % STRIDE for value in some)
     ]
     good = [some for some in good if max(some) >= 64 and len(some) > 1]
-    if not good or max(Counter(name for _, name, _, _ in rows).values()) > 1:
+    if not good:
         return [], 0
-    bases = [
-        BarrierBase(value, name, stride) for value, (_, name, _, stride) in zip(good[0], rows, strict=True)
-    ]
-    return sorted(bases), rows[-1][0]
+    by: dict[str, list[tuple[int, int]]] = {}
+    for value, (_, name, _, stride) in zip(good[0], rows, strict=True):
+        by.setdefault(name, []).append((value, stride))
+    bases = [_base(name, sorted(some)) for name, some in by.items()]
+    return sorted(base for base in bases if base is not None), rows[-1][0]
+
+
+def _base(name: str, rows: list[tuple[int, int]]) -> BarrierBase | None:
+    """The base of a barrier by its row, or by those of its stages; None where they differ in distance."""
+    steps = {then - at for (at, _), (then, _) in pairwise(rows)} or {rows[0][1]}
+    return BarrierBase(rows[0][0], name, steps.pop()) if len(steps) == 1 else None

@@ -15,7 +15,10 @@ TMEM = "tcgen05_alloc"
 NAMED = "named_barrier_"
 
 _TAIL = r"(?:[_.](?P<{0}>done|ok|end|begin|enter|leave|passed|finished|start|exit))?"
-_NUMBER = r"(?:\W{0,3}(?:(?:barrier_)?id|no|nr)?\W{0,3}(?P<number>\d+)(?:\s*,\s*\d+)?)?"
+_NUMBER = (
+    r"(?:\s*\([^()]*?\b(?:barrier_)?id\W{1,5}(?P<id>\d+)[^()]*\)"  # sync(256 threads, id 2)
+    r"|\W{0,3}(?:(?:barrier_)?id|no|nr)?\W{0,3}(?P<number>\d+)(?:\s*,\s*\d+)?)?"
+)
 _CLUSTER = re.compile(
     r"\b(?:barrier[._]cluster|cluster[\s._-]{0,2}(?:barrier|sync|bar))(?:[\s._:-]{1,2}(?P<verb>arrive|wait|sync))?"
     + _TAIL.format("tail") + r"(?:\(\))?"
@@ -25,7 +28,7 @@ _CLUSTER = re.compile(
     re.IGNORECASE,
 )  # fmt: skip
 _NAMED = re.compile(
-    r"(?:(?<![\w.])named[\s_-]*barrier(?:[_.](?:sync|wait))?|(?<!\w)NamedBarrier(?:::sync)?|"
+    r"(?:(?<![\w.])named[\s_-]*barrier(?:(?:[_.]|::)(?:sync|wait))?|"
     r"(?<!\w)group(?:<[^<>]*>)?(?:::|\.)sync(?=\s*\(\s*\d)|(?<![\w.])barrier(?:\.cta)?\.sync(?:\.aligned)?|"
     r"(?<![\w.])bar\.sync|(?<![\w.])bar_sync|(?<![\w.])cta_sync|(?<![\w.])"
     r"barrier(?:_cta)?_sync(?:_(?:un)?aligned)?(?=\s*\(\s*\d))"
@@ -111,7 +114,7 @@ def _cluster(found: re.Match[str]) -> str:
 
 
 def _named(found: re.Match[str]) -> str:
-    number = found["number"]
+    number = found.groupdict().get("id") or found["number"]
     name = SYNCTHREADS if number in (None, "0") else NAMED + number
     return f" {name} {found['tail'] or ''} "
 

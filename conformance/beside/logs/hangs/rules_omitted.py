@@ -24,7 +24,7 @@ def skipped(graph: WaitGraph, root: Wait) -> HangCause | None:
         found = _omitted(graph, root, edge.producer)
         if found is not None:
             return found
-    return _in_another_place(graph, root) or _skipped_before(graph, root)
+    return _in_another_place(graph, root) or _unlike_twin(graph, root) or _skipped_before(graph, root)
 
 
 def _in_another_place(graph: WaitGraph, root: Wait) -> HangCause | None:
@@ -59,6 +59,28 @@ def _in_another_place(graph: WaitGraph, root: Wait) -> HangCause | None:
             "wrong-barrier", what, [root.event.line, odd.line], 98, fix, actor, (odd.line, root.event.line)
         )
     return None
+
+
+def _unlike_twin(graph: WaitGraph, root: Wait) -> HangCause | None:
+    """A producer that made the same steps as its role in another CTA, which went on with this arrival."""
+    if graph.log.head_missing:
+        return None
+    arrival = "arrive", root.event.barrier
+    for edge in graph.edges[root.actor]:
+        steps = _without_memory(graph.histories[edge.producer])
+        mine = [token for token, _ in steps]
+        for twin in graph.peers(edge.producer):
+            its = [token for token, _ in _without_memory(graph.histories[twin])]
+            at = its.index(arrival) if arrival in its else 0
+            if at and arrival not in mine and len(mine) > at and mine[:at] == its[:at]:
+                return _skip_cause(graph, root, edge.producer, steps[at - 1][1], steps[at][1], None)
+    return None
+
+
+def _without_memory(history: History) -> list[tuple[_Token, Wait | LogEvent]]:
+    """An actor's steps but those for Tensor Memory, which one CTA may allocate for both."""
+    events = [(step.event if isinstance(step, Wait) else step) for _, step in history.tokens]
+    return [item for item, event in zip(history.tokens, events, strict=True) if event.scope != "tmem"]
 
 
 def _omitted(graph: WaitGraph, root: Wait, producer: Actor) -> HangCause | None:
@@ -213,7 +235,7 @@ def _skip_cause(
     line = (after.event if isinstance(after, Wait) else after).line
     what = (
         f"an arrival is missing: {producer} {did} {place}{block_text(action.k)} and continued (line "
-        f"{line}) without the arrival on {copy(graph, root)} that it makes there in other k-blocks"
+        f"{line}) without the arrival on {copy(graph, root)} that its role makes there"
     )
     fix = f"{producer}: arrive on {barrier_text(graph, root)} after the {at} on {place}{block_text(action.k)}"
     lines = [root.event.line, end, line, *(event.line for event in made[-1:])]

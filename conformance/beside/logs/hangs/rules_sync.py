@@ -12,6 +12,8 @@ from tileproof.conformance.beside.logs.hangs.cause import HangCause, block_text,
 from tileproof.conformance.beside.logs.hangs.graph import WaitGraph
 from tileproof.conformance.beside.logs.hangs.histories import History, Wait
 
+_HELD = 70  # the participant is in another wait before the barrier: what holds it there is the cause
+
 
 def sync_missing(graph: WaitGraph, root: Wait) -> HangCause | None:
     """A barrier of threads or of the cluster on which some participant did not arrive."""
@@ -52,8 +54,10 @@ def sync_missing(graph: WaitGraph, root: Wait) -> HangCause | None:
         what += f"; also missing: {', '.join(map(str, absent[1:4]))}"
     fix = f"have {absent[0]} reach {place} on every path, or exclude it from the barrier's count"
     last = passed or history.last_line
+    held = not passed and absent[0] in graph.waits_of
+    weight = _HELD if held else 96
     return HangCause(
-        "sync-missing", what, [root.event.line, last], 96, fix, absent[0], (last, root.event.line)
+        "sync-missing", what, [root.event.line, last], weight, fix, absent[0], (last, root.event.line)
     )
 
 

@@ -42,6 +42,7 @@ _CODE = re.compile(
 )
 _COMMENT = re.compile(r"\s*(?:#|//|%)")
 _GENERIC = {"id", "idx", "index", "x", "name", "rank", "num", "value", "number", "sym"}
+_INDEX = {"i", "idx", "index", "n", "no", "num"}  # of a barrier among those of its name
 _TRACE = {
     "B": "begin",
     "E": "done",
@@ -234,7 +235,8 @@ def _parsed(text: str) -> dict[str, object]:
 def _flat(row: dict[str, object], before: str = "") -> list[str]:
     out: list[str] = []
     for key, value in row.items():
-        name = f"{before}_{key}" if before and key.lower() in _GENERIC else key
+        name = _of_barrier(key) if field(before) == "barrier" else ""
+        name = name or (f"{before}_{key}" if before and key.lower() in _GENERIC else key)
         if isinstance(value, dict):
             out += _flat({str(k): v for k, v in value.items()}, key)
         elif name == "ph" and value in _TRACE:
@@ -249,6 +251,13 @@ def _flat(row: dict[str, object], before: str = "") -> list[str]:
         elif value is not None and value is not False and value != "":
             out.append(f"{name}={value}")
     return out
+
+
+def _of_barrier(key: str) -> str:
+    """A key in the object of a barrier: its index is the stage, its CTA the owner; empty for other keys."""
+    if key.lower() in _INDEX:
+        return "stage"
+    return "bar_cta" if {field(key), field(key.removesuffix("s"))} & {"cta", "target"} else ""
 
 
 def _cells(line: str, mark: str) -> list[str]:

@@ -19,12 +19,22 @@ _TUPLE = re.compile(
 
 # A name of several words with its number: `Softmax-Gruppe-0`.
 _HYPHENS = re.compile(r"(?<![\w-])[^\W\d]\w+(?:-[^\W\d]\w+)+-\d{1,2}(?![\w-])")
+# A role in front with its CTA in a word: `cta0_loader`.
+_OF_CTA = re.compile(r"^(?P<open>\W*)(?P<cta>[^\W\d_]+)_?(?P<number>\d+)[_.-](?P<role>[^\W\d]\w*)")
 
 
 def with_labels(lines: Rows) -> Rows:
     """The rows with each value behind its own label."""
+    lines = [(number, _OF_CTA.sub(_apart, text)) for number, text in lines]
     lines = [(number, _HYPHENS.sub(_joined, text) if "-" in text else text) for number, text in lines]
     return [(number, _TUPLE.sub(_each, _QUOTED.sub(_beside, text))) for number, text in lines]
+
+
+def _apart(found: re.Match[str]) -> str:
+    """A CTA's number and the name behind it as words of their own; not what happens, a barrier or a field."""
+    plain = not verbs(found["role"]) and not is_state(found["role"]) and not field(found["role"])
+    is_cta = field(found["cta"]) == "cta" and (plain or verbs(found["role"])[:1] == ("copy",))
+    return f"{found['open']}{found['cta']}{found['number']} {found['role']}" if is_cta else found[0]
 
 
 def _joined(found: re.Match[str]) -> str:

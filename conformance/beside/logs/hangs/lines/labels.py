@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tileproof.conformance.beside.logs.hangs.general.lexicon import field, is_state, verbs
+from tileproof.conformance.beside.logs.hangs.general.lexicon import field, is_state, split, verbs
 from tileproof.conformance.beside.logs.hangs.general.rows import Rows
 
 KNOWN = ("stage", "phase", "k", "bytes", "count", "cta", "warp", "mask", "owner", "target")
@@ -32,8 +32,8 @@ def with_labels(lines: Rows) -> Rows:
 
 def _apart(found: re.Match[str]) -> str:
     """A CTA's number and the name behind it as words of their own; not what happens, a barrier or a field."""
-    plain = not verbs(found["role"]) and not is_state(found["role"]) and not field(found["role"])
-    is_cta = field(found["cta"]) == "cta" and (plain or verbs(found["role"])[:1] == ("copy",))
+    told = [{*verbs(part)} - {"copy"} or field(part) for part in split(found["role"])]
+    is_cta = field(found["cta"]) == "cta" and not all(told) and not is_state(found["role"])
     return f"{found['open']}{found['cta']}{found['number']} {found['role']}" if is_cta else found[0]
 
 

@@ -133,7 +133,7 @@ def _legend(lines: Rows) -> Rows:
     out: Rows = []
     for number, text in lines:
         pairs = [(found["code"], found["means"].strip()) for found in _CODE.finditer(text)]
-        if sum(bool(verbs_of(means)) for _, means in pairs) >= 3:
+        if sum(bool(verbs_of(means)) for _, means in pairs) >= 3 and not _FLOW.match(text):
             codes |= {code: means for code, means in pairs if verbs_of(means)}
         else:
             out.append((number, text))

@@ -31,7 +31,7 @@ _NAMED = re.compile(
     r"(?:(?<![\w.])named[\s_-]*barrier(?:(?:[_.]|::)(?:sync|wait))?|"
     r"(?<!\w)group(?:<[^<>]*>)?(?:::|\.)sync(?=\s*\(\s*\d)|(?<![\w.])barrier(?:\.cta)?\.sync(?:\.aligned)?|"
     r"(?<![\w.])bar\.sync|(?<![\w.])bar_sync|(?<![\w.])cta_sync|(?<![\w.])"
-    r"barrier(?:_cta)?_sync(?:_(?:un)?aligned)?(?=\s*\(\s*\d))"
+    r"barrier(?:_cta)?_sync(?:_(?:un)?aligned)?(?=\s*[(<]\s*\d))"
     + _TAIL.format("tail") + r"(?![\w.])" + _NUMBER,
     re.IGNORECASE,
 )  # fmt: skip

@@ -33,7 +33,7 @@ _VERBS: dict[str, str] = {
         完成 通过 结束 成功 返回 继续 就绪 走出 离开 退出 得到 等到 等完 放行
         完了 終了 通過 抜け 済み 解除 再開 완료 끝 통과 종료 해제 재개 획득""",
     "arrive": """
-        arriv* arv arr arrival* signal* commit* post posted posts posting notif* publish* ping pings pinged poke* release
+        arriv* arv* arr arrival* signal* commit* post posted posts posting notif* publish* ping pings pinged poke* release
         releases releasing trigger* bump* kick* rings raises raised decrement* mark marks marked
         meldet melde melden gemeldet signalis* trifft eintreff* eingetroffen angekommen benachrichtig* ankunft kommt_an gibt_frei
         arrive signale prévien* previen* libère notifie avertit

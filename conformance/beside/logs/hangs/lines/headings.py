@@ -15,6 +15,7 @@ _MARKS = " \t-=#*~+<>[](){}|:"
 _DRAWN = re.compile(
     r"^\s*(?:[-=#*~+>]{2,}|#)|[-=#*~+<]{2,}\s*$|:\s*$|:\s+\d+\s+[^\W\d]+\s*$|^\s*\[[^\]]*\]\s*$"
 )
+_REMARK = re.compile(r"(?<=\w)\s*\([^()]*\)")
 _TOKEN = re.compile(r"\d+|[^\W\d]\w*")
 _NUMBERED = re.compile(r"(?P<stem>[^\W\d]+(?:_[^\W\d]+)*?)_?(?P<number>\d+)$")
 _SHORT = {"w": "warp", "c": "cta", "b": "cta"}
@@ -53,7 +54,12 @@ def under_headings(lines: Rows) -> Rows:
 
 
 def _heading(text: str) -> Heading | None:
-    """The heading that a line may be: drawn as a heading, with only fields of actors and a few words."""
+    """The heading that a line may be; what is in brackets behind its title may be a remark."""
+    return _titled(text) or _titled(_REMARK.sub(" ", text))
+
+
+def _titled(text: str) -> Heading | None:
+    """A line that is drawn as a heading, with only fields of actors and a few words."""
     if len(text) > 100 or not _DRAWN.search(text):
         return None
     title, _, rest = (

@@ -291,7 +291,8 @@ class _Scan:
         then = self.tokens[at + 1] if at + 1 < len(self.tokens) else ""
         signed = self.tokens[at + 2 : at + 3] in (["="], [":"]) or then in ("=", ":")
         labels = "".join(self.tokens[at + 2 : at + 3])[:1].isdecimal()  # `stage 0 tx 4096`
-        unit = (lexicon.field(then) == "bytes" or then == "B") and not labels
+        called = {*lexicon.verbs(then)} & {"wait", "arrive"}  # `cta 0 arrive_and_expect_tx`
+        unit = (lexicon.field(then) == "bytes" or then == "B") and not labels and not called
         if unit and not signed and self.field != "bytes":
             self._add(value, "bytes", "bytes", at, hexed)
             return

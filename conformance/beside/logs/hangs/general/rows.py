@@ -294,7 +294,7 @@ def _tables(lines: Rows) -> Rows:
                 out.append((number, text))
             elif (
                 not header
-                and not any(re.search(r"\d", cell) for cell in cells)
+                and (not re.search(r"\d", "".join(cells)) or _heads(cells, lines, mark))
                 and sum(map(bool, cells)) >= width - 1
             ):
                 header = cells if any(re.search(r"\w", cell) for cell in cells) else []
@@ -305,6 +305,13 @@ def _tables(lines: Rows) -> Rows:
                 out.append((number, _row(header, cells)))
         return out
     return lines
+
+
+def _heads(cells: list[str], lines: Rows, mark: str) -> bool:
+    """Whether no cell is a number or occurs again in its column: a header, with digits in its names."""
+    columns = [_cells(text, mark) for _, text in lines]
+    again = Counter((at, cell) for some in columns for at, cell in enumerate(some))
+    return all(again[at, cell] == 1 and not cell[:1].isdigit() for at, cell in enumerate(cells))
 
 
 def _row(header: list[str], cells: list[str]) -> str:

@@ -28,7 +28,7 @@ _CLUSTER = re.compile(
     re.IGNORECASE,
 )  # fmt: skip
 _NAMED = re.compile(
-    r"(?:(?<![\w.])named[\s_-]*barrier(?:(?:[_.]|::)(?:sync|wait))?|"
+    r"(?:(?<![\w.])named[\s_-]*barrier(?:(?:[_.]|::)(?:sync|wait))?|(?<!\w)NamedBarrier(?:::sync)?|"
     r"(?<!\w)group(?:<[^<>]*>)?(?:::|\.)sync(?=\s*\(\s*\d)|(?<![\w.])barrier(?:\.cta)?\.sync(?:\.aligned)?|"
     r"(?<![\w.])bar\.sync|(?<![\w.])bar_sync|(?<![\w.])cta_sync|(?<![\w.])"
     r"barrier(?:_cta)?_sync(?:_(?:un)?aligned)?(?=\s*[(<]\s*\d))"

@@ -12,7 +12,7 @@ from tileproof.conformance.beside.logs.hangs.log import Actor, Log
 
 ALL = 0.95  # of a role's lines have the words of its name
 LINES = 4  # of a role, at least
-MOST = 3  # words on a side
+WORDS = 3  # words on a side
 _TOKEN = re.compile(r"\d+|[^\W\d]\w*|[^\w\s]")
 _WARP = re.compile(r"(?P<role>.+?)(?P<index> warp \d+)?")
 _EVENTS = {"wait", "done", "arrive", "expect", "init", "begin", "not"}
@@ -85,7 +85,7 @@ def _behind(some: Sequence[RoleUse]) -> int:
     """The words behind a role that all its lines have, up to a sign or to words that differ."""
     if len(some) < LINES:
         return 0
-    for size in range(MOST + 1):
+    for size in range(WORDS + 1):
         then = Counter(_token(use, use.last + 1 + size) for use in some)
         token, many = then.most_common(1)[0]
         if many < ALL * len(some) or not _plain(token):
@@ -98,7 +98,7 @@ def _behind(some: Sequence[RoleUse]) -> int:
 def _fronts(some: Sequence[RoleUse]) -> list[str]:
     """The words in front of a role that all its lines have, the first of them first."""
     found: list[str] = []
-    while len(some) >= LINES and len(found) < MOST:
+    while len(some) >= LINES and len(found) < WORDS:
         token, many = Counter(_token(use, use.first - 1 - len(found)) for use in some).most_common(1)[0]
         if many < ALL * len(some) or not _plain(token) or lexicon.field(token):
             break
@@ -112,7 +112,12 @@ def _token(use: RoleUse, at: int) -> str:
 
 def _plain(token: str) -> bool:
     """Whether a word may be of a name: it tells no event and names no barrier."""
-    if not token[:1].isalpha() or {*lexicon.verbs(token)} & _EVENTS or lexicon.is_state(token):
+    if (
+        not token[:1].isalpha()
+        or re.search(r"\d", token)
+        or {*lexicon.verbs(token)} & _EVENTS
+        or lexicon.is_state(token)
+    ):
         return False
     return lexicon.field(token) in ("", "warp", "wg", "thread", "role")
 

@@ -269,14 +269,16 @@ class _Scan:
     def _names(self, at: int, known: str) -> bool:
         """Whether an identifier of fields is a name, where no number is behind it: `st_warp: wait`."""
         behind = [token for token in self.tokens[at + 1 : at + 4] if token not in "#([{: \"'"][:1]
-        several = len(lexicon.split(self.tokens[at])) > 1 and known in ("warp", "wg", "thread")
+        wide = re.match(f"[{WIDE}]", self.tokens[at]) is not None  # its parts have no spaces
+        several = (wide or len(lexicon.split(self.tokens[at])) > 1) and known in ("warp", "wg", "thread")
         return several and behind != [] and re.match(r"[^\W\d]|_", behind[0]) is not None
 
     def _phrase(self, at: int) -> int:
         """A label of two words before `=` or `:`, such as `parity bit: 1`; 0: none."""
         tokens = self.tokens
         then = at + 1
-        if then + 1 < len(tokens) and tokens[then][0].isalpha() and tokens[then + 1] in ("=", ":"):
+        alike = then < len(tokens) and tokens[at].isascii() == tokens[then].isascii()
+        if alike and then + 1 < len(tokens) and tokens[then][0].isalpha() and tokens[then + 1] in ("=", ":"):
             known = lexicon.field(tokens[at] + "_" + tokens[then])
             if known:
                 self.label, self.field, self.gap = f"{tokens[at]}_{tokens[then]}".lower(), known, ""

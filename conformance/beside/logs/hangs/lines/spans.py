@@ -41,7 +41,7 @@ def _times(spans: list[re.Match[str]]) -> bool:
 
 
 def _instants(lines: Rows, found: list[re.Match[str] | None]) -> str:
-    """The label at the end of most rows without a span whose numbers are times of the spans; empty: none."""
+    """The label at the end of half the rows without a span whose numbers are times of the spans; empty: none."""
     rest = [_INSTANT.search(text) for (_, text), span in zip(lines, found, strict=True) if span is None]
     some = [each for each in rest if each is not None]
     labels = [each["label"] for each in some]
@@ -49,7 +49,7 @@ def _instants(lines: Rows, found: list[re.Match[str] | None]) -> str:
     times = [float(each["time"]) for each in some if each["label"] == label]
     first = min(float(span["a"]) for span in found if span is not None)
     apart = len({*times}) > 0.5 * len(times) and sum(time >= first for time in times) > 0.9 * len(times)
-    return label if apart and 2 * len(times) > len(rest) else ""
+    return label if apart and 2 * len(times) >= len(rest) else ""
 
 
 def _split(lines: Rows, found: list[re.Match[str] | None]) -> Rows:

@@ -9,6 +9,7 @@ import pytest
 from tileproof.conformance.beside.logs.hangs.forms import operations
 from tileproof.conformance.beside.logs.hangs.general import lexicon
 from tileproof.conformance.beside.logs.hangs.general.items import scan
+from tileproof.conformance.beside.logs.hangs.general.rows import rows
 from tileproof.conformance.beside.logs.hangs.reader import read_text
 from tileproof.conformance.beside.logs.hangs.render import diagnosis
 
@@ -156,3 +157,46 @@ def test_an_arrival_with_a_mask_and_a_wait_in_no_cta() -> None:
         assert member is not None
         found = diagnosis(read_text(member.read().decode()))
     assert found["outcome"] in ("hang", "unclear")
+
+
+def test_a_name_that_ends_like_a_label_is_a_name() -> None:
+    """`st` may be a stage: with no number behind it, `st_warp` labels nothing."""
+    row = scan([(1, "wid=4  st_warp: wait(d_full[0], 1) enter")])[0]
+    assert [word.text for word in row.words] == ["st_warp", "wait", "d_full", "enter"]
+
+
+def test_a_call_behind_a_number_is_no_unit() -> None:
+    row = scan([(1, "loader cta 0 mbarrier_arrive_and_expect_tx full idx 1 bytes 4096")])[0]
+    assert [num.value for num in row.labelled("bytes")] == [4096]
+
+
+@pytest.mark.parametrize(
+    "call", ["NamedBarrier::sync(256 threads, id 2)", "barrier_sync<2>(256)", "named_barrier(n=64, id=2)"]
+)
+def test_the_number_of_a_named_barrier_among_arguments(call: str) -> None:
+    assert "named_barrier_2" in operations(call)
+
+
+def test_the_object_of_a_barrier_has_its_index_and_its_cta() -> None:
+    text = '{"blk":0,"fn":"mbarArrive","mbar":{"id":"readyS","i":1,"blks":[0,1]},"it":5}'
+    assert (
+        rows([(1, text)] * 4)[0][1]
+        == "blk=0 ; fn=mbarArrive ; mbar_id=readyS ; stage=1 ; bar_cta=[0,1] ; it=5"
+    )
+
+
+def test_an_object_is_no_legend_of_codes() -> None:
+    text = '{"wg":"MmaIssue","fn":"mbarArrive","it":0,"id":"readyS"}'
+    assert len(rows([(1, text), (2, text)])) == 2
+
+
+def test_a_header_with_digits_in_its_names() -> None:
+    lines = ["clock64\tctaRank\trole\tevent\tslot"]
+    lines += [f"{clock}\t0\tTMAld\tWBEG\t{clock & 1}" for clock in range(1000, 1009)]
+    assert rows([*enumerate(lines, 1)])[1][1].startswith("clock64=1000 ; ctaRank=0 ; role=TMAld")
+
+
+def test_a_word_without_spaces_that_ends_in_warp_is_a_name() -> None:
+    row = scan([(1, "ブロック0 ロードワープ k=3: full[1] を待つ")])[0]
+    assert row.words[0].text == "ロードワープ"
+    assert [num.value for num in row.labelled("k")] == [3]

@@ -283,3 +283,37 @@ def test_arrivals_on_the_stages_waited_for_leave_an_arrival_skipped() -> None:
     skipped = answer(staged(""))["causes"][0]
     astray = answer(staged("0"))["causes"][0]
     assert (skipped["code"], astray["code"]) == ("skipped-arrive", "wrong-stage")
+
+
+def test_a_legend_with_a_row_for_each_stage() -> None:
+    legend = ["// 0x400 full[0]", "// 0x408 full[1]", "// 0x410 empty[0]", "// 0x418 empty[1]"]
+    found = with_names([*enumerate([*legend, "mma: wait(0x408, 1)", "mma: arrive(0x410)"], 1)])
+    assert [text for _, text in found] == ["mma: wait(full[1], 1)", "mma: arrive(empty[0])"]
+
+
+def test_words_beside_a_role_in_all_its_lines_are_of_its_name() -> None:
+    style = {key: f"cta 0 | {{role}} issue warp | {text}" for key, text in {
+        "wait": "will wait {bar}[{stage}] phase {phase}", "done": "did wait {bar}[{stage}] phase {phase}",
+        "arrive": "{bar}[{stage}] arrive", "expect": "{bar}[{stage}] arrive_and_expect_tx {size}",
+        "copy": "{bar}[{stage}] tma_copy {size} bytes"}.items()}  # fmt: skip
+    assert {event.actor.role for event in told(ring(style))} == {"filler issue warp", "eater issue warp"}
+
+
+def test_a_role_and_its_cta_in_a_word_with_times_by_label() -> None:
+    rows: list[str] = []
+    for clock in (1000, 1100, 1200):
+        rows += ["cta0_out_store:", f"  - {{op: wait, bar: full, buf: 0, in: {clock}, out: {clock + 37}}}"]
+        rows += [f"  - {{op: arrive, bar: full, buf: 0, at: {clock + 50}}}"]
+    rows.append("  - {op: wait, bar: full, buf: 0, in: 2000, out: ~}")
+    assert with_labels([(1, "cta0_out_store: x")])[0][1] == "cta0 out_store: x"
+    found = [text for _, text in with_ends([*enumerate(rows, 1)])]
+    assert found[3] == "  - {op: arrive, bar: full, buf: 0}"
+    assert sum(text.endswith("done") for text in found) == 3
+
+
+def test_a_remark_behind_a_heading() -> None:
+    rows = []
+    for cta in (0, 1):
+        rows += [f"==== CTA {cta} (52 records; seq counts over all CTAs) ===="]
+        rows += [f"{at} mma blocks full 0 1" for at in range(4)]
+    assert under_headings([*enumerate(rows, 1)])[-1][1].startswith("CTA 1")

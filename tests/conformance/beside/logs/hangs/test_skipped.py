@@ -68,3 +68,21 @@ def table(last: str) -> str:
 def test_a_role_that_ends_after_another_arrival_may_not_have_counted_wrongly() -> None:
     """Its last arrival stands in place of the missing one: a wrong number of rounds is not certain."""
     assert diagnosis(read_text(table("EMPTY")))["certainty"] == "likely"
+
+
+def test_a_role_that_is_held_elsewhere_is_not_missing_at_a_barrier() -> None:
+    """CTA 1 goes on to the cluster barrier without the arrival that its twin makes: no cycle."""
+    lines: list[str] = []
+    for cta in (0, 1):
+        for k in (0, 1):
+            head = f"[math CTA{cta}] k={k}"
+            lines += [f"{head} wait full phase={k}", f"{head} done full", f"{head} arrive empty"]
+    lines += ["[math CTA1] arrive cluster_barrier", "[math CTA1] wait cluster_barrier"]
+    lines += ["[math CTA0] arrive partial", "[math CTA0] k=0 wait partial phase=0"]
+    lines = [line for k in (0, 1) for cta in (0, 1) for line in (
+        f"[load CTA{cta}] k={k} wait empty phase={1 - k}", f"[load CTA{cta}] k={k} done empty",
+        f"[load CTA{cta}] k={k} arrive full")] + lines  # fmt: skip
+    found = diagnosis(read_text("\n".join(lines)))
+    cause = found["causes"][0]
+    assert (cause["code"], found["root"]["barrier"]) == ("skipped-arrive", "partial")
+    assert cause["culprit"] is not None and cause["culprit"]["cta"] == 1

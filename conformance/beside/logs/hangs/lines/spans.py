@@ -41,7 +41,7 @@ def _times(spans: list[re.Match[str]]) -> bool:
 
 
 def _instants(lines: Rows, found: list[re.Match[str] | None]) -> str:
-    """The label at the end of half the rows without a span whose numbers are times of the spans; empty: none."""
+    """The label at the end of half the other rows whose numbers are times of the spans; empty: none."""
     rest = [_INSTANT.search(text) for (_, text), span in zip(lines, found, strict=True) if span is None]
     some = [each for each in rest if each is not None]
     labels = [each["label"] for each in some]

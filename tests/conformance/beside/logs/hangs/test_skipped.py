@@ -71,7 +71,7 @@ def test_a_role_that_ends_after_another_arrival_may_not_have_counted_wrongly() -
 
 
 def test_a_role_that_is_held_elsewhere_is_not_missing_at_a_barrier() -> None:
-    """CTA 1 goes on to the cluster barrier without the arrival that its twin makes: no cycle."""
+    """CTA 1 reaches the cluster barrier without the arrival that its twin makes: no cycle."""
     lines: list[str] = []
     for cta in (0, 1):
         for k in (0, 1):

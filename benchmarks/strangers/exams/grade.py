@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from tileproof.spec.machine.types import UncheckedObject
 
-from benchmarks.strangers.exams import eighth, fifth, first, fourth, second, seventh, sixth, third
+from benchmarks.strangers.exams import eighth, fifth, first, fourth, ninth, second, seventh, sixth, third
 from benchmarks.strangers.exams.styles import Style
 from benchmarks.strangers.kernels import FAMILIES, Case
 from benchmarks.strangers.later_kernels import LATER
@@ -32,6 +32,7 @@ EXAMS = {
     "sixth": sixth.STYLES,
     "seventh": seventh.STYLES,
     "eighth": eighth.STYLES,
+    "ninth": ninth.STYLES,
 }
 MISTAKES = [(make, mistake) for make, some in (FAMILIES | LATER).values() for mistake in some]
 Answer = UncheckedObject | None

@@ -101,7 +101,7 @@ def _threads(case: Case, style: Style) -> list[str]:
         first = 32 * WARPS[role]
         last = first + (127 if WARPS[role] >= 4 else 31)
         rows[first] = f"#   thr {first:>3}..{last:<3} {style.role(role)}"
-    return ["# one elected thread prints for each role:", *(rows[at] for at in sorted(rows))]
+    return ["# an elected thread prints for each role:", *(rows[at] for at in sorted(rows))]
 
 
 # --- numbers of a ring of records, with the enums of the kernel
@@ -141,7 +141,7 @@ def _coded(lines: list[str]) -> list[str]:
     return [re.sub(r"<(\w+):(\w+)>", code, line) for line in lines]
 
 
-# --- waits print when they return; one that does not is printed by its timeout, at the end
+# --- waits print when they return; a wait that does not is printed by its timeout, at the end
 
 
 def _timeouts(lines: list[str]) -> list[str]:

@@ -95,8 +95,8 @@ def _legend(lines: Rows) -> tuple[list[BarrierBase], int]:
     if not good:
         return [], 0
     by: dict[str, list[tuple[int, int]]] = {}
-    for value, (_, name, _, stride) in zip(good[0], rows, strict=True):
-        by.setdefault(name, []).append((value, stride))
+    for value, (_, name, _, apart) in zip(good[0], rows, strict=True):
+        by.setdefault(name, []).append((value, apart))
     bases = [_base(name, sorted(some)) for name, some in by.items()]
     return sorted(base for base in bases if base is not None), rows[-1][0]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import resource
+from functools import lru_cache
 from pathlib import Path
 
 from tileproof.emulator.errors import LaunchError
@@ -17,14 +18,21 @@ _GROUPS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_b
 _SHARED, _TENSOR, _CTA = 2, 128 * 512 * 5, 1 << 14
 
 
-def host_memory() -> int:
-    """Bytes that this process may have: the least of the machine's memory, its control group's and its own
-    limits (RLIMIT_AS, RLIMIT_DATA).
-    """
+@lru_cache(maxsize=1)
+def _machine_memory() -> int:
+    """Bytes of the machine, or of this process's control group; read once, a launch asks several times."""
     found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
     for path in _GROUPS:
         with contextlib.suppress(OSError, ValueError):  # "max": no limit
             found.append(int(Path(path).read_text()))
+    return min(found)
+
+
+def host_memory() -> int:
+    """Bytes that this process may have: the least of the machine's memory, its control group's and its own
+    limits (RLIMIT_AS, RLIMIT_DATA).
+    """
+    found = [_machine_memory()]
     for kind in (resource.RLIMIT_AS, resource.RLIMIT_DATA):
         limit = resource.getrlimit(kind)[0]
         if limit != resource.RLIM_INFINITY:

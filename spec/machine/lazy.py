@@ -1,6 +1,7 @@
 """Arrays whose pages take memory only when they are touched: the host side of large, sparsely used buffers.
 
-Below `LAZY_BYTES` an array is numpy's own. Above it, numpy asks for huge pages, so that one touched byte
+Below `MAPPED_BYTES` an array is numpy's own, in memory that malloc may have kept from the last launch: a page
+fault costs more than clearing the page again. Above it, numpy asks for huge pages, so that one touched byte
 takes 2 MiB; these arrays are mapped with pages of 4 KiB and without a reservation of swap space.
 """
 
@@ -16,7 +17,8 @@ import numpy as np
 import numpy.typing as npt
 from tileproof.spec.machine.types import Array
 
-LAZY_BYTES = 4 << 20
+LAZY_BYTES = 4 << 20  # from here on, work on an array is for the pages that were stored to
+MAPPED_BYTES = 32 << 20  # what glibc keeps by itself: its largest threshold of mmap
 MAX_BYTES = 1 << 46  # of a process's address space of 47 bits
 _NORESERVE = 0x4000  # MAP_NORESERVE of Linux on x86 and ARM, which Python 3.11 does not name
 _FIXED = 0x10
@@ -32,7 +34,7 @@ def lazy_zeros(shape: int | tuple[int, ...], dtype: npt.DTypeLike) -> Array:
     """Zeros of this shape; TooLarge where the address space has no room for them."""
     kind = np.dtype(dtype)
     size = math.prod((shape,) if isinstance(shape, int) else shape) * kind.itemsize
-    if size < LAZY_BYTES:
+    if size < MAPPED_BYTES:
         return np.zeros(shape, kind)
     return np.frombuffer(_mapped(size), np.uint8)[:size].view(kind).reshape(shape)
 
@@ -41,7 +43,7 @@ def lazy_filled(shape: int | tuple[int, ...], dtype: npt.DTypeLike, byte: int) -
     """An array of which every byte is `byte`; TooLarge as `lazy_zeros`."""
     kind = np.dtype(dtype)
     size = math.prod((shape,) if isinstance(shape, int) else shape) * kind.itemsize
-    if size >= LAZY_BYTES and (file := _filled_file(byte)) >= 0:
+    if size >= MAPPED_BYTES and (file := _filled_file(byte)) >= 0:
         memory = _mapped(size)
         if _tiled(memory, file):
             return np.frombuffer(memory, np.uint8)[:size].view(kind).reshape(shape)

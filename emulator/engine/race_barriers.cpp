@@ -70,7 +70,7 @@ void Races::cluster_arrive(const Exec& x, bool releases) {
       publish(t, g, x.mask, known);
       m.settled.open.join(g.know->of[kHappens]);
       m.preceded.open.join(g.know->of[kHappens]);
-      m.preceded.open.raise(t.agent, (g.lanes & x.mask) | ~t.all, t.now);
+      m.preceded.open.raise(t.agent, t.absent_too(g.lanes & x.mask), t.now);
     }
   m.gather.of[kInitFence].join(known.of[kInitFence]);
   runs_before(t, x.mask, m.gather);
@@ -109,7 +109,7 @@ void Races::exit(const Warp& w, uint32_t lanes, const Instr*) {
   for (const Group& g : t.groups) {
     if (!(g.lanes & lanes)) continue;
     s.at_exit.join(g.know->of[kHappens]);
-    s.at_exit.raise(t.agent, (lanes & g.lanes) | ~t.all, t.now);
+    s.at_exit.raise(t.agent, t.absent_too(lanes & g.lanes), t.now);
   }
   if (!w.cta->exited()) return;
   Origin at{w.exits.empty() ? nullptr : w.exits.back().second, w.cta->id, w.cta->rank, w.index, -1};

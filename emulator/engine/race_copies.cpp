@@ -112,7 +112,7 @@ void Races::publish_copies(const Thread& t, const OwnCopies& own, uint32_t lanes
       if (own.waited[l] == own.waited[first] && own.fenced[l] == own.fenced[first]) alike |= 1u << l;
     }
     left &= ~alike;
-    const uint32_t present = alike | ~t.all;
+    const uint32_t present = t.absent_too(alike);
     if (own.waited[first]) happened(to, own.agent, present, own.waited[first]);
     if (!own.fenced[first]) continue;
     to.of[kProxyShared].raise(own.agent, present, own.fenced[first]);

@@ -44,7 +44,7 @@ void Races::map_acquire(const Exec& x, uint32_t lanes, uint64_t address) {
     MapKnowledge& maps = mutable_knowledge(g).mutable_maps();
     Clock& mine = maps.acquired[address];
     mine.join(maps.released);
-    if (g.maps_released) mine.raise(t.agent, g.lanes | ~t.all, g.maps_released);
+    if (g.maps_released) mine.raise(t.agent, t.absent_too(g.lanes), g.maps_released);
   }
 }
 

@@ -127,8 +127,9 @@ struct RaceState {
   struct Thread {  // one warp
     uint32_t agent = 0;
     ClusterState* home = nullptr;
-    Pipe release_stores;  // st.async.release: each is one tick
-    uint32_t all = ~0u;
+    Pipe release_stores;                                                // st.async.release: each is one tick
+    uint32_t all = ~0u;                                                 // the lanes that it has
+    uint32_t absent_too(uint32_t lanes) const { return lanes | ~all; }  // clocks ask all 32
     Tick now = 1;
     std::vector<Group> groups;
     std::vector<std::shared_ptr<View>> stores;               // tcgen05.st not waited for

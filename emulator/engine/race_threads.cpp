@@ -135,7 +135,7 @@ void Races::publish(const Thread& t, const Group& g, uint32_t lanes, Knowledge& 
 }
 
 void Races::publish(const Thread& t, const Deeds& d, uint32_t lanes, Knowledge& to) {
-  const uint32_t present = lanes | ~t.all;
+  const uint32_t present = t.absent_too(lanes);
   to.join(d.know);
   raise_own(to, t.agent, present, d.now, d.own);
   if (d.together) to.of[kRuns].raise(t.agent, ~0u, d.together);
@@ -186,7 +186,7 @@ void Races::runs_before(Thread& t, uint32_t lanes, Knowledge& to) const {
     if (!(g.lanes & lanes)) continue;
     to.started |= g.know->started;
     to.of[kRuns].join(g.know->of[kRuns]);
-    to.of[kRuns].raise(t.agent, (g.lanes & lanes) | ~t.all, t.now);
+    to.of[kRuns].raise(t.agent, t.absent_too(g.lanes & lanes), t.now);
     if (t.together) to.of[kRuns].raise(t.agent, ~0u, t.together);
   }
   t.now++;

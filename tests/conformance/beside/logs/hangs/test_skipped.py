@@ -83,6 +83,6 @@ def test_a_role_that_is_held_elsewhere_is_not_missing_at_a_barrier() -> None:
         f"[load CTA{cta}] k={k} wait empty phase={1 - k}", f"[load CTA{cta}] k={k} done empty",
         f"[load CTA{cta}] k={k} arrive full")] + lines  # fmt: skip
     found = diagnosis(read_text("\n".join(lines)))
-    cause = found["causes"][0]
-    assert (cause["code"], found["root"]["barrier"]) == ("skipped-arrive", "partial")
+    cause, root = found["causes"][0], found["root"]
+    assert root is not None and (cause["code"], root["barrier"]) == ("skipped-arrive", "partial")
     assert cause["culprit"] is not None and cause["culprit"]["cta"] == 1

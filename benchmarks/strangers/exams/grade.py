@@ -15,7 +15,18 @@ from dataclasses import dataclass, field
 
 from tileproof.spec.machine.types import UncheckedObject
 
-from benchmarks.strangers.exams import eighth, fifth, first, fourth, ninth, second, seventh, sixth, third
+from benchmarks.strangers.exams import (
+    eighth,
+    fifth,
+    first,
+    fourth,
+    ninth,
+    second,
+    seventh,
+    sixth,
+    tenth,
+    third,
+)
 from benchmarks.strangers.exams.styles import Style
 from benchmarks.strangers.kernels import FAMILIES, Case
 from benchmarks.strangers.later_kernels import LATER
@@ -33,6 +44,7 @@ EXAMS = {
     "seventh": seventh.STYLES,
     "eighth": eighth.STYLES,
     "ninth": ninth.STYLES,
+    "tenth": tenth.STYLES,
 }
 MISTAKES = [(make, mistake) for make, some in (FAMILIES | LATER).values() for mistake in some]
 Answer = UncheckedObject | None

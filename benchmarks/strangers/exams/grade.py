@@ -17,6 +17,7 @@ from tileproof.spec.machine.types import UncheckedObject
 
 from benchmarks.strangers.exams import (
     eighth,
+    eleventh,
     fifth,
     first,
     fourth,
@@ -45,6 +46,7 @@ EXAMS = {
     "eighth": eighth.STYLES,
     "ninth": ninth.STYLES,
     "tenth": tenth.STYLES,
+    "eleventh": eleventh.STYLES,
 }
 MISTAKES = [(make, mistake) for make, some in (FAMILIES | LATER).values() for mistake in some]
 Answer = UncheckedObject | None

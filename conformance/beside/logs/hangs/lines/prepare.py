@@ -5,6 +5,7 @@ from __future__ import annotations
 from tileproof.conformance.beside.logs.hangs.general.rows import Rows
 from tileproof.conformance.beside.logs.hangs.lines.headings import under_headings
 from tileproof.conformance.beside.logs.hangs.lines.labels import with_labels
+from tileproof.conformance.beside.logs.hangs.lines.lanes import by_lane
 from tileproof.conformance.beside.logs.hangs.lines.legend import with_names
 from tileproof.conformance.beside.logs.hangs.lines.polls import with_results
 from tileproof.conformance.beside.logs.hangs.lines.spans import with_ends
@@ -12,5 +13,5 @@ from tileproof.conformance.beside.logs.hangs.lines.spans import with_ends
 
 def prepared(rows: Rows) -> Rows:
     """The lines, each with its actor, its barrier's name, its labels and what it begins or ends."""
-    lines = under_headings(with_ends(rows))
+    lines = under_headings(with_ends(by_lane(rows)))
     return with_results(with_labels(with_names(lines)))

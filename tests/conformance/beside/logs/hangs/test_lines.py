@@ -317,3 +317,30 @@ def test_a_remark_behind_a_heading() -> None:
         rows += [f"==== CTA {cta} (52 records; seq counts over all CTAs) ===="]
         rows += [f"{at} mma blocks full 0 1" for at in range(4)]
     assert under_headings([*enumerate(rows, 1)])[-1][1].startswith("CTA 1")
+
+
+LANES = {
+    "bars": ("clk | c0 filler | c0 eater", "{clock} | {filler} | {eater}"),
+    "a frame": (
+        "| # | filler/0 | eater/0 | t |\n|---|---|---|---|",
+        "| {number} | {filler} | {eater} | {clock} |",
+    ),
+    "dots": ("filler \u2502 eater \u2502 at", "{filler:\u00b7<40} \u2502 {eater:\u00b7<40} \u2502 {clock}"),
+    "tabs": ("ns\teater\tfiller", "{clock}\t{eater}\t{filler}"),
+    "widths": (f"cycle   {'CTA0 filler':42}CTA0 eater", "{clock:<8}{filler:42}{eater}"),
+}
+
+
+@pytest.mark.parametrize("form", LANES)
+def test_a_cell_is_told_by_the_actor_of_its_column(form: str) -> None:
+    header, row = LANES[form]
+    lines = [header]
+    for number, line in enumerate(ring(PLAIN).splitlines()):
+        role, edge, said = line.split("|")
+        cells = {"filler": "", "eater": "", role: said.replace("wait", "pass" if edge == "1" else "wait")}
+        lines.append(row.format(number=number, clock=1000 + 37 * number, **cells).rstrip())
+    text = "\n".join(lines) + "\n"
+    found = told(text)
+    assert {event.actor.role.split()[0] for event in found} == {"filler", "eater"}
+    assert counted(found) == {"wait": 13, "done": 12, "arrive": 11, "copy": 6}
+    assert answer(text)["root"]["barrier"] == "tile_empty"

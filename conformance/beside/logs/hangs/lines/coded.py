@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from itertools import pairwise
 from typing import NamedTuple
 
 from tileproof.conformance.beside.logs.hangs.general.lexicon import field, is_state
-from tileproof.conformance.beside.logs.hangs.general.rows import Rows
+from tileproof.conformance.beside.logs.hangs.general.rows import Rows, verbs_of
 from tileproof.conformance.beside.logs.hangs.lines.codes import Codes, Meaning, legends
 
 SHARE = 0.8  # of the rows have codes
+MANY = 16  # bytes that a copy has at least
 KNOWN = 0.9  # of the cells of a column are codes of its legend
 _EMPTY = re.compile(r"-*|\.|none|null|n/a", re.IGNORECASE)
-_PAIR = re.compile(r"(?<![\w.])[\"']?(?P<key>[^\W\d]\w*)[\"']?\s*[=:]\s*(?P<code>0[xX][0-9a-fA-F]+|\d{1,3})(?![\w.])")
+_PAIR = re.compile(
+    r"(?<![\w.])[\"']?(?P<key>[^\W\d]\w*)[\"']?\s*[=:]\s*"
+    r"(?P<code>0[xX][0-9a-fA-F]+|\d{1,3})(?![\w.])"
+)
 _ITEM = r"[^\W\d][\w.:/]*"
 _MARKS = (",", "\t", "|", ";", "")
 
@@ -27,7 +32,7 @@ class Columns(NamedTuple):
 
 
 def with_meanings(lines: Rows) -> Rows:
-    """The rows with names in place of codes, where the log has legends of several fields or of what happens."""
+    """The rows with names in place of codes, where a legend tells what happens."""
     some, used = legends(lines)
     if not some:
         return lines
@@ -43,7 +48,8 @@ def _headers(lines: Rows, some: list[Codes]) -> list[Columns]:
     found = []
     for at, (_, text) in enumerate(lines[:-6]):
         for mark in _MARKS:
-            items = re.search(rf"{_ITEM}(?:\s*{re.escape(mark)}\s*{_ITEM}){{3,}}" if mark else rf"{_ITEM}(?:\s+{_ITEM}){{3,}}", text)
+            between = rf"\s*{re.escape(mark)}\s*" if mark else r"\s+"
+            items = re.search(rf"{_ITEM}(?:{between}{_ITEM}){{3,}}", text)
             if items is None:
                 continue
             names = [name.strip() for name in (items[0].split(mark) if mark else items[0].split())]
@@ -86,6 +92,7 @@ def _table(lines: Rows, columns: Columns, some: list[Codes], used: set[int]) -> 
     if not any(codes.speaks for each in by.values() for codes in each.values()):
         return []
     masks = _masks(lines, columns)
+    counts = {at for at in range(width) if at not in by and _counts([row[at] for row in full])}
     out = [line for at, line in enumerate(lines[: columns.at]) if at not in used]
     for at, (number, text) in enumerate(lines[columns.at + 1 :], columns.at + 1):
         cells = columns.cells(text)
@@ -94,8 +101,15 @@ def _table(lines: Rows, columns: Columns, some: list[Codes], used: set[int]) -> 
         if len(cells) < width:
             out.append((number, text))
             continue
-        out.append((number, _told(columns.names, cells, by, masks)))
+        out.append((number, _told(columns.names, cells, by, masks, counts)))
     return out
+
+
+def _counts(cells: list[str]) -> bool:
+    """Whether a column counts the rows, or has their times: it rises in each."""
+    numbers = [int(cell) for cell in cells if cell.isdecimal()]
+    rises = all(a < b for a, b in pairwise(numbers))
+    return len(numbers) == len(cells) and rises
 
 
 def _parts(cell: str, name: str) -> list[str]:
@@ -104,7 +118,9 @@ def _parts(cell: str, name: str) -> list[str]:
     return parts if len(parts) == len(_parted(name)) else [cell]
 
 
-def _told(names: list[str], cells: list[str], by: dict[int, dict[int, Codes]], masks: set[str]) -> str:
+def _told(
+    names: list[str], cells: list[str], by: dict[int, dict[int, Codes]], masks: set[str], counts: set[int]
+) -> str:
     means = [
         (at, codes.of(part))
         for at, each in by.items()
@@ -113,6 +129,7 @@ def _told(names: list[str], cells: list[str], by: dict[int, dict[int, Codes]], m
         if codes.speaks
     ]
     called = {each.column: each.field for _, each in means if each is not None and each.column}
+    said = {verb for _, each in means if each is not None for verb in verbs_of(each.name)}
     out = []
     for at, (name, cell) in enumerate(zip(names, cells, strict=False)):
         for place, (key, part) in enumerate(zip(_parted(name), _parts(cell, name), strict=False)):
@@ -122,10 +139,12 @@ def _told(names: list[str], cells: list[str], by: dict[int, dict[int, Codes]], m
                 continue
             if meaning is not None and codes is not None:
                 out.append(_named(key, part, codes, meaning))
+            elif at in counts:
+                continue
             elif field(key) in ("owner", "target", "mask") and (key in masks or part[:2] == "0x"):
-                out.append(f"cta_mask={part if part[:2] == '0x' else hex(int(part)) if part.isdecimal() else part}")
+                out.append(f"cta_mask={hex(int(part)) if part.isdecimal() else part}")
             else:
-                out.append(f"{called.get(key, key)}={part}")
+                out.append(f"{called.get(key) or _argument(key, part, said)}={part}")
     return " ".join([*out, *cells[len(names) :]])
 
 
@@ -138,7 +157,20 @@ def _named(key: str, code: str, codes: Codes, meaning: Meaning) -> str:
         several = sum(each.name == meaning.name for each in codes.names.values()) > 1
         return f"role={meaning.name}" + (f" {known}={code}" if several else "")
     states = sum(is_state(each.name) for each in codes.names.values())
-    return f"{'bar' if known == 'barrier' or 2 * states > len(codes.names) else key}={meaning.name}"
+    return f"{'bar' if known == 'barrier' or 2 * states > len(codes.names) else key}={meaning.name}" + (
+        f" bar_cta={meaning.cta}" if meaning.cta else ""
+    )
+
+
+def _argument(key: str, cell: str, said: set[str]) -> str:
+    """The name of an argument whose meaning depends on the call: a parity, bytes, or arrivals."""
+    if field(key) or not cell.isdecimal():
+        return key
+    if "wait" in said and cell in ("0", "1"):
+        return "parity"
+    if said & {"copy", "expect"} and int(cell) >= MANY:
+        return "bytes"
+    return "count" if "arrive" in said and "wait" not in said else key
 
 
 def _masks(lines: Rows, columns: Columns) -> set[str]:
@@ -166,7 +198,8 @@ def _keys(lines: Rows, some: list[Codes], used: set[int]) -> Rows:
             by[key] = fits[0]
     speaking = {key for key, codes in by.items() if codes.speaks}
     coded = [{pair["key"] for pair in _PAIR.finditer(text)} for _, text in rest]
-    if sum(bool(keys & speaking) for keys in coded) < 4 or 2 * sum(bool(keys & {*by}) for keys in coded) < len(rest):
+    acting, of_legends = (sum(bool(keys & some) for keys in coded) for some in (speaking, {*by}))
+    if acting < 4 or 2 * of_legends < len(rest):
         return lines
 
     def named(pair: re.Match[str]) -> str:

@@ -1,4 +1,4 @@
-"""Legends of codes by field: `enum Role { LOAD = 0 }`, `ops: 1=wait 2=done`, `bar 0 = full`, `#define EV_WAIT 1`."""
+"""Legends of codes by field: `enum Role { LOAD = 0 }`, `ops: 1=wait 2=done`, `bar 0 = full`."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ HEAD = 300  # lines in front of the rows that may have a legend
 _CODE = r"(?:0[xX][0-9a-fA-F]+|\d{1,3}|[A-F]\d)"
 _NAME = r"[^\W\d][\w.+]*"
 _ENUM = re.compile(
-    rf"\benum\b(?:\s+(?:class|struct))?(?:\s+(?P<name>{_NAME}))?(?:\s*:\s*[\w: ]+?)?\s*\{{(?P<body>[^{{}}]*)\}}"
-    rf"\s*(?P<behind>{_NAME})?"
+    rf"\benum\b(?:\s+(?:class|struct))?(?:\s+(?P<name>{_NAME}))?(?:\s*:\s*[\w: ]+?)?\s*"
+    rf"\{{(?P<body>[^{{}}]*)\}}\s*(?P<behind>{_NAME})?"
 )
 _MEMBER = re.compile(rf"(?P<name>{_NAME})\s*(?:=\s*(?P<code>{_CODE}))?\s*$")
 _PAIR = re.compile(
-    rf"(?<![\w.])[\"']?(?P<code>{_CODE})[\"']?\s*(?:=>?|:|->)\s*[\"']?(?P<means>[^\W\d][\w.+/]*(?: [^\W\d][\w.+/]*(?![\w.]*\s*[=:]))*)[\"']?"
+    rf"(?<![\w.])[\"']?(?P<code>{_CODE})[\"']?\s*(?:=>?|:|->)\s*[\"']?"
+    r"(?P<means>[^\W\d][\w.+/]*(?: [^\W\d][\w.+/]*(?![\w.]*\s*[=:]))*)[\"']?"
     rf"(?:\s*\((?P<column>\w+)\s*=\s*(?P<as>\w+)\))?"
 )
 _BACK = re.compile(rf"(?<![\w.])[\"']?(?P<means>{_NAME})[\"']?\s*(?:=|:)\s*(?P<code>{_CODE})(?![\w.])")
@@ -29,6 +30,7 @@ _DEFINED = re.compile(
 _ROW = re.compile(
     rf"^\W*(?P<name>[^\W\d]+?)[\s_#\[]*(?P<code>\d{{1,3}})\]?(?:\s+(?:cta|block)\s?\d+)?"
     rf"\s*(?:=>?|:|->|\bis\b|\s)\s*(?P<means>{_NAME}(?:\[\d+\])?)(?![\w.]*\s*[=:])"
+    r"(?:\s*@?\s*(?:cta|block|rank)\s?(?P<cta>\d+))?"
 )
 
 
@@ -38,6 +40,7 @@ class Meaning(NamedTuple):
     name: str
     column: str = ""
     field: str = ""
+    cta: str = ""  # the CTA of a barrier
 
 
 class Codes:
@@ -62,12 +65,14 @@ class Codes:
     def is_of(self, name: str) -> bool:
         """Whether a column or a key may have these codes: their names have a part in common."""
         mine, other = _stem(self.title), _stem(name)
-        if mine == other or (min(len(mine), len(other)) > 1 and (mine.startswith(other) or other.startswith(mine))):
+        begins = mine.startswith(other) or other.startswith(mine)
+        if mine == other or (begins and min(len(mine), len(other)) > 1):
             return True
         known = field(self.title) or field(mine)
         if known and known == (field(name) or field(other)):
             return True
-        return any(part in (mine, other) for part in {*map(_stem, split(name))} & {*map(_stem, split(self.title))})
+        parts = {*map(_stem, split(name))} & {*map(_stem, split(self.title))}
+        return bool(parts & {mine, other})
 
 
 def _stem(name: str) -> str:
@@ -86,7 +91,7 @@ def legends(lines: Rows) -> tuple[list[Codes], set[int]]:
     found: list[Codes] = []
     used: set[int] = set()
     for title, names, places in (*_enums(head), *_lists(head), *_defined(head), *_rows(head)):
-        if len({each.name for each in names.values()}) > 1 and not places & used:
+        if len({*names.values()}) > 1 and not places & used:
             found.append(Codes(title, names))
             used |= places
     return found, used
@@ -100,7 +105,8 @@ def _enums(head: list[str]) -> Iterator[tuple[str, dict[str, Meaning], set[int]]
         for part in re.sub(r"//.*", "", each["body"]).split(","):
             member = _MEMBER.search(part.strip())
             if member is not None:
-                code = int(member["code"], 0) if member["code"] and member["code"][0].isdecimal() else code + 1
+                given = member["code"] or ""
+                code = int(given, 0) if given[:1].isdecimal() else code + 1
                 names[str(code)] = Meaning(member["name"])
         first = text.count("\n", 0, each.start())
         yield each["name"] or each["behind"] or "", names, {*range(first, first + each[0].count("\n") + 1)}
@@ -115,12 +121,10 @@ def _lists(head: list[str]) -> Iterator[tuple[str, dict[str, Meaning], set[int]]
         some = pairs if len(pairs) > 1 else back
         codes = [_canonical(each["code"]) for each in some]
         # A row of values has the same numbers again; a legend counts up.
-        if len(some) < 2 or len({*codes}) < len(codes) or (back and codes != [str(n) for n in range(len(codes))]):
+        again = len({*codes}) < len(codes) or (back and codes != [str(n) for n in range(len(codes))])
+        if len(some) < 2 or again:
             continue
-        told = {
-            code: Meaning(each["means"].strip(), *((each["column"] or "", each["as"] or "") if pairs is some else ()))
-            for code, each in zip(codes, some, strict=True)
-        }
+        told = {code: _meaning(each) for code, each in zip(codes, some, strict=True)}
         before = _TITLE.search(text[: some[0].start()])
         if before is None:
             if places and max(places) == at - 1 and not {*told} & {*names}:
@@ -132,6 +136,11 @@ def _lists(head: list[str]) -> Iterator[tuple[str, dict[str, Meaning], set[int]]
         title, names, places = before["name"], told, {at}
     if names:
         yield title, names, places
+
+
+def _meaning(found: re.Match[str]) -> Meaning:
+    said = found.groupdict()
+    return Meaning(said["means"].strip(), said.get("column") or "", said.get("as") or "")
 
 
 def _defined(head: list[str]) -> Iterator[tuple[str, dict[str, Meaning], set[int]]]:
@@ -150,14 +159,14 @@ def _defined(head: list[str]) -> Iterator[tuple[str, dict[str, Meaning], set[int
 
 def _rows(head: list[str]) -> Iterator[tuple[str, dict[str, Meaning], set[int]]]:
     """Lines that each give a number of a field its name: `bar 0 = full[0] init 1`."""
-    groups: dict[str, tuple[list[tuple[str, str]], set[int]]] = {}
+    groups: dict[str, tuple[list[tuple[str, str, str]], set[int]]] = {}
     for at, text in enumerate(head):
         each = _ROW.match(text)
         if each is not None and not {"wait", "arrive"} & verbs_of(f"{each['name']} {each['means']}"):
             pairs, places = groups.setdefault(each["name"], ([], set()))
-            pairs.append((_canonical(each["code"]), each["means"]))
+            pairs.append((_canonical(each["code"]), each["means"], each["cta"] or ""))
             places.add(at)
     for title, (pairs, places) in groups.items():
         # Each number has its name once, or the same name again.
-        if len({*pairs}) == len({code for code, _ in pairs}):
-            yield title, {code: Meaning(name) for code, name in pairs}, places
+        if len({*pairs}) == len({code for code, _, _ in pairs}):
+            yield title, {code: Meaning(name, cta=cta) for code, name, cta in pairs}, places

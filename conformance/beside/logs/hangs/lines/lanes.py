@@ -1,4 +1,4 @@
-"""Tables with a column for each actor, in which a row fills one cell: the name of its column goes in front."""
+"""Tables with a column for each actor, a row of which fills few cells: each behind its column's name."""
 
 from __future__ import annotations
 
@@ -72,13 +72,11 @@ def _between(text: str, mark: str) -> Cells:
 def _under(text: str, starts: list[int]) -> Cells:
     """The parts of a row under the words of a header; none where a part begins under no word."""
     cells = [""] * len(starts)
-    at = 0
-    for part in re.finditer(r"\S(?:.*?\S)??(?=\s{2,}|$)", text):
+    for at, part in enumerate(re.finditer(r"\S(?:.*?\S)??(?=\s{2,}|$)", text)):
         if part.start() not in starts and at:
             return []
         lane = starts.index(part.start()) if part.start() in starts else 0
         cells[lane] = part[0]
-        at += 1
     return cells
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tileproof.conformance.beside.logs.hangs.general.rows import Rows
 from tileproof.conformance.beside.logs.hangs.lines.coded import with_meanings
 from tileproof.conformance.beside.logs.hangs.lines.headings import under_headings
+from tileproof.conformance.beside.logs.hangs.lines.intervals import with_both_times
 from tileproof.conformance.beside.logs.hangs.lines.labels import with_labels
 from tileproof.conformance.beside.logs.hangs.lines.lanes import by_lane
 from tileproof.conformance.beside.logs.hangs.lines.legend import with_names
@@ -14,5 +15,5 @@ from tileproof.conformance.beside.logs.hangs.lines.spans import with_ends
 
 def prepared(rows: Rows) -> Rows:
     """The lines, each with its actor, its barrier's name, its labels and what it begins or ends."""
-    lines = under_headings(with_ends(by_lane(with_meanings(rows))))
+    lines = under_headings(with_ends(by_lane(with_meanings(with_both_times(rows)))))
     return with_results(with_labels(with_names(lines)))

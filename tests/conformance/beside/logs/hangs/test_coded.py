@@ -1,7 +1,8 @@
-"""Rows of codes whose names a legend gives: enums, lists, constants, and a line for each number."""
+"""Tables of codes whose names a legend gives, and of calls with both their times."""
 
 import pytest
 from tileproof.conformance.beside.logs.hangs.lines.coded import with_meanings
+from tileproof.conformance.beside.logs.hangs.lines.intervals import with_both_times
 
 from tests.conformance.beside.logs.hangs.test_lines import counted, told
 from tests.conformance.beside.logs.hangs.test_turns import answer, ring
@@ -89,3 +90,56 @@ def test_rows_whose_keys_have_no_legend_stay() -> None:
         *enumerate(["sizes: 0=small 1=large"] + [f"warp=1 wait full stage={k % 2}" for k in range(9)], 1)
     ]
     assert with_meanings(lines) == lines
+
+
+CALLS = {
+    "commas": (
+        "cta,who,call,mbar,slot,parity,t_begin,t_end",
+        "0,{role},{call},{bar},{stage},{phase},{a},{b}",
+        "",
+    ),
+    "times first": (
+        "enter;exit;cta;role;op;barrier;stage;phase",
+        "{a};{b};0;{role};{call};{bar};{stage};{phase}",
+        "-",
+    ),
+    "a frame": (
+        "| cta | role | what | barrier | stage | parity | t0 | t1 |",
+        "| 0 | {role} | {call} | {bar} | {stage} | {phase} | {a} | {b} |",
+        "open",
+    ),
+}
+
+
+@pytest.mark.parametrize("form", CALLS)
+def test_a_row_of_a_table_with_both_times_begins_and_ends_a_call(form: str) -> None:
+    header, row, still = CALLS[form]
+    calls: list[dict[str, str]] = []
+    waits: dict[str, dict[str, str]] = {}
+    names = dict(zip("01234", ("wait", "", "arrive", "arrive_expect_tx", "tma_load"), strict=True))
+    for clock, line in enumerate(ring(RAW).splitlines()):
+        code, role, bar, stage, phase, *_ = line.split()
+        time = str(1000 + 37 * clock)
+        if names[code]:
+            last = still if names[code] == "wait" else time
+            calls.append(
+                {"call": names[code], "role": role, "bar": bar, "stage": stage, "a": time, "b": last}
+            )
+            calls[-1]["phase"] = "" if phase == "-" else phase
+            waits[role] = calls[-1] if names[code] == "wait" else waits[role]
+        else:
+            waits[role]["b"] = time
+    text = "\n".join([header, *(row.format(**call) for call in calls)]) + "\n"
+    assert counted(told(text)) == {"wait": 13, "done": 12, "arrive": 11, "copy": 6}
+    assert answer(text)["root"]["barrier"] == "tile_empty"
+
+
+def test_quoted_cells_and_rows_without_an_end() -> None:
+    rows = [f'0,mma,arrive,free,"0,1",{k},{k}' for k in range(4)] + ["1,mma,wait,full,,10,12"] * 3
+    rows += [f"1,mma,wait,full,,{k + 10},{k + 15}" for k in range(4)] + ["1,mma,wait,full,,50,"]
+    found = with_both_times([*enumerate(["cta,role,call,bar,to_cta,begin,end", *rows], 1)])
+    assert [found[0][1], found[-2][1], found[-1][1]] == [
+        "cta=0 role=mma arrive bar=free to_cta=0+1",
+        "cta=1 role=mma wait bar=full done",
+        "cta=1 role=mma wait bar=full",
+    ]

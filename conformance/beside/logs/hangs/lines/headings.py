@@ -36,7 +36,7 @@ class Heading(NamedTuple):
 
 def under_headings(lines: Rows) -> Rows:
     """The rows with the heading above them in front; the lines as they are where there are no headings."""
-    found = {at: head for at, (_, text) in enumerate(lines) if (head := _heading(text)) is not None}
+    found = {at: head for at, (_, text) in enumerate(lines) if (head := heading(text)) is not None}
     if not _heads(lines, found):
         return lines
     out: Rows = []
@@ -53,7 +53,7 @@ def under_headings(lines: Rows) -> Rows:
     return out
 
 
-def _heading(text: str) -> Heading | None:
+def heading(text: str) -> Heading | None:
     """The heading that a line may be; what is in brackets behind its title may be a remark."""
     return _titled(text) or _titled(_REMARK.sub(" ", text))
 

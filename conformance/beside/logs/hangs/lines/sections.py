@@ -17,6 +17,7 @@ _FUNCTION = re.compile(r"(?P<name>[^\W\d]\w*)(?:<[^<>]*>)?\s*\(")
 _TIMED = re.compile(r"^\s*\W{0,2}(?:[^\W\d]{1,5}\W{0,2})?(?<![\w.])\d+(?:\.\d+)?\W{0,2}\s+(?=\S)")
 _PAST = re.compile(r"histor|return|past|previous|earlier|recent|oldest|trail|calls|finished|completed", re.IGNORECASE)
 _NEWEST = re.compile(r"newest first|latest first|most recent first|reverse", re.IGNORECASE)
+_GONE = re.compile(r"\b(?:exit(?:ed|s)?|returned|left|ended|finished|gone|not resident)\b", re.IGNORECASE)
 _ITEM = re.compile(r"[^\W\d]\w*")
 _REMARK = re.compile(r"\(\s*\"(?P<text>[^\"]*)\"\s*\)")
 
@@ -40,7 +41,9 @@ def with_histories(lines: Rows, moved: dict[int, int]) -> Rows:
     """
     found = _sections(lines)
     told = [section for section in found if section.past]
-    if len(told) < 2 or not any(section.present is not None or section.framed for section in told):
+    rows = [text for section in told for _, text in section.past]
+    acts = sum(bool(verbs_of(text) & {"wait", "arrive"}) for text in rows)
+    if len(told) < 2 or 2 * acts < len(rows) or not any(section.present is not None or section.framed for section in told):
         return lines
     calls = [text for section in told for _, text in section.past if _concerns(text)]
     ends = sum(bool(_told(text) & {"done", "begin"}) for text in calls) > ENDED * len(calls)
@@ -86,16 +89,25 @@ def _meets(row: str) -> bool:
 
 def _sections(lines: Rows) -> list[Section]:
     found: list[Section] = []
-    past = False
+    past = closed = False
     for number, text in lines:
+        closed = closed and not (_actor(text) or _opened(text))
+        open_end = found and found[-1].past and found[-1].end == found[-1].past[-1][0]
+        if open_end and (_actor(text) or _opened(text)):
+            found[-1].end = number  # no line of the section
         if (name := _actor(text)) is not None:
-            if found and found[-1].past and found[-1].end == found[-1].past[-1][0]:
-                found[-1].end = number  # no line of the section
             found.append(Section(name, end=number))
             past = False
+        elif (opened := _opened(text)) is not None:
+            found.append(Section(opened[0], (number, opened[1]) if "wait" in verbs_of(opened[1]) else None))
+            found[-1].end = number
+            past = True
         elif not found or not text.strip():
-            if found and found[-1].past:
+            if found and found[-1].past and not closed:
                 found[-1].end = number
+                closed = True
+            continue
+        elif closed:
             continue
         elif (frame := _FRAME.match(text)) is not None:
             found[-1].framed = True
@@ -128,7 +140,21 @@ def _actor(text: str) -> str | None:
     if _PAST.search(text):
         return None
     head = heading(text)
-    return head.title if head is not None and head.fields and head.inner else None
+    if head is None or not (head.fields and head.inner):
+        return None
+    word = next(iter(head.words)) if len(head.words) == 1 else ""
+    if not word or "warp" not in head.fields:
+        return head.title
+    return re.sub(rf"(?<!\w){word}(?!\w)", f"role={word}", head.title, flags=re.IGNORECASE)
+
+
+def _opened(text: str) -> tuple[str, str] | None:
+    """The actor that a line names in front of a colon, and its present call or its end behind."""
+    title, colon, rest = text.partition(": ")
+    if not colon or text[:1].isspace() or not ({"wait"} & verbs_of(rest) and _concerns(rest) or _GONE.search(rest)):
+        return None
+    actor = _actor(f"{title}:")
+    return (actor, rest.strip()) if actor is not None else None
 
 
 def _take_frame(section: Section, number: int, frame: re.Match[str]) -> None:

@@ -7,11 +7,12 @@ from tileproof.conformance.beside.logs.hangs.lines.headings import under_heading
 from tileproof.conformance.beside.logs.hangs.lines.labels import with_labels
 from tileproof.conformance.beside.logs.hangs.lines.legend import with_names
 from tileproof.conformance.beside.logs.hangs.lines.polls import with_results
+from tileproof.conformance.beside.logs.hangs.lines.ranks import with_ranks
 from tileproof.conformance.beside.logs.hangs.lines.returned import with_begins
 from tileproof.conformance.beside.logs.hangs.lines.spans import with_ends
 
 
 def prepared(rows: Rows) -> Rows:
     """The lines, each with its actor, its barrier's name, its labels and what it begins or ends."""
-    lines = under_headings(with_begins(with_ends(rows)))
+    lines = under_headings(with_begins(with_ends(with_ranks(rows))))
     return with_results(with_labels(with_names(lines)))

@@ -9,7 +9,9 @@ from tileproof.conformance.beside.logs.hangs.general.rows import Rows, verbs_of
 
 PAIRED = 0.2  # of the ends come behind a row with the same words that begins the wait
 _WORD = re.compile(r"[^\W\d]\w*")
-_PAST = re.compile(r"\b(?:a?waited|has_waited|blocked_for|gewartet|attendu|esper[oó]|atteso|aspettato)\b", re.I)
+_PAST = re.compile(
+    r"\b(?:a?waited|has_waited|blocked_for|gewartet|attendu|esper[oó]|atteso|aspettato)\b", re.I
+)
 _ENDED = re.compile(
     r"[\s,;:(\[]*(?:->|=>)?\s*\b(?:ok(?:ay)?|done|returned|passed|success(?:ful(?:ly)?)?|complete[d]?|finished|ready|got)\b[)\].!]*\s*$",
     re.I,

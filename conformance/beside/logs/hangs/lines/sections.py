@@ -12,10 +12,14 @@ from tileproof.conformance.beside.logs.hangs.lines.headings import heading
 WARP = 32  # threads
 ENDED = 0.1  # of the rows of histories state that a wait began or ended, where both are printed
 _FOCUS = re.compile(r"\bblock \((\d+),\s*\d+,\s*\d+\), thread \((\d+),\s*\d+,\s*\d+\)")
-_FRAME = re.compile(r"^\s*#(?P<at>\d+)\s+(?:0x[0-9a-f]+ in )?(?P<call>.+?)(?: at \S+:\d+)?\s*$", re.IGNORECASE)
+_FRAME = re.compile(
+    r"^\s*#(?P<at>\d+)\s+(?:0x[0-9a-f]+ in )?(?P<call>.+?)(?: at \S+:\d+)?\s*$", re.IGNORECASE
+)
 _FUNCTION = re.compile(r"(?P<name>[^\W\d]\w*)(?:<[^<>]*>)?\s*\(")
 _TIMED = re.compile(r"^\s*\W{0,2}(?:[^\W\d]{1,5}\W{0,2})?(?<![\w.])\d+(?:\.\d+)?\W{0,2}\s+(?=\S)")
-_PAST = re.compile(r"histor|return|past|previous|earlier|recent|oldest|trail|calls|finished|completed", re.IGNORECASE)
+_PAST = re.compile(
+    r"histor|return|past|previous|earlier|recent|oldest|trail|calls|finished|completed", re.IGNORECASE
+)
 _NEWEST = re.compile(r"newest first|latest first|most recent first|reverse", re.IGNORECASE)
 _GONE = re.compile(r"\b(?:exit(?:ed|s)?|returned|left|ended|finished|gone|not resident)\b", re.IGNORECASE)
 _ITEM = re.compile(r"[^\W\d]\w*")
@@ -43,7 +47,11 @@ def with_histories(lines: Rows, moved: dict[int, int]) -> Rows:
     told = [section for section in found if section.past]
     rows = [text for section in told for _, text in section.past]
     acts = sum(bool(verbs_of(text) & {"wait", "arrive"}) for text in rows)
-    if len(told) < 2 or 2 * acts < len(rows) or not any(section.present is not None or section.framed for section in told):
+    if (
+        len(told) < 2
+        or 2 * acts < len(rows)
+        or not any(section.present is not None or section.framed for section in told)
+    ):
         return lines
     calls = [text for section in told for _, text in section.past if _concerns(text)]
     ends = sum(bool(_told(text) & {"done", "begin"}) for text in calls) > ENDED * len(calls)
@@ -151,7 +159,11 @@ def _actor(text: str) -> str | None:
 def _opened(text: str) -> tuple[str, str] | None:
     """The actor that a line names in front of a colon, and its present call or its end behind."""
     title, colon, rest = text.partition(": ")
-    if not colon or text[:1].isspace() or not ({"wait"} & verbs_of(rest) and _concerns(rest) or _GONE.search(rest)):
+    if (
+        not colon
+        or text[:1].isspace()
+        or not ({"wait"} & verbs_of(rest) and _concerns(rest) or _GONE.search(rest))
+    ):
         return None
     actor = _actor(f"{title}:")
     return (actor, rest.strip()) if actor is not None else None

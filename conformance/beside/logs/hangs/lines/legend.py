@@ -15,6 +15,7 @@ STAGES = 64  # more stages than any ring has
 RANK = 24  # bits of the window of one CTA
 SHARE = 0.5  # of the rows behind the legend have an address of it
 _NUMBER = re.compile(r"(?<![\w.])(?:0[xX][0-9a-fA-F]+|\d+)(?![\w.])")
+_RANGE = re.compile(r"(?P<first>\b0[xX][0-9a-fA-F]+)\s*(?:\.\.+|-+>?|\u2013|to)\s*0[xX][0-9a-fA-F]+\b")
 _WORD = re.compile(r"(?<![\w.])[^\W\d]\w*")
 _ADDRESS = re.compile(
     r"\[\s*(?P<inner>0[xX][0-9a-fA-F]+|\d{3,})\s*\]|(?<![\w.])(?P<bare>0[xX][0-9a-fA-F]+|\d{3,})(?![\w.])"
@@ -72,6 +73,7 @@ def _legend(lines: Rows) -> tuple[list[BarrierBase], int]:
     """The bases that lines in front of the events state, in order, and the place of the last such line."""
     shapes: dict[str, list[tuple[int, str, list[str], int]]] = {}
     for at, (_, text) in enumerate(lines[:100]):
+        text = _RANGE.sub(r"\g<first>", text)  # of its stages; a barrier of one has its address only
         words = [word for word in _WORD.findall(text) if is_state(word) and field(word) != "barrier"]
         numbers = _NUMBER.findall(text)
         said = {verb for word in _WORD.findall(text) if word not in words for verb in verbs(word)}

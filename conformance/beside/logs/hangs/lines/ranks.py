@@ -8,6 +8,7 @@ from itertools import pairwise
 
 from tileproof.conformance.beside.logs.hangs.general.lexicon import field, is_state, verbs
 from tileproof.conformance.beside.logs.hangs.general.rows import Rows, verbs_of
+from tileproof.conformance.beside.logs.hangs.lines.headings import SHORT
 
 SHARE = 0.8  # of the rows begin with the label
 RANKS = 16  # more CTAs than a cluster has
@@ -56,7 +57,12 @@ def with_ranks(lines: Rows) -> Rows:
 
 def _may_be_rank(label: str) -> bool:
     """A label without a meaning, or of clusters, of which a log of one cluster prints only the ranks in it."""
-    return field(label) in ("", "group", "owner") and not verbs(label) and not is_state(label)
+    return (
+        label.lower() not in SHORT
+        and field(label) in ("", "group", "owner")
+        and not verbs(label)
+        and not is_state(label)
+    )
 
 
 def _names_cta(text: str) -> bool:

@@ -45,6 +45,8 @@ def with_histories(lines: Rows, moved: dict[int, int]) -> Rows:
     """
     found = _sections(lines)
     told = [section for section in found if section.past]
+    if len({section.actor for section in found}) < len(found):
+        return lines  # an actor has one section
     rows = [text for section in told for _, text in section.past]
     acts = sum(bool(verbs_of(text) & {"wait", "arrive"}) for text in rows)
     if (

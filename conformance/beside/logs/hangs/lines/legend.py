@@ -106,7 +106,7 @@ def _legend(lines: Rows) -> tuple[list[BarrierBase], int]:
 
 
 def _first_part(text: str) -> str:
-    """A line of a legend up to what it states of counts and roles, where its address and name stand in front."""
+    """A line of a legend up to its counts and roles, where its address and name stand in front."""
     front = _BEHIND.split(text, maxsplit=1)[0]
     whole = any(is_state(word) for word in _WORD.findall(front)) and _NUMBER.search(front)
     return front.rstrip(" ,;:") if whole else text

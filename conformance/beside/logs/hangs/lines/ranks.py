@@ -1,4 +1,4 @@
-"""The CTA's rank in front of each row under any label, `r1 LOAD`, `(cluster_idx=1) mma`, as a field of a CTA."""
+"""The CTA's rank in front of each row under any label, `r1 LOAD`, `(cluster_idx=1) mma`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LABELLED = re.compile(r"(?<![\w.])(?P<label>[^\W\d]\w*?)(?:[_#]|\s*[=:]\s*|\s?)
 
 
 def with_ranks(lines: Rows) -> Rows:
-    """Where rows of the same role begin with several small numbers in turn, and no field is a CTA, it is the CTA."""
+    """A number in front of rows is the CTA, where rows of a role take several in turn and no field is a CTA."""
     found = [_FIRST.match(text) for _, text in lines]
     acts = [bool(verbs_of(text) & {"wait", "arrive"}) for _, text in lines]
     some = [each["label"] for each, act in zip(found, acts, strict=True) if each is not None and act]
@@ -47,7 +47,8 @@ def with_ranks(lines: Rows) -> Rows:
     return [
         (
             number,
-            f"{each['open']}cta={each['number']}{each['close'] or ' '}{others.sub('cta=', text[each.end() :])}",
+            f"{each['open']}cta={each['number']}{each['close'] or ' '}"
+            + others.sub("cta=", text[each.end() :]),
         )
         if each is not None and each["label"] == label
         else (number, others.sub("cta=", text))
@@ -56,7 +57,7 @@ def with_ranks(lines: Rows) -> Rows:
 
 
 def _may_be_rank(label: str) -> bool:
-    """A label without a meaning, or of clusters, of which a log of one cluster prints only the ranks in it."""
+    """A label without a meaning, or of clusters: a log of few CTAs prints the ranks in its cluster."""
     return (
         label.lower() not in SHORT
         and field(label) in ("", "group", "owner")

@@ -13,13 +13,15 @@ _PAST = re.compile(
     r"\b(?:a?waited|has_waited|blocked_for|gewartet|attendu|esper[oó]|atteso|aspettato)\b", re.I
 )
 _ENDED = re.compile(
-    r"[\s,;:(\[]*(?:->|=>)?\s*\b(?:ok(?:ay)?|done|returned|passed|success(?:ful(?:ly)?)?|complete[d]?|finished|ready|got)\b[)\].!]*\s*$",
-    re.I,
+    r"[\s,;:(\[]*(?:->|=>)?\s*\b(?:ok(?:ay)?|done|returned|passed|success(?:ful(?:ly)?)?|completed?|finished"
+    r"|ready|got)\b[)\].!]*\s*$",
+    re.IGNORECASE,
 )
 _REPORT = re.compile(
-    r"time[ds]?[\s_-]?out|\btrap(?:s|ped)?\b|\bstuck\b|\bhung\b|\bhangs?\b|dead[\s_-]?lock(?:ed)?|\bg[ai]v(?:e|es|ing) up\b|"
-    r"watchdog|no progress|still (?:wait|block|spin|poll)\w*|never return\w*|not return\w*|spin limit|expired",
-    re.I,
+    r"time[ds]?[\s_-]?out|\btrap(?:s|ped)?\b|\bstuck\b|\bhung\b|\bhangs?\b|dead[\s_-]?lock(?:ed)?"
+    r"|\bg[ai]v(?:e|es|ing) up\b|watchdog|no progress|still (?:wait|block|spin|poll)\w*|never return\w*"
+    r"|not return\w*|spin limit|expired",
+    re.IGNORECASE,
 )
 _DURATION = re.compile(
     r"[\s,;(]*\b(?:after|for|since|within|in)?\s*[>=~]*\s*\d+(?:\.\d+)?\s*"

@@ -164,7 +164,7 @@ def _opened(text: str) -> tuple[str, str] | None:
     if (
         not colon
         or text[:1].isspace()
-        or not ({"wait"} & verbs_of(rest) and _concerns(rest) or _GONE.search(rest))
+        or not (("wait" in verbs_of(rest) and _concerns(rest)) or _GONE.search(rest))
     ):
         return None
     actor = _actor(f"{title}:")

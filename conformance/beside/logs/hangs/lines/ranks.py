@@ -21,7 +21,7 @@ _LABELLED = re.compile(r"(?<![\w.])(?P<label>[^\W\d]\w*?)(?:[_#]|\s*[=:]\s*|\s?)
 
 
 def with_ranks(lines: Rows) -> Rows:
-    """A number in front of rows is the CTA, where rows of a role take several in turn and no field is a CTA."""
+    """A number in front of rows is the CTA, where rows of a role take several in turn; no field is a CTA."""
     found = [_FIRST.match(text) for _, text in lines]
     acts = [bool(verbs_of(text) & {"wait", "arrive"}) for _, text in lines]
     some = [each["label"] for each, act in zip(found, acts, strict=True) if each is not None and act]

@@ -105,5 +105,5 @@ def _fields(part: str) -> str:
 
 def _bare(clause: str) -> str:
     """A clause without the verbs in front of its barrier."""
-    words = [word for word in clause.split() if is_state(word) or not {*verbs_of(word)} & {"wait", "not"}]
+    words = [word for word in clause.split() if not {*verbs_of(word)} & {"wait", "not"}]
     return " ".join(words)

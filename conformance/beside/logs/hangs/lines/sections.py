@@ -89,7 +89,7 @@ def _same(call: str, rows: Rows) -> bool:
 
 def _is_front(text: str) -> bool:
     """A line in front of the sections that is no frame and no heading."""
-    return not (_FOCUS.search(text) or _FRAME.match(text) or _PAST.search(text))
+    return _actor(text) is None and not (_FOCUS.search(text) or _FRAME.match(text) or _PAST.search(text))
 
 
 def _meets(row: str) -> bool:

@@ -67,5 +67,5 @@ def _may_be_rank(label: str) -> bool:
 
 
 def _names_cta(text: str) -> bool:
-    """Whether a field of the actor behind the first one is a CTA."""
+    """Whether a field of the actor behind the first is a CTA."""
     return any(field(found["label"]) == "cta" for found in _LABELLED.finditer(text))

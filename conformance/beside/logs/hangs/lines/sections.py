@@ -172,7 +172,7 @@ def _opened(text: str) -> tuple[str, str] | None:
 
 
 def _take_frame(section: Section, number: int, frame: re.Match[str]) -> None:
-    """Frame 0 is the present call, where it is one on a barrier; a frame of a function names the role."""
+    """Frame 0 is the present call, where it concerns a barrier; a frame of a function names the role."""
     call = frame["call"]
     blocked = "wait" in verbs_of(call) or _meets(call)
     if blocked and section.present is None and not call.lstrip().startswith("(no"):

@@ -74,7 +74,7 @@ def _legend(lines: Rows) -> tuple[list[BarrierBase], int]:
     """The bases that lines in front of the events state, in order, and the place of the last such line."""
     shapes: dict[str, list[tuple[int, str, list[str], int]]] = {}
     for at, (_, text) in enumerate(lines[:100]):
-        text = _RANGE.sub(r"\g<first>", text)  # of its stages; a barrier of one has its address only
+        text = _RANGE.sub(r"\g<first>", text)  # of its stages; a barrier without a ring has its address only
         text = _first_part(text)
         words = [word for word in _WORD.findall(text) if is_state(word) and field(word) != "barrier"]
         numbers = _NUMBER.findall(text)

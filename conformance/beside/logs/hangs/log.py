@@ -89,7 +89,7 @@ class Log:
     run. `head_missing`: the first lines are missing; `cut`: the last line is truncated. `merged`: roles of
     several CTAs print under the same name. `half_read`: lines that mention a wait or an arrival whose
     barrier or actor is unknown. `snapshot`: the log shows the places of warps, without history; `reports`:
-    what synccheck reports at a line.
+    what synccheck reports at a line. `moved`: the lines of rows that were read in another order.
     """
 
     path: str
@@ -113,6 +113,7 @@ class Log:
     counts: dict[tuple[int, int, str, int], int] = field(default_factory=dict)
     title: str = ""
     runs: list[Log] = field(default_factory=list)
+    moved: dict[int, int] = field(default_factory=dict)
 
     def name(self, barrier: str) -> str:
         """The barrier as the log spells it most often."""

@@ -16,6 +16,7 @@ from tileproof.conformance.beside.logs.hangs.general.choose import better
 from tileproof.conformance.beside.logs.hangs.grammar.choose import learned
 from tileproof.conformance.beside.logs.hangs.line import LineReader
 from tileproof.conformance.beside.logs.hangs.lines.prepare import prepared
+from tileproof.conformance.beside.logs.hangs.lines.sections import with_histories
 from tileproof.conformance.beside.logs.hangs.log import LONG, Log, load
 from tileproof.conformance.beside.logs.hangs.merged import unmerge
 from tileproof.conformance.beside.logs.hangs.printed import is_printed, printed_runs, read_printed
@@ -84,6 +85,7 @@ def read_text(
         if is_sanitizer(members):
             whole.runs.append(read_sanitizer(Log(path, lines, title=name), members))
             continue
+        members = with_histories(members, whole.moved)
         debugged = is_debugger(members)
         plain = members if debugged else prepared(members)
         members = debugger_lines(plain) if debugged else list(tabled(plain))
@@ -109,6 +111,7 @@ def read_text(
                 continue
         whole.runs += [reader.log] if reader.log.snapshot else split_runs(reader.log)
     for log in whole.runs:
+        log.moved = whole.moved
         if not (log.exact or log.snapshot or plan is not None):
             name_roles(log)
         unmerge(log)

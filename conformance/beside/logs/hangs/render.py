@@ -112,6 +112,7 @@ def _name(actor: Actor) -> as_data.ActorName:
 
 
 def _quote(graph: WaitGraph, line: int) -> as_data.Quote:
+    line = graph.log.moved.get(line, line)
     return {"line": line, "text": graph.log.lines[line - 1].strip()[:WIDTH]}
 
 
@@ -123,7 +124,7 @@ def _wait(graph: WaitGraph, wait: Wait) -> as_data.WaitRow:
         "stage": event.stage,
         "phase": event.phase,
         "k": event.k,
-        "line": event.line,
+        "line": graph.log.moved.get(event.line, event.line),
         "copy": copy(graph, wait),
     }
 

@@ -18,7 +18,7 @@ _DRAWN = re.compile(
 _REMARK = re.compile(r"(?<=\w)\s*\([^()]*\)")
 _TOKEN = re.compile(r"\d+|[^\W\d]\w*")
 _NUMBERED = re.compile(r"(?P<stem>[^\W\d]+(?:_[^\W\d]+)*?)_?(?P<number>\d+)$")
-_SHORT = {"w": "warp", "c": "cta", "b": "cta"}
+SHORT = {"w": "warp", "c": "cta", "b": "cta"}
 
 
 class Heading(NamedTuple):
@@ -36,7 +36,7 @@ class Heading(NamedTuple):
 
 def under_headings(lines: Rows) -> Rows:
     """The rows with the heading above them in front; the lines as they are where there are no headings."""
-    found = {at: head for at, (_, text) in enumerate(lines) if (head := _heading(text)) is not None}
+    found = {at: head for at, (_, text) in enumerate(lines) if (head := heading(text)) is not None}
     if not _heads(lines, found):
         return lines
     out: Rows = []
@@ -53,7 +53,7 @@ def under_headings(lines: Rows) -> Rows:
     return out
 
 
-def _heading(text: str) -> Heading | None:
+def heading(text: str) -> Heading | None:
     """The heading that a line may be; what is in brackets behind its title may be a remark."""
     return _titled(text) or _titled(_REMARK.sub(" ", text))
 
@@ -73,7 +73,7 @@ def _titled(text: str) -> Heading | None:
     for token in _TOKEN.findall(title):
         numbered = _NUMBERED.match(token)
         stem = numbered["stem"].lower() if numbered else ""
-        known = _SHORT.get(stem, "") or field(stem) if stem else ""
+        known = SHORT.get(stem, "") or field(stem) if stem else ""
         if token[0].isdecimal():
             if label not in (*ACTORS, "cta", "group"):
                 return None
@@ -124,4 +124,4 @@ def _named(text: str) -> set[str]:
     tokens = _TOKEN.findall(text)
     some = {field(word) for word, then in pairwise(tokens) if then[0].isdecimal()}
     stems = [found["stem"].lower() for token in tokens if (found := _NUMBERED.match(token))]
-    return some | {_SHORT.get(stem, "") or field(stem) for stem in stems}
+    return some | {SHORT.get(stem, "") or field(stem) for stem in stems}

@@ -22,9 +22,20 @@ _HYPHENS = re.compile(r"(?<![\w-])[^\W\d]\w+(?:-[^\W\d]\w+)+-\d{1,2}(?![\w-])")
 # A role in front with its CTA in a word: `cta0_loader`.
 _OF_CTA = re.compile(r"^(?P<open>\W*)(?P<cta>[^\W\d_]+)_?(?P<number>\d+)[_.-](?P<role>[^\W\d]\w*)")
 
+# An element of an array by a method, `full.at[0]`.
+_ELEMENT = re.compile(r"(?<=\w)\.(?:at|index|get|item|elem|slot|stage)\s*[\[(]\s*(?P<stage>\d+)\s*[\])]")
+# A call whose name ends in that of its argument: `wait_parity(1)`.
+_ARGUMENT = re.compile(
+    r"(?P<call>(?<!\w)\w*wait)_(?P<label>parity|phase)\(\s*(?P<value>[01])\s*\)", re.IGNORECASE
+)
+
 
 def with_labels(lines: Rows) -> Rows:
     """The rows with each value behind its own label."""
+    lines = [
+        (number, _ARGUMENT.sub(r"\g<call>(\g<label>=\g<value>)", _ELEMENT.sub(r"[\g<stage>]", text)))
+        for number, text in lines
+    ]
     lines = [(number, _OF_CTA.sub(_apart, text)) for number, text in lines]
     lines = [(number, _HYPHENS.sub(_joined, text) if "-" in text else text) for number, text in lines]
     return [(number, _TUPLE.sub(_each, _QUOTED.sub(_beside, text))) for number, text in lines]

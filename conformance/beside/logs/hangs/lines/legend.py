@@ -15,6 +15,8 @@ STAGES = 64  # more stages than any ring has
 RANK = 24  # bits of the window of one CTA
 SHARE = 0.5  # of the rows behind the legend have an address of it
 _NUMBER = re.compile(r"(?<![\w.])(?:0[xX][0-9a-fA-F]+|\d+)(?![\w.])")
+_RANGE = re.compile(r"(?P<first>\b0[xX][0-9a-fA-F]+)\s*(?:\.\.+|-+>?|\u2013|to)\s*0[xX][0-9a-fA-F]+\b")
+_BEHIND = re.compile(r"\s+(?:\((?=[^()]*->)|init\b|count\b|from\b|same\b|arriv)", re.IGNORECASE)
 _WORD = re.compile(r"(?<![\w.])[^\W\d]\w*")
 _ADDRESS = re.compile(
     r"\[\s*(?P<inner>0[xX][0-9a-fA-F]+|\d{3,})\s*\]|(?<![\w.])(?P<bare>0[xX][0-9a-fA-F]+|\d{3,})(?![\w.])"
@@ -72,6 +74,8 @@ def _legend(lines: Rows) -> tuple[list[BarrierBase], int]:
     """The bases that lines in front of the events state, in order, and the place of the last such line."""
     shapes: dict[str, list[tuple[int, str, list[str], int]]] = {}
     for at, (_, text) in enumerate(lines[:100]):
+        text = _RANGE.sub(r"\g<first>", text)  # of its stages; a barrier without a ring has its address only
+        text = _first_part(text)
         words = [word for word in _WORD.findall(text) if is_state(word) and field(word) != "barrier"]
         numbers = _NUMBER.findall(text)
         said = {verb for word in _WORD.findall(text) if word not in words for verb in verbs(word)}
@@ -99,6 +103,13 @@ def _legend(lines: Rows) -> tuple[list[BarrierBase], int]:
         by.setdefault(name, []).append((value, apart))
     bases = [_base(name, sorted(some)) for name, some in by.items()]
     return sorted(base for base in bases if base is not None), rows[-1][0]
+
+
+def _first_part(text: str) -> str:
+    """A line of a legend up to its counts and roles, where its address and name stand in front."""
+    front = _BEHIND.split(text, maxsplit=1)[0]
+    whole = any(is_state(word) for word in _WORD.findall(front)) and _NUMBER.search(front)
+    return front.rstrip(" ,;:") if whole else text
 
 
 def _base(name: str, rows: list[tuple[int, int]]) -> BarrierBase | None:

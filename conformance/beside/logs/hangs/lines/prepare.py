@@ -10,10 +10,13 @@ from tileproof.conformance.beside.logs.hangs.lines.labels import with_labels
 from tileproof.conformance.beside.logs.hangs.lines.lanes import by_lane
 from tileproof.conformance.beside.logs.hangs.lines.legend import with_names
 from tileproof.conformance.beside.logs.hangs.lines.polls import with_results
+from tileproof.conformance.beside.logs.hangs.lines.ranks import with_ranks
+from tileproof.conformance.beside.logs.hangs.lines.returned import with_begins
 from tileproof.conformance.beside.logs.hangs.lines.spans import with_ends
 
 
 def prepared(rows: Rows) -> Rows:
     """The lines, each with its actor, its barrier's name, its labels and what it begins or ends."""
-    lines = under_headings(with_ends(by_lane(with_meanings(with_both_times(rows)))))
+    events = with_ranks(by_lane(with_meanings(with_both_times(rows))))
+    lines = under_headings(with_begins(with_ends(events)))
     return with_results(with_labels(with_names(lines)))

@@ -1,0 +1,109 @@
+# ruff: noqa: E501 - log lines are kept whole
+"""Layouts that show a wait's end or the open wait alone: reports of timeouts, histories by actor, ranks, ranges."""
+
+import pytest
+from tileproof.conformance.beside.logs.hangs.lines.labels import with_labels
+from tileproof.conformance.beside.logs.hangs.lines.legend import with_names
+from tileproof.conformance.beside.logs.hangs.lines.ranks import with_ranks
+from tileproof.conformance.beside.logs.hangs.lines.returned import with_begins
+from tileproof.conformance.beside.logs.hangs.lines.sections import with_histories
+
+RETURNED = [f"block 0 load it {k}: waited empty_bar[0] phase bit {k % 2}, ok" for k in range(4)]
+FOCUS = "[Switching focus to CUDA kernel 0, grid 1, cluster (0,0,0), block ({cta},0,0), thread ({thread},0,0), device 0, sm 0, warp 1, lane 0]"
+CALLS = ["  clk 1222  mbar_wait (bar=empty[0], parity=1, k=0)", "  clk 1518  mbar_arrive (bar=full[0], k=0)"]
+
+
+@pytest.mark.parametrize(
+    "report",
+    [
+        "!! mbar_wait timed out after 4.0 s: block 0 load it 4, empty_bar[0], phase bit 0",
+        "TRAP: empty_bar[0], phase bit 0, still waiting: block 0 load it 4",
+    ],
+)
+def test_a_report_of_a_timeout_is_an_open_wait(report: str) -> None:
+    found = [text for _, text in with_begins([*enumerate([*RETURNED, report, report], 1)])]
+    assert found[0] == "block 0 load it 0: wait empty_bar[0] phase bit 0"
+    assert found[1].endswith("done")
+    assert found[8:] == ["block 0 load it 4: wait empty_bar[0] phase bit 0"]
+
+
+def test_rows_that_begin_waits_stay() -> None:
+    rows = [*RETURNED, *(row.replace("waited", "wait").replace(", ok", "") for row in RETURNED)]
+    lines = [*enumerate([*rows, "watchdog: block 0 load is stuck in empty_bar[0]"], 1)]
+    assert with_begins(lines) == lines
+
+
+def test_frames_and_a_history() -> None:
+    lines = []
+    for thread in (0, 32):
+        lines += [
+            FOCUS.format(cta=1, thread=thread),
+            "#0  mbar_wait (bar=empty[0], parity=0, k=1) at a.cuh:61",
+        ]
+        lines += [f"#1  role{thread}_loop () at b.cu:200", "history, calls that returned:", *CALLS, ""]
+    moved: dict[int, int] = {}
+    found = with_histories([*enumerate(lines, 1)], moved)
+    assert [text for _, text in found][:4] == [
+        "block 1 warp 0 role=role0_loop: mbar_wait (bar=empty[0], parity=1, k=0)",
+        "block 1 warp 0 role=role0_loop: mbar_wait (bar=empty[0], parity=1, k=0) done",
+        "block 1 warp 0 role=role0_loop: mbar_arrive (bar=full[0], k=0)",
+        "block 1 warp 0 role=role0_loop: mbar_wait (bar=empty[0], parity=0, k=1)",
+    ]
+    assert moved == {7: 2, 14: 9}
+
+
+def test_a_history_in_other_words_from_its_end() -> None:
+    lines = []
+    for warp in (0, 1):
+        lines += [f"--- CTA 0 warp {warp} role{warp}_loop ---", "  past calls (newest first)", *CALLS[::-1]]
+        lines += ["  present call: mbar_wait (empty[0], parity=0, k=1)", ""]
+    moved: dict[int, int] = {}
+    found = with_histories([*enumerate(lines, 1)], moved)
+    assert [text.split(": ")[1].split(" ")[0] for _, text in found[:4]] == [
+        "mbar_wait",
+        "mbar_wait",
+        "mbar_arrive",
+        "mbar_wait",
+    ]
+    assert [number for number, _ in found] == sorted(number for number, _ in found)
+    assert (moved[3], moved[4]) == (4, 3)
+
+
+def test_an_actor_has_one_section() -> None:
+    lines = [FOCUS.format(cta=0, thread=0), "history:", *CALLS, ""] * 2
+    rows = [*enumerate(lines, 1)]
+    assert with_histories(rows, {}) == rows
+
+
+@pytest.mark.parametrize("label", ["r{}", "(cluster_idx={})", "ctx{}:"])
+def test_a_number_in_front_of_the_same_roles_is_the_rank(label: str) -> None:
+    rows = [f"{label.format(k % 2)} {role} wait full[0]" for k in range(8) for role in ("MMA", "LOAD")]
+    found = [text for _, text in with_ranks([*enumerate(rows, 1)])]
+    assert "cta=1" in found[2]
+    assert all("cta=" in text for text in found)
+
+
+def test_a_number_that_only_rises_is_no_rank() -> None:
+    rows = [*enumerate([f"r{k} {role} wait full[0]" for k in range(8) for role in ("MMA", "LOAD")], 1)]
+    assert with_ranks(rows) == rows
+
+
+def test_an_element_and_an_argument() -> None:
+    found = with_labels([(1, "mma: before full.at[2].wait_parity(1)")])
+    assert found[0][1] == "mma: before full[2].wait(parity=1)"
+
+
+def test_a_legend_of_ranges() -> None:
+    legend = [
+        "; 0x400..0x408 full_bar[2]",
+        "; 0x410 acc_bar[1]",
+        ";   0x418  out_bar[1]  init 1  (LoadWarp -> MmaWarp)",
+    ]
+    found = with_names(
+        [*enumerate([*legend, "mma: wait(0x1000408, 1)", "mma: arrive(0x410)", "mma: wait(0x418, 0)"], 1)]
+    )
+    assert [text for _, text in found][-3:] == [
+        "mma: wait(full_bar[1]@1, 1)",
+        "mma: arrive(acc_bar[0])",
+        "mma: wait(out_bar[0], 0)",
+    ]

@@ -76,7 +76,7 @@ def _legend(lines: Rows) -> tuple[list[BarrierBase], int]:
     for at, (_, text) in enumerate(lines[:100]):
         text = _RANGE.sub(r"\g<first>", text)  # of its stages; a barrier without a ring has its address only
         text = _first_part(text)
-        words = [word for word in _WORD.findall(text) if is_state(word) and field(word) != "barrier"]
+        words = _names(text)
         numbers = _NUMBER.findall(text)
         said = {verb for word in _WORD.findall(text) if word not in words for verb in verbs(word)}
         if len({*words}) == 1 and numbers and not said & {"wait", "arrive", "copy", "expect"}:
@@ -108,8 +108,12 @@ def _legend(lines: Rows) -> tuple[list[BarrierBase], int]:
 def _first_part(text: str) -> str:
     """A line of a legend up to its counts and roles, where its address and name stand in front."""
     front = _BEHIND.split(text, maxsplit=1)[0]
-    whole = any(is_state(word) for word in _WORD.findall(front)) and _NUMBER.search(front)
-    return front.rstrip(" ,;:") if whole else text
+    return front.rstrip(" ,;:") if _names(front) and _NUMBER.search(front) else text
+
+
+def _names(text: str) -> list[str]:
+    """The words of a line that may be the name of a barrier."""
+    return [word for word in _WORD.findall(text) if is_state(word) and field(word) != "barrier"]
 
 
 def _base(name: str, rows: list[tuple[int, int]]) -> BarrierBase | None:

@@ -164,6 +164,7 @@ def _opened(text: str) -> tuple[str, str] | None:
     if (
         not colon
         or text[:1].isspace()
+        or _concerns(title)  # an event: a heading names no barrier
         or not (("wait" in verbs_of(rest) and _concerns(rest)) or _GONE.search(rest))
     ):
         return None

@@ -58,6 +58,9 @@ def with_histories(lines: Rows, moved: dict[int, int]) -> Rows:
     calls = [text for section in told for _, text in section.past if _concerns(text)]
     ends = sum(bool(_told(text) & {"done", "begin"}) for text in calls) > ENDED * len(calls)
     first = min(section.past[0][0] for section in told)
+    front = [text for number, text in lines if number < first and "wait" in verbs_of(text)]
+    if len(front) > len(found):  # events, of which some look like headings: a dump begins with its sections
+        return lines
     out = [(number, text) for number, text in lines if number < first and _is_front(text)]
     for section in found:
         rows = section.past[::-1] if section.newest_first else section.past

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -56,7 +57,7 @@ def _headers(lines: Rows, some: list[Codes]) -> list[Columns]:
             parts = [part for name in names for part in _parted(name)]
             known = sum(bool(field(part)) or any(codes.is_of(part) for codes in some) for part in parts)
             if known >= 3 and 2 * known >= len(parts):
-                found.append(Columns(names, at, lambda row, mark=mark: _cells(row, mark)))
+                found.append(Columns(names, at, partial(_cells, mark=mark)))
     return found
 
 
@@ -78,8 +79,8 @@ def _table(lines: Rows, columns: Columns, some: list[Codes], used: set[int]) -> 
     by: dict[int, dict[int, Codes]] = {}
     for at, name in enumerate(columns.names):
         for place, part in enumerate(_parted(name)):
-            cells = [_parts(row[at], name)[place : place + 1] for row in full]
-            said = [cell[0] for cell in cells if cell and not _EMPTY.fullmatch(cell[0])]
+            parts = [_parts(row[at], name)[place : place + 1] for row in full]
+            said = [cell[0] for cell in parts if cell and not _EMPTY.fullmatch(cell[0])]
             fits = [
                 codes
                 for codes in some

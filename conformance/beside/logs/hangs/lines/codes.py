@@ -114,7 +114,8 @@ def _enums(head: list[str]) -> Iterator[tuple[str, dict[str, Meaning], set[int]]
 
 def _lists(head: list[str]) -> Iterator[tuple[str, dict[str, Meaning], set[int]]]:
     """Lines with pairs of codes and names behind a title, also over several lines."""
-    title, names, places = "", {}, set[int]()
+    title, places = "", set[int]()
+    names: dict[str, Meaning] = {}
     for at, text in enumerate(head):
         pairs = [*_PAIR.finditer(text)]
         back = [*_BACK.finditer(text)] if len(pairs) < 2 else []

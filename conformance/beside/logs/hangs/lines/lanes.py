@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 from tileproof.conformance.beside.logs.hangs.general.lexicon import field
@@ -45,11 +46,11 @@ def _headers(lines: Rows) -> list[Lanes]:
         for mark in MARKS:
             names = _between(text, mark)
             if len(names) >= 3 and _names(names):
-                found.append(Lanes(names, at, lambda row, mark=mark: _between(row, mark)))
+                found.append(Lanes(names, at, partial(_between, mark=mark)))
         starts = [0, *(gap.end() for gap in _GAP.finditer(text.rstrip()) if gap.start())]
         names = [part.strip() for part in _GAP.split(text.strip())]
         if len(names) >= 3 and len(starts) == len(names) and _names(names):
-            found.append(Lanes(names, at, lambda row, starts=starts: _under(row, starts)))
+            found.append(Lanes(names, at, partial(_under, starts=starts)))
     return found[:40]
 
 

@@ -47,11 +47,11 @@ def with_histories(lines: Rows, moved: dict[int, int]) -> Rows:
     told = [section for section in found if section.past]
     if len({section.actor for section in found}) < len(found):
         return lines  # an actor has one section
-    rows = [text for section in told for _, text in section.past]
-    acts = sum(bool(verbs_of(text) & {"wait", "arrive"}) for text in rows)
+    texts = [text for section in told for _, text in section.past]
+    acts = sum(bool(verbs_of(text) & {"wait", "arrive"}) for text in texts)
     if (
         len(told) < 2
-        or 2 * acts < len(rows)
+        or 2 * acts < len(texts)
         or not any(section.present is not None or section.framed for section in told)
     ):
         return lines

@@ -106,7 +106,7 @@ def _enums(head: list[str]) -> Iterator[tuple[str, dict[str, Meaning], set[int]]
             member = _MEMBER.search(part.strip())
             if member is not None:
                 given = member["code"] or ""
-                code = int(given, 0) if given[:1].isdecimal() else code + 1
+                code = int(_canonical(given)) if given[:1].isdecimal() else code + 1
                 names[str(code)] = Meaning(member["name"])
         first = text.count("\n", 0, each.start())
         yield each["name"] or each["behind"] or "", names, {*range(first, first + each[0].count("\n") + 1)}

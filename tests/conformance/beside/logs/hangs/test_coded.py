@@ -20,7 +20,7 @@ RAW = {
 }
 LEGENDS = {
     "enums": "enum class Event : int { WAIT, PASSED, ARRIVE, EXPECT, COPY };\n"
-    "enum Role { filler = 0, eater };\nenum Bar {\n  tile_full = 0,\n  tile_empty = 1\n};\n",
+    "enum Role { filler = 0, eater };\nenum Bar {\n  tile_full = 00,\n  tile_empty = 01\n};\n",
     "lists": "# ev: 0=wait 1=passed 2=arrive 3=expect 4=copy\n# roles: 0 = filler, 1 = eater\n"
     "# bars: tile_full=0 tile_empty=1\n",
     "constants": "".join(f"#define EV_{name} {code}\n" for code, name in enumerate(KINDS))

@@ -68,7 +68,7 @@ def mask_of(line: Line) -> int:
         return line.fields["mask"]
     mask = 0
     for cta in targets_of(line):
-        mask |= 1 << min(cta, GRID - 1)
+        mask |= 1 << min(cta, GRID - 1) if cta >= 0 else 0  # -1: none
     return mask or (PEER if "peer" in line.fields else 0)
 
 

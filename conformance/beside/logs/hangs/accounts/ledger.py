@@ -133,9 +133,17 @@ class Ledger(Arrivers):
 
     def family(self, copy: Copy) -> Family:
         """The barrier of which a copy is a stage."""
-        stem = self.stem(copy.barrier)
-        stage = f"[{self.stage(copy)}]" if stem in self._split else ""
-        return copy.group, stem + stage, copy.owner
+        known = self._families.get(copy)
+        if known is None:
+            stem = self.stem(copy.barrier)
+            stage = f"[{self.stage(copy)}]" if stem in self._split else ""
+            known = self._families[copy] = copy.group, stem + stage, copy.owner
+        return known
+
+    @cached_property
+    def _families(self) -> dict[Copy, Family]:
+        """By copy, filled when asked: an account asks for each copy again and again."""
+        return {}
 
     @cached_property
     def copies(self) -> set[Copy]:

@@ -11,6 +11,7 @@ from tileproof.conformance.beside.logs.hangs.text import text
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.plans import head128_columns
 
+from benchmarks.strangers.exams.grade import logs
 from tests.kit.hang_logs.wordings import SEVEN, log
 from tests.kit.pipelines import DEFECTS, kernel
 
@@ -66,6 +67,43 @@ def test_damaged_logs(tmp_path: Path, data: st.DataObject, defect: str, wording:
         )
     path = tmp_path / "log.txt"
     path.write_text(whole)
+    _survives(path)
+
+
+STRANGE = ["-1", "007", "0x", "²", "99999999999999999999", "1e400", "cta=-1", "[", "}", "=", "|", "\t", ""]
+LAYOUTS = [each.text for name in ("ninth", "tenth", "eleventh") for each in logs(name, 1)]
+
+
+@settings(SETTINGS, max_examples=40)
+@given(st.data(), st.sampled_from(LAYOUTS))
+def test_damaged_tables_dumps_and_legends(tmp_path: Path, data: st.DataObject, whole: str) -> None:
+    lines = whole.splitlines()
+    for _ in range(data.draw(st.integers(1, 4))):
+        at = data.draw(st.integers(0, len(lines) - 1))
+        old, new = data.draw(st.sampled_from("0123456789[]=:,")), data.draw(st.sampled_from(STRANGE))
+        if data.draw(st.booleans()):
+            lines[at] = lines[at].replace(old, new)
+        else:
+            lines = [line.replace(old, new, 1) for line in lines]
+    path = tmp_path / "log.txt"
+    path.write_text("\n".join(lines))
+    _survives(path)
+
+
+def test_a_cta_of_minus_1_is_none(tmp_path: Path) -> None:
+    path = tmp_path / "log.txt"
+    path.write_text("""[load CTA0] k=0 wait empty phase=1
+[load CTA0] k=0 done empty
+[load CTA0] k=0 arrive full cta=-1
+[mma CTA0] k=0 wait full phase=0
+""")
+    _survives(path)
+
+
+def test_numbers_of_an_enum_may_begin_with_0(tmp_path: Path) -> None:
+    rows = "\n".join(f"{at} 0 {at % 2:03} 2 full 0" for at in range(12))
+    path = tmp_path / "log.txt"
+    path.write_text(f"enum Ev {{ WAIT = 000, DONE = 001, ARRIVE = 010 }};\nrow cta ev k bar stage\n{rows}\n")
     _survives(path)
 
 

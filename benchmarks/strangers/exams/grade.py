@@ -27,6 +27,7 @@ from benchmarks.strangers.exams import (
     sixth,
     tenth,
     third,
+    twelfth,
 )
 from benchmarks.strangers.exams.styles import Style
 from benchmarks.strangers.kernels import FAMILIES, Case
@@ -47,6 +48,7 @@ EXAMS = {
     "ninth": ninth.STYLES,
     "tenth": tenth.STYLES,
     "eleventh": eleventh.STYLES,
+    "twelfth": twelfth.STYLES,
 }
 MISTAKES = [(make, mistake) for make, some in (FAMILIES | LATER).values() for mistake in some]
 Answer = UncheckedObject | None

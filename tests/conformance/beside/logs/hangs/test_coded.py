@@ -1,9 +1,11 @@
 """Tables of codes whose names a legend gives, and of calls with both their times."""
 
 import pytest
+from tileproof.conformance.beside.logs.hangs.lines.clocks import without_clocks
 from tileproof.conformance.beside.logs.hangs.lines.coded import with_meanings
 from tileproof.conformance.beside.logs.hangs.lines.intervals import with_both_times
 
+from benchmarks.strangers.exams.grade import logs
 from tests.conformance.beside.logs.hangs.test_lines import counted, told
 from tests.conformance.beside.logs.hangs.test_turns import answer, ring
 
@@ -143,3 +145,14 @@ def test_quoted_cells_and_rows_without_an_end() -> None:
         "cta=1 role=mma wait bar=full done",
         "cta=1 role=mma wait bar=full",
     ]
+
+
+def test_a_number_that_rises_from_row_to_row_is_no_thread() -> None:
+    some = [each for each in logs("twelfth", 2) if each.name.startswith("jsonl-blocked")]  # {"t":1037,...
+    roles = [{event.actor.role for event in told(each.text)} for each in some]
+    assert all(not any("warp" in role for role in each) for each in roles) and len(roles) == 2
+
+
+def test_numbers_of_threads_stay() -> None:
+    rows = [(at, f"tid={at % 3 * 32} wait full") for at in range(12)]
+    assert without_clocks(rows) == rows

@@ -81,10 +81,10 @@ _CHINESE: dict[str, str] = {
     **dict.fromkeys(("角色",), "role"),
     **dict.fromkeys(("申请",), "tcgen05.alloc"),
     **dict.fromkeys(("列", "的"), ""),
-    **dict.fromkeys(("迭代", "轮"), "iteration"),
+    **dict.fromkeys(("迭代", "轮", "步"), "iteration"),
 }
 _COUNTED = (
-    (re.compile(r"第\s*(\d+)\s*(?:次迭代|轮迭代|轮|次|个?k块|块)"), r" iteration \1 "),
+    (re.compile(r"第\s*(\d+)\s*(?:次迭代|轮迭代|轮|次|步|个?k块|块)"), r" iteration \1 "),
     (re.compile(r"第\s*(\d+)\s*(?:级|个?槽|个?缓冲区)"), r" stage \1 "),
     (re.compile(r"释放\s*(?=TMEM|张量内存)", re.IGNORECASE), " tcgen05.dealloc "),
     (re.compile(r"申请\s*(?=TMEM|张量内存)", re.IGNORECASE), " tcgen05.alloc "),

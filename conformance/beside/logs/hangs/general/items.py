@@ -35,7 +35,7 @@ _SOURCE = re.compile(
     r"\[?\b[\w./-]+\.(?:hpp|hxx|h|cuh?|cpp|cc|py|rs):\d+\]?|\b(?:info|debug|trace|warn(?:ing)?|verbose|dbg)\b[]:]?",
     re.IGNORECASE,
 )
-_NTH = re.compile(r"第\s*(?P<number>\d+)\s*(?:个)?(?P<what>槽|级|轮|次|块|阶段|缓冲区|迭代|回|段)")
+_NTH = re.compile(r"第\s*(?P<number>\d+)\s*(?:个)?(?P<what>槽|级|轮|次|步|块|阶段|缓冲区|迭代|回|段)")
 # Indices of a block or of a thread: `pid (1, 0, 0) idx (128, 0, 0)`, or the block's alone in front.
 _TUPLE = re.compile(
     r"(?:(?P<label>\b(?:pid|bid|block|blk|blockidx|ctaid|idx|tid|thread|threadidx)\b|^)\W{0,3}|:)"
@@ -271,7 +271,7 @@ class _Scan:
         behind = [token for token in self.tokens[at + 1 : at + 4] if token not in "#([{: \"'"][:1]
         wide = re.match(f"[{WIDE}]", self.tokens[at]) is not None  # its parts have no spaces
         several = (wide or len(lexicon.split(self.tokens[at])) > 1) and known in ("warp", "wg", "thread")
-        return several and behind != [] and re.match(r"[^\W\d]|_", behind[0]) is not None
+        return several and behind != [] and re.match(r"[^\W\d]|[_,;|)\]]", behind[0]) is not None
 
     def _phrase(self, at: int) -> int:
         """A label of two words before `=` or `:`, such as `parity bit: 1`; 0: none."""

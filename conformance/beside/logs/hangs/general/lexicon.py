@@ -73,7 +73,7 @@ _FIELDS: dict[str, str] = {
     "k": """
         k kb kblk kblock ktile kt kidx kiter iter iteration it i j loop step round tile tileidx tileid n_iter trip
         runde schritt durchlauf tour boucle iteración vuelta giro passo passaggio ciclo iteração iterazione kachel ronde krok runda
-        шаг итерация виток раунд цикл 迭代 轮 次 反復 周回 ループ 반복 스텝 kvblock nblock mblock work""",
+        шаг итерация виток раунд цикл 迭代 轮 次 步 反復 周回 ループ 반복 스텝 kvblock nblock mblock work""",
     "bytes": """
         bytes byte tx nbytes txbytes expectbytes txcount size octets octet tx_count sz
         bajt bajty bajtów байт байта байтов байтів 字节 バイト 바이트 expectedbytes expectedtx expecttx""",

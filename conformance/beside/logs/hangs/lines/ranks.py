@@ -14,7 +14,9 @@ SHARE = 0.8  # of the rows begin with the label
 RANKS = 16  # more CTAs than a cluster has
 FALLS = 0.04  # of a role's rows have a lower number than its row before: a count of turns only rises
 _FIRST = re.compile(
-    r"^(?P<open>\W*)(?P<label>[^\W\d]\w*?)(?P<sign>[_#]|\s*[=:]\s*|\s?)(?P<number>\d{1,2})(?![\w.])(?P<close>[)\]>:|,]*\s*)"
+    r"^(?P<open>(?:.{0,80}?[\w-]\.\w+:\d+[\])])?\W*)"  # a logger prints file and line in front
+    r"(?P<label>[^\W\d]\w*?)(?P<sign>[_#]|\s*[=:]\s*|\s?)(?P<number>\d{1,2})"
+    r"(?:\.(?=[^\W\d])|(?![\w.]))(?P<close>[)\]>:|,]*\s*)"
     r"(?=\W*(?P<role>[^\W\d]\w*))"
 )
 _LABELLED = re.compile(r"(?<![\w.])(?P<label>[^\W\d]\w*?)(?:[_#]|\s*[=:]\s*|\s?)[{\[(]?\d")

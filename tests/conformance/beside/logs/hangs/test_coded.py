@@ -4,6 +4,7 @@ import pytest
 from tileproof.conformance.beside.logs.hangs.lines.clocks import without_clocks
 from tileproof.conformance.beside.logs.hangs.lines.coded import with_meanings
 from tileproof.conformance.beside.logs.hangs.lines.intervals import with_both_times
+from tileproof.conformance.beside.logs.hangs.lines.ranks import with_ranks
 
 from benchmarks.strangers.exams.grade import logs
 from tests.conformance.beside.logs.hangs.test_lines import counted, told
@@ -156,3 +157,18 @@ def test_a_number_that_rises_from_row_to_row_is_no_thread() -> None:
 def test_numbers_of_threads_stay() -> None:
     rows = [(at, f"tid={at % 3 * 32} wait full") for at in range(12)]
     assert without_clocks(rows) == rows
+
+
+def test_a_rank_behind_the_file_and_line_of_a_logger() -> None:
+    rows = [f"V2 mbar.cuh:{77 + 2 * (k % 2)}] r{k % 2}.Loader mFull({k % 4}) await" for k in range(12)]
+    found = [text for _, text in with_ranks([*enumerate(rows, 1)])]
+    assert found[:2] == [
+        f"V2 mbar.cuh:{line}] cta={cta} Loader mFull({cta}) await" for cta, line in ((0, 77), (1, 79))
+    ]
+
+
+def test_a_name_that_ends_in_a_word_for_warps_before_a_comma() -> None:
+    """`(cta 0, 搬运线程束, 第3步)`: a role and a round."""
+    some = next(each for each in logs("twelfth", 2) if each.name.startswith("zh-suspend"))
+    found = told(some.text)
+    assert {event.actor.role[-3:] for event in found if event.k is not None} == {"线程束"}

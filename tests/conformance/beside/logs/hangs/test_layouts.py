@@ -107,3 +107,42 @@ def test_a_legend_of_ranges() -> None:
         "mma: arrive(acc_bar[0])",
         "mma: wait(out_bar[0], 0)",
     ]
+
+
+@pytest.mark.parametrize(
+    "legend",
+    [
+        ["map (offsets): 0x410=scores1[0] 0x418=scores1[1] 0x400=q_full[0]"],
+        ["bars: q_full @ 0x400, scores1 @ 0x410 (2 stages)"],
+        ["// q_full = 0x0400 (slot 0)", "// scores1 = 0x0410..0x0418 (slots 0..1)"],
+        [
+            "# CTA 0",
+            "# q_full -> 0x400",
+            "# scores1 -> 0x410",
+            "# CTA 1",
+            "# q_full -> 0x400",
+            "# scores1 -> 0x410",
+        ],
+    ],
+)
+def test_a_legend_of_pairs(legend: list[str]) -> None:
+    rows = ["mma: wait(0x400, 1)", "mma: arrive(0x0418)", "mb 0x410@cta1 par 0 mma spins"]
+    found = with_names([*enumerate([*legend, *rows], 1)])
+    assert [text for _, text in found][-3:] == [
+        "mma: wait(q_full[0], 1)",
+        "mma: arrive(scores1[1])",
+        "mb scores1[0]@cta1 par 0 mma spins",
+    ]
+
+
+def test_pointers_with_a_stride_and_a_legend_of_warps() -> None:
+    head = ["warps: w00 = load", "barriers, 16 bytes apart:"]
+    legend = ["  0x7fe3f8032000  k_full[2]", "  0x7fe3f8032020  dk_done[1]"]
+    rows = ["w00 0x7fe3f8032010 try_wait", "w00 0x7fe3f9032020 arrive"]
+    found = with_names([*enumerate([*head, *legend, *rows], 1)])
+    assert [text for _, text in found] == [*head, "w00 k_full[1] try_wait", "w00 dk_done[0]@1 arrive"]
+
+
+def test_a_role_with_hyphens() -> None:
+    lines = [(1, "cta=0 softmax-lo wait(full[0], 1)"), (2, "mma try-wait full-bar[0]")]
+    assert with_labels(lines) == [(1, "cta=0 softmax_lo wait(full[0], 1)"), lines[1]]

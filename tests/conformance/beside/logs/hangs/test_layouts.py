@@ -2,6 +2,7 @@
 """Layouts that show a wait's end or the open wait alone: reports of timeouts, histories by actor, ranks, ranges."""
 
 import pytest
+from tileproof.conformance.beside.logs.hangs.lines.arrows import with_actors_first
 from tileproof.conformance.beside.logs.hangs.lines.labels import with_labels
 from tileproof.conformance.beside.logs.hangs.lines.legend import with_names
 from tileproof.conformance.beside.logs.hangs.lines.ranks import with_ranks
@@ -146,3 +147,18 @@ def test_pointers_with_a_stride_and_a_legend_of_warps() -> None:
 def test_a_role_with_hyphens() -> None:
     lines = [(1, "cta=0 softmax-lo wait(full[0], 1)"), (2, "mma try-wait full-bar[0]")]
     assert with_labels(lines) == [(1, "cta=0 softmax_lo wait(full[0], 1)"), lines[1]]
+
+
+def test_an_actor_behind_an_arrow() -> None:
+    rows = [
+        "10 full.0 <- ld.1 sleeps, wants p1",
+        "20 full.1/c0,1 <- mma.0 arrives",
+        "30 bar.sync(2,256) <- red.0 sleeps",
+        "40 full[1] @ cta1 <-- mma/0: woken",
+    ]
+    assert [text for _, text in with_actors_first([*enumerate(rows, 1)])] == [
+        "10 cta1 ld: full[0] sleeps, wants p1",
+        "20 cta0 mma: full[1]@cta0,1 arrives",
+        "30 cta0 red: bar.sync(2,256) sleeps",
+        "40 cta0 mma: full[1]@cta1 woken",
+    ]

@@ -18,7 +18,7 @@ _TUPLE = re.compile(
 )
 
 # A name of several words, also with its number: `softmax-lo`, `Softmax-Gruppe-0`.
-_HYPHENS = re.compile(r"(?<![\w-])[^\W\d]\w+(?:-[^\W\d]\w+)+(?:-\d{1,2})?(?![\w-])")
+_HYPHENS = re.compile(r"(?<![\w-])[^\W\d]\w+(?:-[^\W\d]\w*)+(?:-\d{1,2})?(?![\w-])")
 # A role in front with its CTA in a word: `cta0_loader`.
 _OF_CTA = re.compile(r"^(?P<open>\W*)(?P<cta>[^\W\d_]+)_?(?P<number>\d+)[_.-](?P<role>[^\W\d]\w*)")
 

@@ -35,6 +35,7 @@ class Section:
     actor: str
     present: tuple[int, str] | None = None
     past: Rows = field(default_factory=list)
+    start: int = 0  # the line that names the actor
     end: int = 0  # the last line of the section
     newest_first: bool = False
     framed: bool = False  # it has frames of a stack
@@ -59,7 +60,7 @@ def with_histories(lines: Rows, moved: dict[int, int]) -> Rows:
         return lines
     calls = [text for section in told for _, text in section.past if _concerns(text)]
     ends = sum(bool(_told(text) & {"done", "begin"}) for text in calls) > ENDED * len(calls)
-    first = min(section.past[0][0] for section in told)
+    first = min(section.start for section in found)
     front = [text for number, text in lines if number < first and "wait" in verbs_of(text)]
     if len(front) > len(found):  # events, of which some look like headings: a dump begins with its sections
         return lines
@@ -113,11 +114,11 @@ def _sections(lines: Rows) -> list[Section]:
         if open_end and (name or _opened(text)):
             found[-1].end = number  # no line of the section
         if name is not None:
-            found.append(Section(name, end=number))
+            found.append(Section(name, start=number, end=number))
             past = False
         elif (opened := _opened(text)) is not None:
             found.append(Section(opened[0], (number, opened[1]) if _waits(opened[1]) else None))
-            found[-1].end = number
+            found[-1].start = found[-1].end = number
             past = True
         elif not found or not text.strip():
             if found and found[-1].past and not closed:

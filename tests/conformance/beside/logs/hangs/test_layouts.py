@@ -2,6 +2,7 @@
 """Layouts that show a wait's end or the open wait alone: reports of timeouts, histories by actor, ranks, ranges."""
 
 import pytest
+from tileproof.conformance.beside.logs.hangs.lines.arrays import records
 from tileproof.conformance.beside.logs.hangs.lines.arrows import with_actors_first
 from tileproof.conformance.beside.logs.hangs.lines.labels import with_labels
 from tileproof.conformance.beside.logs.hangs.lines.legend import with_names
@@ -162,3 +163,43 @@ def test_an_actor_behind_an_arrow() -> None:
         "30 cta0 red: bar.sync(2,256) sleeps",
         "40 cta0 mma: full[1]@cta1 woken",
     ]
+
+
+@pytest.mark.parametrize(("bullet", "nowhere"), [("* ", "waits in  (no barrier call)"), ("", "at none")])
+def test_sections_over_indented_lines(bullet: str, nowhere: str) -> None:
+    lines = []
+    for warp, place in (("0  load_main ()", nowhere), ("1  mma_main ()", "waits in  mbar_wait (empty[0])")):
+        lines += [f"{bullet}CTA 0  warp {warp}", f"    {place}", "    finished calls, latest first (2):"]
+        lines += ["      -1   clk 20  mbar_arrive (full[0])", "      -2   clk 10  mbar_wait (empty[0])"]
+    found = [text for _, text in with_histories([*enumerate(["(cuda-gdb) warps", *lines], 1)], {})]
+    assert found == [
+        "(cuda-gdb) warps",
+        "CTA 0  warp 0  role=load_main: mbar_wait (empty[0])",
+        "CTA 0  warp 0  role=load_main: mbar_wait (empty[0]) done",
+        "CTA 0  warp 0  role=load_main: mbar_arrive (full[0])",
+        "CTA 0  warp 1  role=mma_main: mbar_wait (empty[0])",
+        "CTA 0  warp 1  role=mma_main: mbar_wait (empty[0]) done",
+        "CTA 0  warp 1  role=mma_main: mbar_arrive (full[0])",
+        "CTA 0  warp 1  role=mma_main: waits in  mbar_wait (empty[0])",
+    ]
+
+
+def test_a_history_with_the_open_wait() -> None:
+    lines = []
+    for role, place in (
+        ("MMA warp", "not in a barrier call"),
+        ("load warp", "blocked in mbar_wait empty[0]"),
+    ):
+        lines += [f"CTA 0 {role}: {place}", "  10  mbar_wait empty[0]  [3 clk]", "  20  mbar_arrive full[0]"]
+    lines.append("  30  mbar_wait empty[0]  [still in here]")
+    found = [text for _, text in with_histories([*enumerate(lines, 1)], {})]
+    assert found[0] == "CTA 0 MMA warp: mbar_wait empty[0]  [3 clk]"
+    assert found[-1] == "CTA 0 load warp: mbar_wait empty[0]  [still in here]"
+    assert len(found) == 7
+
+
+def test_records_of_an_array() -> None:
+    rows = ['{cta = 1, ev = WAIT, bar = FULL, parity = -1, cta_mask = 2, msg = ""}' for _ in range(4)]
+    lines = ["$2 = {[0] = " + rows[0] + ",", *(f"  [{k}] = {row}," for k, row in enumerate(rows[1:], 1))]
+    found = records([*enumerate(["(cuda-gdb) p a", *lines], 1)])
+    assert [text.split() for _, text in found] == [["cta=1,", "ev=WAIT,", "bar=FULL,", "cta_mask=0x2"]] * 4

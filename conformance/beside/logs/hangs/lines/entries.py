@@ -25,7 +25,7 @@ _STRIDE = re.compile(
 )
 
 
-class Entry(NamedTuple):
+class LegendEntry(NamedTuple):
     """A barrier's name in a legend, the numbers beside it, and the text that its neighbours share."""
 
     name: str
@@ -33,7 +33,7 @@ class Entry(NamedTuple):
     shape: str
 
 
-def entries(text: str) -> list[Entry]:
+def entries(text: str) -> list[LegendEntry]:
     """The entries of a line; none where it tells an event."""
     text = _RANGE.sub(r"\g<first>", text)  # of its stages; a barrier without a ring has its address only
     parts = _pairs(text)
@@ -81,7 +81,7 @@ def _joined(gap: str, *, front: bool) -> int:
     return 0 if re.fullmatch(r"[\s,;|]+", between) else -1
 
 
-def _entry(text: str, paired: bool) -> Entry | None:
+def _entry(text: str, paired: bool) -> LegendEntry | None:
     address = _HEX.search(text)
     name = _name(text, address, paired)
     numbers = _NUMBER.findall(text)
@@ -97,7 +97,7 @@ def _entry(text: str, paired: bool) -> Entry | None:
         at = text.index(name)
         first, last = min(at, address.start()), max(at + len(name), address.end())
         shape = re.sub(rf"\bN{_INDEX}", "N", text[first:last].replace(name, "N"))
-    return Entry(name, numbers, re.sub(r"\s+", " ", _NUMBER.sub("0", shape)).strip())
+    return LegendEntry(name, numbers, re.sub(r"\s+", " ", _NUMBER.sub("0", shape)).strip())
 
 
 def _name(text: str, address: re.Match[str] | None, paired: bool) -> str:

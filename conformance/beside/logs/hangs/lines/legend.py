@@ -9,7 +9,7 @@ from math import gcd
 from typing import NamedTuple
 
 from tileproof.conformance.beside.logs.hangs.general.rows import Rows
-from tileproof.conformance.beside.logs.hangs.lines.entries import Entry, entries, stride_of, value_of
+from tileproof.conformance.beside.logs.hangs.lines.entries import LegendEntry, entries, stride_of, value_of
 
 STRIDE = 8  # bytes of an mbarrier
 STAGES = 64  # more stages than any ring has
@@ -68,7 +68,7 @@ def _place(bases: list[BarrierBase], window: int, address: int) -> str:
 
 def _legend(lines: Rows) -> tuple[list[BarrierBase], set[int], bool]:
     """The bases that lines in front of the events state, in order, their lines, and whether in base 16."""
-    shapes: dict[str, list[tuple[int, Entry, int]]] = {}
+    shapes: dict[str, list[tuple[int, LegendEntry, int]]] = {}
     known: set[str] = set()
     stride = 0
     for at, (_, text) in enumerate(lines[:100]):
@@ -87,7 +87,7 @@ def _legend(lines: Rows) -> tuple[list[BarrierBase], set[int], bool]:
     return [], set(), False
 
 
-def _bases(rows: list[tuple[int, Entry, int]]) -> tuple[list[BarrierBase], set[int], bool]:
+def _bases(rows: list[tuple[int, LegendEntry, int]]) -> tuple[list[BarrierBase], set[int], bool]:
     """The bases that entries of the same shape state, by the column of addresses, which all differ."""
     for column in range(min(len(entry.numbers) for _, entry, _ in rows)):
         # Each CTA may print the same legend.

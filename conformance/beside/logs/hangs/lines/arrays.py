@@ -10,7 +10,7 @@ SHARE = 0.6  # of the lines are records
 _RECORD = re.compile(r"^(?:.*\{)?\s*\[(?:\d+|0x[0-9a-fA-F]+)\]\s*=\s*\{(?P<row>[^{}]*=[^{}]*=[^{}]*)\}")
 _TIED = re.compile(r"\s*=\s*")
 _UNSET = re.compile(r"(?<![^\s,])[^\W\d]\w*=(?:-1|\"\"|\w*_NONE|None|NONE|0x0)(?=\s*(?:,|$))\s*,?")
-_FLAG = re.compile(r"(?<![^\s,])(?P<key>\w*mask)=(?P<value>\d+)\b", re.IGNORECASE)
+_FLAG = re.compile(r"(?<![^\s,])\w*mask=(?P<value>\d+)\b", re.IGNORECASE)
 
 
 def records(lines: Rows) -> Rows:
@@ -24,4 +24,4 @@ def records(lines: Rows) -> Rows:
 
 def _plain(row: str) -> str:
     text = _UNSET.sub("", _TIED.sub("=", row))
-    return _FLAG.sub(lambda flag: f"{flag['key']}={int(flag['value']):#x}", text).strip(" ,")
+    return _FLAG.sub(lambda flag: f"cta_mask={int(flag['value']):#x}", text).strip(" ,")

@@ -9,7 +9,10 @@ from tileproof.conformance.beside.logs.hangs.general.rows import Rows
 SHARE = 0.6  # of the lines are records
 _RECORD = re.compile(r"^(?:.*\{)?\s*\[(?:\d+|0x[0-9a-fA-F]+)\]\s*=\s*\{(?P<row>[^{}]*=[^{}]*=[^{}]*)\}")
 _TIED = re.compile(r"\s*=\s*")
-_UNSET = re.compile(r"(?<![^\s,])[^\W\d]\w*=(?:-1|\"\"|\w*_NONE|None|NONE|0x0)(?=\s*(?:,|$))\s*,?")
+_UNSET = re.compile(
+    r"(?<![^\s,])(?:[^\W\d]\w*=(?:-1|\"\"|\w*_NONE|None|NONE)|\w*(?:mask|bytes)=(?:0x)?0)(?=\s*(?:,|$))\s*,?",
+    re.IGNORECASE,
+)
 _FLAG = re.compile(r"(?<![^\s,])\w*mask=(?P<value>\d+)\b", re.IGNORECASE)
 
 

@@ -74,7 +74,7 @@ def with_histories(lines: Rows, moved: dict[int, int]) -> Rows:
             out.append((at, row))
             if not ends and not _OPEN.search(call) and (verbs_of(row) & {"wait"} or _meets(row)):
                 out.append((at, f"{row} done"))
-        again = bool(rows) and (ends or _OPEN.search(rows[-1][1])) and _same(section.present, rows)
+        again = bool(rows) and (_OPEN.search(rows[-1][1]) or (ends and _same(section.present, rows)))
         if section.present is not None and not again:
             moved |= {section.end: section.present[0]} if section.end not in dict(rows) else {}
             out.append((section.end, f"{section.actor}: {section.present[1].strip()}"))

@@ -199,7 +199,10 @@ def test_a_history_with_the_open_wait() -> None:
 
 
 def test_records_of_an_array() -> None:
-    rows = ['{cta = 1, ev = WAIT, bar = FULL, parity = -1, cta_mask = 2, msg = ""}' for _ in range(4)]
+    rows = [
+        '{cta = 1, ev = WAIT, bar = FULL, parity = -1, tx_bytes = 0, bar_cta_mask = 2, msg = ""}'
+        for _ in range(4)
+    ]
     lines = ["$2 = {[0] = " + rows[0] + ",", *(f"  [{k}] = {row}," for k, row in enumerate(rows[1:], 1))]
     found = records([*enumerate(["(cuda-gdb) p a", *lines], 1)])
     assert [text.split() for _, text in found] == [["cta=1,", "ev=WAIT,", "bar=FULL,", "cta_mask=0x2"]] * 4

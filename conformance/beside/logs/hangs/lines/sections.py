@@ -101,7 +101,12 @@ def _is_front(text: str) -> bool:
 
 def _meets(row: str) -> bool:
     """Whether a call waits for the other threads of a barrier that they reach together."""
-    return re.search(r"bar(?:rier)?_?\.?sync|__sync|named_?barrier|alloc", row, re.IGNORECASE) is not None
+    return (
+        re.search(
+            r"bar(?:rier)?_?\.?sync|__sync|named_?barrier|alloc|cluster[._]?(?:sync|wait)", row, re.IGNORECASE
+        )
+        is not None
+    )
 
 
 def _sections(lines: Rows) -> list[Section]:
@@ -181,7 +186,11 @@ def _opened(text: str) -> tuple[str, str] | None:
         not colon
         or text[:1].isspace()
         or _concerns(title)  # an event: a heading names no barrier
-        or not (("wait" in verbs_of(rest) and _concerns(rest)) or _GONE.search(rest) or _NOWHERE.match(rest))
+        or not (
+            ("wait" in verbs_of(rest) and (_concerns(rest) or _meets(rest)))
+            or _GONE.search(rest)
+            or _NOWHERE.match(rest)
+        )
     ):
         return None
     actor = _actor(f"{title}:")

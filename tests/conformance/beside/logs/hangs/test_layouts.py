@@ -191,11 +191,12 @@ def test_a_history_with_the_open_wait() -> None:
         ("load warp", "blocked in mbar_wait empty[0]"),
     ):
         lines += [f"CTA 0 {role}: {place}", "  10  mbar_wait empty[0]  [3 clk]", "  20  mbar_arrive full[0]"]
-    lines.append("  30  mbar_wait empty[0]  [still in here]")
+    lines += ["  30  mbar_wait empty[0]  [still in here]", "CTA 0 store warp: blocked in __syncthreads()"]
+    lines += ["  40  mbar_wait empty[0]  [3 clk]", "  50  __syncthreads()  [still in here]"]
     found = [text for _, text in with_histories([*enumerate(lines, 1)], {})]
     assert found[0] == "CTA 0 MMA warp: mbar_wait empty[0]  [3 clk]"
-    assert found[-1] == "CTA 0 load warp: mbar_wait empty[0]  [still in here]"
-    assert len(found) == 7
+    assert found[6:7] == ["CTA 0 load warp: mbar_wait empty[0]  [still in here]"]
+    assert found[9:] == ["CTA 0 store warp: __syncthreads()  [still in here]"]
 
 
 def test_records_of_an_array() -> None:

@@ -15,6 +15,7 @@ from tileproof.conformance.beside.logs.hangs.forms import tabled
 from tileproof.conformance.beside.logs.hangs.general.choose import better
 from tileproof.conformance.beside.logs.hangs.grammar.choose import learned
 from tileproof.conformance.beside.logs.hangs.line import LineReader
+from tileproof.conformance.beside.logs.hangs.lines.arrays import records
 from tileproof.conformance.beside.logs.hangs.lines.prepare import prepared
 from tileproof.conformance.beside.logs.hangs.lines.sections import with_histories
 from tileproof.conformance.beside.logs.hangs.log import LONG, Log, load
@@ -85,9 +86,9 @@ def read_text(
         if is_sanitizer(members):
             whole.runs.append(read_sanitizer(Log(path, lines, title=name), members))
             continue
-        members = with_histories(members, whole.moved)
-        debugged = is_debugger(members)
-        plain = members if debugged else prepared(members)
+        told = with_histories(records(members), whole.moved)
+        debugged = told is members and is_debugger(members)
+        plain = members if debugged else prepared(told)
         members = debugger_lines(plain) if debugged else list(tabled(plain))
         reader = Collector(Log(path, lines, title=name), plan, parsed, cluster)
         for number, line in members:

@@ -52,7 +52,7 @@ def name_roles(log: Log) -> None:
             uses[role].append(use)
     many = Counter(lines.values())
     named = {role: some for role, some in uses.items() if len(some) >= ALL * many[role]}
-    names: dict[str, str] = {}
+    names = _hyphenated(log.lines, many)
     for role, place in around(named).items():
         use, found = named[role][0], _WARP.fullmatch(role)
         before = use.tokens[use.first - place.before : use.first]
@@ -68,6 +68,15 @@ def name_roles(log: Log) -> None:
     for event in log.events:
         event.actor = of(event.actor)
     log.notes = [(line, of(actor), k) for line, actor, k in log.notes]
+
+
+def _hyphenated(lines: Sequence[str], roles: Mapping[str, int]) -> dict[str, str]:
+    """The roles that a log prints with hyphens only; the readings take them as one word."""
+    joined = [role for role in roles if "_" in role]
+    text = "\n".join(lines).lower() if joined else ""
+    return {
+        role: role.replace("_", "-") for role in joined if role not in text and role.replace("_", "-") in text
+    }
 
 
 def _use(text: str, role: str) -> RoleUse | None:

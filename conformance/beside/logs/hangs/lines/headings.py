@@ -53,14 +53,14 @@ def under_headings(lines: Rows) -> Rows:
     return out
 
 
-def heading(text: str) -> Heading | None:
+def heading(text: str, drawn: bool = True) -> Heading | None:
     """The heading that a line may be; what is in brackets behind its title may be a remark."""
-    return _titled(text) or _titled(_REMARK.sub(" ", text))
+    return _titled(text, drawn) or _titled(_REMARK.sub(" ", text), drawn)
 
 
-def _titled(text: str) -> Heading | None:
-    """A line that is drawn as a heading, with only fields of actors and a few words."""
-    if len(text) > 100 or not _DRAWN.search(text):
+def _titled(text: str, drawn: bool) -> Heading | None:
+    """A line that is drawn as a heading, where it must be, with only fields of actors and a few words."""
+    if len(text) > 100 or (drawn and not _DRAWN.search(text)):
         return None
     title, _, rest = (
         part.strip(_MARKS) for part in re.sub(r":(?=\s|$)", "\0", text.strip(_MARKS)).partition("\0")

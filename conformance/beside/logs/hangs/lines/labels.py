@@ -17,8 +17,8 @@ _TUPLE = re.compile(
     r"(?P<values>-?\d+(?:\s*[,/]\s*-?\d+)+)(?![\w.])[)\]>]?"
 )
 
-# A name of several words with its number: `Softmax-Gruppe-0`.
-_HYPHENS = re.compile(r"(?<![\w-])[^\W\d]\w+(?:-[^\W\d]\w+)+-\d{1,2}(?![\w-])")
+# A name of several words, also with its number: `softmax-lo`, `Softmax-Gruppe-0`.
+_HYPHENS = re.compile(r"(?<![\w-])[^\W\d]\w+(?:-[^\W\d]\w*)+(?:-\d{1,2})?(?![\w-])")
 # A role in front with its CTA in a word: `cta0_loader`.
 _OF_CTA = re.compile(r"^(?P<open>\W*)(?P<cta>[^\W\d_]+)_?(?P<number>\d+)[_.-](?P<role>[^\W\d]\w*)")
 
@@ -52,7 +52,7 @@ def _joined(found: re.Match[str]) -> str:
     """A role with hyphens as one word; not what happens, a barrier, or a field and its number."""
     parts = found[0].split("-")
     told = {verb for part in parts for verb in verbs(part)}
-    plain = not told & {"wait", "done", "arrive"} and not is_state(found[0])
+    plain = not told & {"wait", "done", "arrive", "expect"} and not is_state(found[0])
     return found[0].replace("-", "_") if plain and not field(parts[0]) else found[0]
 
 

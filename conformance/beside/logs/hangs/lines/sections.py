@@ -22,6 +22,8 @@ _PAST = re.compile(
 )
 _NEWEST = re.compile(r"newest first|latest first|most recent first|reverse", re.IGNORECASE)
 _GONE = re.compile(r"\b(?:exit(?:ed|s)?|returned|left|ended|finished|gone|not resident)\b", re.IGNORECASE)
+_NOWHERE = re.compile(r"\b(?:no|not|none|outside)\b", re.IGNORECASE)
+_OPEN = re.compile(r"\bstill\b|in progress|unfinished|not (?:yet )?(?:returned|done)", re.IGNORECASE)
 _ITEM = re.compile(r"[^\W\d]\w*")
 _REMARK = re.compile(r"\(\s*\"(?P<text>[^\"]*)\"\s*\)")
 
@@ -33,6 +35,7 @@ class Section:
     actor: str
     present: tuple[int, str] | None = None
     past: Rows = field(default_factory=list)
+    start: int = 0  # the line that names the actor
     end: int = 0  # the last line of the section
     newest_first: bool = False
     framed: bool = False  # it has frames of a stack
@@ -57,7 +60,7 @@ def with_histories(lines: Rows, moved: dict[int, int]) -> Rows:
         return lines
     calls = [text for section in told for _, text in section.past if _concerns(text)]
     ends = sum(bool(_told(text) & {"done", "begin"}) for text in calls) > ENDED * len(calls)
-    first = min(section.past[0][0] for section in told)
+    first = min(section.start for section in found)
     front = [text for number, text in lines if number < first and "wait" in verbs_of(text)]
     if len(front) > len(found):  # events, of which some look like headings: a dump begins with its sections
         return lines
@@ -66,12 +69,13 @@ def with_histories(lines: Rows, moved: dict[int, int]) -> Rows:
         rows = section.past[::-1] if section.newest_first else section.past
         for at, (number, text) in zip(sorted(number for number, _ in rows), rows, strict=True):
             moved |= {at: number} if at != number else {}
-            call = _TIMED.sub("", _REMARK.sub(r" \g<text>", text)).strip()
+            call = _TIMED.sub("", _TIMED.sub("", _REMARK.sub(r" \g<text>", text))).strip()
             row = f"{section.actor}: {call}"
             out.append((at, row))
-            if not ends and (verbs_of(row) & {"wait"} or _meets(row)):
+            if not ends and not _OPEN.search(call) and (verbs_of(row) & {"wait"} or _meets(row)):
                 out.append((at, f"{row} done"))
-        if section.present is not None and not (ends and _same(section.present[1], rows)):
+        again = bool(rows) and (_OPEN.search(rows[-1][1]) or (ends and _same(section.present, rows)))
+        if section.present is not None and not again:
             moved |= {section.end: section.present[0]} if section.end not in dict(rows) else {}
             out.append((section.end, f"{section.actor}: {section.present[1].strip()}"))
     return out
@@ -83,9 +87,9 @@ def _told(text: str) -> set[str]:
     return set().union(*said)
 
 
-def _same(call: str, rows: Rows) -> bool:
-    """Whether the last wait of a history that has both begins and ends is the present call."""
-    names = {word for word in _ITEM.findall(call) if is_state(word)}
+def _same(present: tuple[int, str] | None, rows: Rows) -> bool:
+    """Whether the last wait of a history, which has not ended there, is the present call."""
+    names = {word for word in _ITEM.findall(present[1]) if is_state(word)} if present else set()
     last = rows[-1][1] if rows else ""
     return "wait" in verbs_of(last) and "done" not in _told(last) and bool(names & {*_ITEM.findall(last)})
 
@@ -97,23 +101,29 @@ def _is_front(text: str) -> bool:
 
 def _meets(row: str) -> bool:
     """Whether a call waits for the other threads of a barrier that they reach together."""
-    return re.search(r"bar(?:rier)?_?\.?sync|__sync|named_?barrier|alloc", row, re.IGNORECASE) is not None
+    return (
+        re.search(
+            r"bar(?:rier)?_?\.?sync|__sync|named_?barrier|alloc|cluster[._]?(?:sync|wait)", row, re.IGNORECASE
+        )
+        is not None
+    )
 
 
 def _sections(lines: Rows) -> list[Section]:
     found: list[Section] = []
     past = closed = False
-    for number, text in lines:
-        closed = closed and not (_actor(text) or _opened(text))
+    for (number, text), (_, below) in zip(lines, [*lines[1:], (0, "")], strict=True):
+        name = _actor(text, above=0 < _indent(below) > _indent(text))
+        closed = closed and not (name or _opened(text))
         open_end = found and found[-1].past and found[-1].end == found[-1].past[-1][0]
-        if open_end and (_actor(text) or _opened(text)):
+        if open_end and (name or _opened(text)):
             found[-1].end = number  # no line of the section
-        if (name := _actor(text)) is not None:
-            found.append(Section(name, end=number))
+        if name is not None:
+            found.append(Section(name, start=number, end=number))
             past = False
         elif (opened := _opened(text)) is not None:
-            found.append(Section(opened[0], (number, opened[1]) if "wait" in verbs_of(opened[1]) else None))
-            found[-1].end = number
+            found.append(Section(opened[0], (number, opened[1]) if _waits(opened[1]) else None))
+            found[-1].start = found[-1].end = number
             past = True
         elif not found or not text.strip():
             if found and found[-1].past and not closed:
@@ -125,16 +135,20 @@ def _sections(lines: Rows) -> list[Section]:
         elif (frame := _FRAME.match(text)) is not None:
             found[-1].framed = True
             _take_frame(found[-1], number, frame)
-        elif _PAST.search(text) and not _concerns(text):
+        elif _PAST.search(text) and (not _concerns(text) or text.rstrip().endswith(":")):
             past = True
             found[-1].newest_first = _NEWEST.search(text) is not None
         elif past and (not found[-1].past or (_TIMED.match(text) is not None) == _timed(found[-1])):
             found[-1].past.append((number, text))
             found[-1].end = number
-        elif _concerns(text) and "wait" in verbs_of(text):
+        elif _concerns(text) and "wait" in verbs_of(text) and not _NOWHERE.search(text):
             found[-1].present = number, text.split(": ", 1)[-1]
             found[-1].end = max(number, found[-1].end)
     return found
+
+
+def _waits(call: str) -> bool:
+    return "wait" in verbs_of(call) and not _NOWHERE.match(call)
 
 
 def _timed(section: Section) -> bool:
@@ -146,13 +160,17 @@ def _concerns(text: str) -> bool:
     return any(is_state(word) for word in _ITEM.findall(text))
 
 
-def _actor(text: str) -> str | None:
-    """The actor that a line names for the lines below it; None for other lines."""
+def _indent(text: str) -> int:
+    return len(text) - len(text.lstrip())
+
+
+def _actor(text: str, above: bool = False) -> str | None:
+    """The actor that a line names for the lines below it, also undrawn where those are indented; or None."""
     if (focus := _FOCUS.search(text)) is not None and "focus" in text.lower():
         return f"block {focus[1]} warp {int(focus[2]) // WARP}"
     if _PAST.search(text):
         return None
-    head = heading(text)
+    head = heading(text, drawn=not above)
     if head is None or not (head.fields and head.inner):
         return None
     word = next(iter(head.words)) if len(head.words) == 1 else ""
@@ -168,7 +186,11 @@ def _opened(text: str) -> tuple[str, str] | None:
         not colon
         or text[:1].isspace()
         or _concerns(title)  # an event: a heading names no barrier
-        or not (("wait" in verbs_of(rest) and _concerns(rest)) or _GONE.search(rest))
+        or not (
+            ("wait" in verbs_of(rest) and (_concerns(rest) or _meets(rest)))
+            or _GONE.search(rest)
+            or _NOWHERE.match(rest)
+        )
     ):
         return None
     actor = _actor(f"{title}:")

@@ -2,6 +2,8 @@
 """Layouts that show a wait's end or the open wait alone: reports of timeouts, histories by actor, ranks, ranges."""
 
 import pytest
+from tileproof.conformance.beside.logs.hangs.lines.arrays import records
+from tileproof.conformance.beside.logs.hangs.lines.arrows import with_actors_first
 from tileproof.conformance.beside.logs.hangs.lines.labels import with_labels
 from tileproof.conformance.beside.logs.hangs.lines.legend import with_names
 from tileproof.conformance.beside.logs.hangs.lines.ranks import with_ranks
@@ -107,3 +109,101 @@ def test_a_legend_of_ranges() -> None:
         "mma: arrive(acc_bar[0])",
         "mma: wait(out_bar[0], 0)",
     ]
+
+
+@pytest.mark.parametrize(
+    "legend",
+    [
+        ["map (offsets): 0x410=scores1[0] 0x418=scores1[1] 0x400=q_full[0]"],
+        ["bars: q_full @ 0x400, scores1 @ 0x410 (2 stages)"],
+        ["// q_full = 0x0400 (slot 0)", "// scores1 = 0x0410..0x0418 (slots 0..1)"],
+        [
+            "# CTA 0",
+            "# q_full -> 0x400",
+            "# scores1 -> 0x410",
+            "# CTA 1",
+            "# q_full -> 0x400",
+            "# scores1 -> 0x410",
+        ],
+    ],
+)
+def test_a_legend_of_pairs(legend: list[str]) -> None:
+    rows = ["mma: wait(0x400, 1)", "mma: arrive(0x0418)", "mb 0x410@cta1 par 0 mma spins"]
+    found = with_names([*enumerate([*legend, *rows], 1)])
+    assert [text for _, text in found][-3:] == [
+        "mma: wait(q_full[0], 1)",
+        "mma: arrive(scores1[1])",
+        "mb scores1[0]@cta1 par 0 mma spins",
+    ]
+
+
+def test_pointers_with_a_stride_and_a_legend_of_warps() -> None:
+    head = ["warps: w00 = load", "barriers, 16 bytes apart:"]
+    legend = ["  0x7fe3f8032000  k_full[2]", "  0x7fe3f8032020  dk_done[1]"]
+    rows = ["w00 0x7fe3f8032010 try_wait", "w00 0x7fe3f9032020 arrive"]
+    found = with_names([*enumerate([*head, *legend, *rows], 1)])
+    assert [text for _, text in found] == [*head, "w00 k_full[1] try_wait", "w00 dk_done[0]@1 arrive"]
+
+
+def test_a_role_with_hyphens() -> None:
+    lines = [(1, "cta=0 softmax-lo wait(full[0], 1)"), (2, "mma try-wait full-bar[0]")]
+    assert with_labels(lines) == [(1, "cta=0 softmax_lo wait(full[0], 1)"), lines[1]]
+
+
+def test_an_actor_behind_an_arrow() -> None:
+    rows = [
+        "10 full.0 <- ld.1 sleeps, wants p1",
+        "20 full.1/c0,1 <- mma.0 arrives",
+        "30 bar.sync(2,256) <- red.0 sleeps",
+        "40 full[1] @ cta1 <-- mma/0: woken",
+    ]
+    assert [text for _, text in with_actors_first([*enumerate(rows, 1)])] == [
+        "10 cta1 ld: full[0] sleeps, wants p1",
+        "20 cta0 mma: full[1]@cta0,1 arrives",
+        "30 cta0 red: bar.sync(2,256) sleeps",
+        "40 cta0 mma: full[1]@cta1 woken",
+    ]
+
+
+@pytest.mark.parametrize(("bullet", "nowhere"), [("* ", "waits in  (no barrier call)"), ("", "at none")])
+def test_sections_over_indented_lines(bullet: str, nowhere: str) -> None:
+    lines = []
+    for warp, place in (("0  load_main ()", nowhere), ("1  mma_main ()", "waits in  mbar_wait (empty[0])")):
+        lines += [f"{bullet}CTA 0  warp {warp}", f"    {place}", "    finished calls, latest first (2):"]
+        lines += ["      -1   clk 20  mbar_arrive (full[0])", "      -2   clk 10  mbar_wait (empty[0])"]
+    found = [text for _, text in with_histories([*enumerate(["(cuda-gdb) warps", *lines], 1)], {})]
+    assert found == [
+        "(cuda-gdb) warps",
+        "CTA 0  warp 0  role=load_main: mbar_wait (empty[0])",
+        "CTA 0  warp 0  role=load_main: mbar_wait (empty[0]) done",
+        "CTA 0  warp 0  role=load_main: mbar_arrive (full[0])",
+        "CTA 0  warp 1  role=mma_main: mbar_wait (empty[0])",
+        "CTA 0  warp 1  role=mma_main: mbar_wait (empty[0]) done",
+        "CTA 0  warp 1  role=mma_main: mbar_arrive (full[0])",
+        "CTA 0  warp 1  role=mma_main: waits in  mbar_wait (empty[0])",
+    ]
+
+
+def test_a_history_with_the_open_wait() -> None:
+    lines = []
+    for role, place in (
+        ("MMA warp", "not in a barrier call"),
+        ("load warp", "blocked in mbar_wait empty[0]"),
+    ):
+        lines += [f"CTA 0 {role}: {place}", "  10  mbar_wait empty[0]  [3 clk]", "  20  mbar_arrive full[0]"]
+    lines += ["  30  mbar_wait empty[0]  [still in here]", "CTA 0 store warp: blocked in __syncthreads()"]
+    lines += ["  40  mbar_wait empty[0]  [3 clk]", "  50  __syncthreads()  [still in here]"]
+    found = [text for _, text in with_histories([*enumerate(lines, 1)], {})]
+    assert found[0] == "CTA 0 MMA warp: mbar_wait empty[0]  [3 clk]"
+    assert found[6:7] == ["CTA 0 load warp: mbar_wait empty[0]  [still in here]"]
+    assert found[9:] == ["CTA 0 store warp: __syncthreads()  [still in here]"]
+
+
+def test_records_of_an_array() -> None:
+    rows = [
+        '{cta = 1, ev = WAIT, bar = FULL, parity = -1, tx_bytes = 0, bar_cta_mask = 2, msg = ""}'
+        for _ in range(4)
+    ]
+    lines = ["$2 = {[0] = " + rows[0] + ",", *(f"  [{k}] = {row}," for k, row in enumerate(rows[1:], 1))]
+    found = records([*enumerate(["(cuda-gdb) p a", *lines], 1)])
+    assert [text.split() for _, text in found] == [["cta=1,", "ev=WAIT,", "bar=FULL,", "cta_mask=0x2"]] * 4

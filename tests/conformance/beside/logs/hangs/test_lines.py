@@ -243,7 +243,7 @@ def test_hyphens_join_a_role_and_its_number() -> None:
         "copy": "B{cta} {role}, Runde {k}: TMA auf {bar}, Puffer {stage}, {size} Byte",
         "far": "",
     }).replace("filler", "Softmax-Gruppe-0").replace("eater", "Softmax-Gruppe-1")  # fmt: skip
-    assert {event.actor.role for event in told(text)} == {"softmax_gruppe_0", "softmax_gruppe_1"}
+    assert {event.actor.role for event in told(text)} == {"softmax-gruppe-0", "softmax-gruppe-1"}
 
 
 def test_the_index_of_a_roles_warp_is_no_cta() -> None:

@@ -8,6 +8,7 @@ from itertools import pairwise
 from math import gcd
 from typing import NamedTuple
 
+from tileproof.conformance.beside.logs.hangs.general.lexicon import field
 from tileproof.conformance.beside.logs.hangs.general.rows import Rows
 from tileproof.conformance.beside.logs.hangs.lines.entries import LegendEntry, entries, stride_of, value_of
 
@@ -18,6 +19,8 @@ SHARE = 0.5  # of the rows behind the legend have an address of it
 _ADDRESS = re.compile(
     r"\[\s*(?P<inner>0[xX][0-9a-fA-F]+|\d{3,})\s*\]|(?<![\w.])(?P<bare>0[xX][0-9a-fA-F]+|\d{3,})(?![\w.])"
 )
+_LABEL = re.compile(r"(?P<label>[^\W\d]\w*)\W{0,3}\Z")
+_OF_ACTORS = {"thread", "warp", "wg", "cta", "group", "role"}  # a number behind their labels is no address
 _COUNTS = re.compile(r"\binit|\bcount|\barriv", re.IGNORECASE)  # a line that states more than an address
 
 
@@ -40,7 +43,8 @@ def with_names(lines: Rows) -> Rows:
 
     def named(found: re.Match[str]) -> str:
         token = found["inner"] or found["bare"]
-        if hexed and token[:2] not in ("0x", "0X"):
+        label = _LABEL.search(found.string, 0, found.start())
+        if hexed and token[:2] not in ("0x", "0X") or (label and field(label["label"]) in _OF_ACTORS):
             return found[0]
         # The other numbers are masks and sizes.
         return _place(bases, window, value_of(token)) or found[0].replace(token, str(value_of(token)))

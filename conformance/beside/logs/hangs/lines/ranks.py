@@ -15,7 +15,7 @@ RANKS = 16  # more CTAs than a cluster has
 FALLS = 0.04  # of a role's rows have a lower number than its row before: a count of turns only rises
 _FIRST = re.compile(
     r"^(?P<open>(?:.{0,80}?[\w-]\.\w+:\d+[\])])?\W*)"  # a logger prints file and line in front
-    r"(?P<label>[^\W\d]\w*?)(?P<sign>[_#]|\s*[=:]\s*|\s?)(?P<number>\d{1,2})"
+    r"(?P<label>[^\W\d]+?)(?P<sign>[_#]|\s*[=:]\s*|\s?)(?P<number>\d{1,2})"
     r"(?:\.(?=[^\W\d])|(?![\w.]))(?P<close>[)\]>:|,]*\s*)"
     r"(?=\W*(?P<role>[^\W\d]\w*))"
 )

@@ -44,7 +44,7 @@ def with_names(lines: Rows) -> Rows:
     def named(found: re.Match[str]) -> str:
         token = found["inner"] or found["bare"]
         label = _LABEL.search(found.string, 0, found.start())
-        if hexed and token[:2] not in ("0x", "0X") or (label and field(label["label"]) in _OF_ACTORS):
+        if (hexed and token[:2] not in ("0x", "0X")) or (label and field(label["label"]) in _OF_ACTORS):
             return found[0]
         # The other numbers are masks and sizes.
         return _place(bases, window, value_of(token)) or found[0].replace(token, str(value_of(token)))

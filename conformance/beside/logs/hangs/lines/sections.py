@@ -58,6 +58,9 @@ def with_histories(lines: Rows, moved: dict[int, int]) -> Rows:
         or not any(section.present is not None or section.framed for section in told)
     ):
         return lines
+    heads = {_first_word(section.actor) for section in found}
+    if 2 * sum(_first_word(text) in heads for text in texts) > len(texts):
+        return lines  # the rows name their actors themselves
     calls = [text for section in told for _, text in section.past if _concerns(text)]
     ends = sum(bool(_told(text) & {"done", "begin"}) for text in calls) > ENDED * len(calls)
     first = min(section.start for section in found)
@@ -79,6 +82,11 @@ def with_histories(lines: Rows, moved: dict[int, int]) -> Rows:
             moved |= {section.end: section.present[0]} if section.end not in dict(rows) else {}
             out.append((section.end, f"{section.actor}: {section.present[1].strip()}"))
     return out
+
+
+def _first_word(text: str) -> str:
+    word = _ITEM.search(text)
+    return word[0].lower() if word is not None else ""
 
 
 def _told(text: str) -> set[str]:

@@ -120,7 +120,7 @@ def _meets(row: str) -> bool:
 def _sections(lines: Rows) -> list[Section]:
     found: list[Section] = []
     past = closed = False
-    for (number, text), (_, below) in zip(lines, [*lines[1:], (0, "")], strict=True):
+    for (number, text), (_, below) in zip(lines, [*lines, (0, "")][1:], strict=True):
         name = _actor(text, above=0 < _indent(below) > _indent(text))
         closed = closed and not (name or _opened(text))
         open_end = found and found[-1].past and found[-1].end == found[-1].past[-1][0]

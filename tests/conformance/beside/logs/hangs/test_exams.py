@@ -10,7 +10,15 @@ EACH = 4  # logs of each style
 
 @pytest.mark.parametrize(
     ("exam", "correct"),
-    [("first", 0.95), ("second", 0.88), ("third", 0.9), ("fourth", 0.93), ("fifth", 0.85)],
+    [
+        ("first", 0.95),
+        ("second", 0.88),
+        ("third", 0.9),
+        ("fourth", 0.93),
+        ("fifth", 0.85),
+        ("ninth", 0.88),
+        ("eleventh", 0.9),
+    ],
 )
 def test_an_exam_keeps_its_figure(exam: str, correct: float) -> None:
     score = grade(explain, exam, EACH)

@@ -6,93 +6,36 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from benchmarks.strangers.exams.names import calls, forms, mbarriers, plus, roles, state_first, used
 from benchmarks.strangers.exams.styles import WARPS, Style, barriers, camel, replaced
 from benchmarks.strangers.kernels import Case
 
-ORDER = ("load", "mma", "epi", "softmax0", "softmax1", "main", "compute", "reduce", "sched")
-SAME = {
-    "tma": "load", "loader": "load", "fetch": "load", "issue": "mma", "tensor": "mma", "epilogue": "epi", "head": "main",
-}  # fmt: skip
-SYNCS = re.compile(r"(cluster|syncthreads|turn|tmem|named\d)$")
-Forms = Callable[[str], tuple[str, ...]]
-
-
-def _roles(names: str, form: str = "{}") -> dict[str, str]:
-    """The printed names of the roles of ORDER, and of the roles that are the same in other kernels."""
-    found = {role: form.format(name) for role, name in zip(ORDER, names.split(", "), strict=True)}
-    return found | {role: found[same] for role, same in SAME.items()}
-
-
-def _forms(names: dict[str, str], parts: str = "", **short: str) -> Forms:
-    """The roles without the parts of their names that only say what they are, and short forms of some."""
-
-    def forms(role: str) -> tuple[str, ...]:
-        more = short.get(SAME.get(role, role), "")
-        bare = re.sub(parts, "", names[role]) if parts else names[role]
-        return bare, *(more.split(", ") if more else ())
-
-    return forms
-
-
-def _bars(make: Callable[[str], str]) -> Callable[[str], str]:
-    """Names of mbarriers; those of other barriers stay."""
-    return lambda name: name if SYNCS.match(name) else make(name.removeprefix("bar_"))
-
-
-def _plus(before: str = "", after: str = "", **pairs: str) -> Callable[[str], str]:
-    """Parts of a name replaced, and more before and after it."""
-    part = replaced(pairs)
-    return _bars(lambda name: before + part(name) + after)
-
-
-def _state_first(after: str = "", **pairs: str) -> Callable[[str], str]:
-    """kv_full as full_kv."""
-    part = replaced(pairs)
-
-    def make(name: str) -> str:
-        what, _, state = part(name).rpartition("_")
-        return (f"{state}_{what}" if what else state) + after
-
-    return _bars(make)
-
-
-def _calls(before: str, forms: str) -> dict[str, str]:
-    """The templates of operations other than an mbarrier's: enter, leave, call and note."""
-    kinds = zip(("enter", "leave", "call", "note"), forms.split("|"), strict=True)
-    return {kind: before + form for kind, form in kinds}
-
-
-def _used(case: Case, style: Style) -> dict[str, str]:
-    """Roles of a case by the name that the style prints."""
-    return {style.role(role): role for role, _ in sorted(case.kernel.programs)}
-
-
-SHORT = _roles("ld, mma, epi, smA, smB, mth, mth, red, sch")
-LONG = _roles(
+SHORT = roles("ld, mma, epi, smA, smB, mth, mth, red, sch")
+LONG = roles(
     "TMA load, MMA issue, epilogue, softmax rows 0-63, softmax rows 64-127, math, math, dQ reduce, tile scheduler"
 )
-DMA = _roles("DMA, MMA, EpilogueStore, SoftmaxStage0, SoftmaxStage1, Math, Math, Reduction, Scheduler")
-SPACED = _roles(
+DMA = roles("DMA, MMA, EpilogueStore, SoftmaxStage0, SoftmaxStage1, Math, Math, Reduction, Scheduler")
+SPACED = roles(
     "TMA load warp, MMA issue warp, epilogue warps, softmax 0 warps, softmax 1 warps, math warps, dS warps, dQ reduce warps, scheduler warp"
 )
-KITTENS = _roles(
+KITTENS = roles(
     "loader warp, tensor warp, storer warp, softmax wg 0, softmax wg 1, consumer wg, consumer wg, reduce wg, scheduler warp"
 )
-WARP_WG = _roles(
+WARP_WG = roles(
     "producer_warp, issuer_warp, store_wg, softmax_wg_a, softmax_wg_b, accum_wg, ds_wg, dq_wg, clc_warp"
 )
-CAMEL = _roles(
+CAMEL = roles(
     "tmaLoad, mmaIssue, epilogueStore, softmaxLo, softmaxHi, mathMain, mathGrad, dqReduce, tileSched"
 )
-GERMAN = _roles(
+GERMAN = roles(
     "Lade-Warp, MMA-Warp, Epilog-Warp, Softmax-0-Warp, Softmax-1-Warp, Rechen-Warp, Rechen-Warp, Reduktions-Warp, Verteiler-Warp"
 )
-CHINESE = _roles("加载, 乘加, 写回, 归一化0, 归一化1, 计算, 计算, 归约, 调度", "{}warp")
-NUMBERED = _roles("load, mma, epilogue, softmax0, softmax1, accumulate, dscore, dq_reduce, scheduler")
-MAINS = _roles(
+CHINESE = roles("加载, 乘加, 写回, 归一化0, 归一化1, 计算, 计算, 归约, 调度", "{}warp")
+NUMBERED = roles("load, mma, epilogue, softmax0, softmax1, accumulate, dscore, dq_reduce, scheduler")
+MAINS = roles(
     "load_warp, mma_warp, store_warp, softmax0_wg, softmax1_wg, math_wg, ds_wg, dq_wg, sched_warp", "{}_main"
 )
-WGS = _roles("load, mma, store, sm0, sm1, math, dsoft, dqsum, sched", "wg_{}")
+WGS = roles("load, mma, store, sm0, sm1, math, dsoft, dqsum, sched", "wg_{}")
 
 
 # --- addresses of mbarriers, and legends that name them
@@ -110,7 +53,7 @@ def _map(case: Case, style: Style) -> list[str]:
 
 def _layout(case: Case, style: Style) -> list[str]:
     """The warps, and a table of pointers."""
-    warps = sorted((WARPS[role], name) for name, role in _used(case, style).items())
+    warps = sorted((WARPS[role], name) for name, role in used(case, style).items())
     rows = [
         "warps: " + ", ".join(f"w{warp:02d} = {name}" for warp, name in warps),
         "mbarriers (same pointers in every CTA, element i is at +8*i):",
@@ -190,16 +133,16 @@ STYLES: dict[str, Style] = {
             "arrive back": "<cta {cta} {role}> k_tile {k}: {bar}.consumer_release(stage={st}){far}",
             "expect": "<cta {cta} {role}> k_tile {k}: {bar}.arrive_and_expect_tx(stage={st}, bytes={bytes}){far}",
             "copy": "<cta {cta} {role}> k_tile {k}: {bar}.tma_copy(stage={st}, bytes={bytes}){far}",
-            **_calls("<cta {cta} {role}> ", "{api} called|{api} returned|{api}|{text}"),
+            **calls("<cta {cta} {role}> ", "{api} called|{api} returned|{api}|{text}"),
         },
         roles=DMA,
-        bar=_plus("pipe_", smem="mainloop", acc="accum", d="accum"),
+        bar=plus("pipe_", smem="mainloop", acc="accum", d="accum"),
         own=" of block_rank {owner}",
         to=" -> block_rank {to}",
         head=lambda case, style: [
             "pipeline trace: producer_commit and consumer_release are the mbarrier arrives of a stage"
         ],
-        aka=_forms(DMA, "Stage|Store"),
+        aka=forms(DMA, "Stage|Store"),
         sync="arch::NamedBarrier::sync({size}, {number})",
     ),
     "stage-first": Style(
@@ -209,13 +152,13 @@ STYLES: dict[str, Style] = {
             "arrive": "cta_idx {cta}, {role}, k_block {k}, stage {st} | {bar}{far}: arrive",
             "expect": "cta_idx {cta}, {role}, k_block {k}, stage {st} | {bar}{far}: arrive_and_expect_tx {bytes}",
             "copy": "cta_idx {cta}, {role}, k_block {k}, stage {st} | {bar}{far}: tma_copy {bytes}",
-            **_calls("cta_idx {cta}, {role} | ", "{api}: going to wait|{api}: done waiting|{api}|{text}"),
+            **calls("cta_idx {cta}, {role} | ", "{api}: going to wait|{api}: done waiting|{api}|{text}"),
         },
         roles=SPACED,
-        bar=_bars(lambda name: replaced({"smem": "ab", "acc": "tmem", "d": "tmem"})(name) + "_barriers"),
+        bar=mbarriers(lambda name: replaced({"smem": "ab", "acc": "tmem", "d": "tmem"})(name) + "_barriers"),
         own=" (cta_idx {owner}'s)",
         to=" (to cta_idx {to})",
-        aka=_forms(SPACED, " warps?", load="load", mma="mma", reduce="reduce"),
+        aka=forms(SPACED, " warps?", load="load", mma="mma", reduce="reduce"),
         sync="NamedBarrier({number}).sync({size})",
     ),
     "student-stuck": Style(
@@ -225,10 +168,10 @@ STYLES: dict[str, Style] = {
             "arrive": "#### {role} blk{cta} i={k}: arrived {bar} buf={st}{far}",
             "expect": "#### {role} blk{cta} i={k}: arrived (expect_tx) {bar} buf={st}{far}",
             "copy": "#### {role} blk{cta} i={k}: tma fired -> {bar} buf={st}{far}",
-            **_calls("#### {role} blk{cta}: ", "stuck at {api} ????|not stuck at {api} anymore|{api}|{text}"),
+            **calls("#### {role} blk{cta}: ", "stuck at {api} ????|not stuck at {api} anymore|{api}|{text}"),
         },
-        roles=_roles("loader, mma, epilogue, softmaxA, softmaxB, consumer, math, reducer, scheduler"),
-        bar=_bars(camel),
+        roles=roles("loader, mma, epilogue, softmaxA, softmaxB, consumer, math, reducer, scheduler"),
+        bar=mbarriers(camel),
         own=" of blk{owner}",
         to=" of blk{to}",
         shows=("phase", "stage", "to"),
@@ -241,14 +184,12 @@ STYLES: dict[str, Style] = {
             "arrive": '[ws "{role}" cluster_cta={cta} iv={k}] ttng.arrive_barrier %{bar}[{st}]{far}, 1',
             "expect": '[ws "{role}" cluster_cta={cta} iv={k}] ttng.barrier_expect %{bar}[{st}]{far}, {bytes}',
             "copy": '[ws "{role}" cluster_cta={cta} iv={k}] ttng.async_tma_copy_global_to_local %{bar}[{st}]{far}, {bytes} bytes',
-            **_calls(
-                '[ws "{role}" cluster_cta={cta}] ', '{api} // reached|{api} // passed|{api}|// "{text}"'
-            ),
+            **calls('[ws "{role}" cluster_cta={cta}] ', '{api} // reached|{api} // passed|{api}|// "{text}"'),
         },
-        roles=_roles(
+        roles=roles(
             "load, mma, epilogue, softmax0, softmax1, computation, computation, reduction, tile_scheduler"
         ),
-        bar=_plus(full="ready", empty="free", smem="ab"),
+        bar=plus(full="ready", empty="free", smem="ab"),
         own=" @cta {owner}",
         to=" @cta {to}",
         head=lambda case, style: [
@@ -263,20 +204,20 @@ STYLES: dict[str, Style] = {
             "arrive": "{t:>6} {bar}.{st}{far} <- {role}.{cta} arrives (#{k})",
             "expect": "{t:>6} {bar}.{st}{far} <- {role}.{cta} arrives with tx {bytes} (#{k})",
             "copy": "{t:>6} {bar}.{st}{far} <- {role}.{cta} sends bulk copy of {bytes} (#{k})",
-            **_calls(
+            **calls(
                 "{t:>6} ",
                 "{api} <- {role}.{cta} sleeps|{api} <- {role}.{cta} woken|{api} <- {role}.{cta}|-- {role}.{cta} {text}",
             ),
         },
         roles=SHORT,
-        bar=_plus(smem="tile", d="acc"),
+        bar=plus(smem="tile", d="acc"),
         own="/c{owner}",
         to="/c{to}",
         head=lambda case, style: [
             "# clk mbar.slot[/cta of the mbar if another] <- role.cta what (#iteration)",
-            "# " + ", ".join(f"{name} {LONG[role]}" for name, role in _used(case, style).items()),
+            "# " + ", ".join(f"{name} {LONG[role]}" for name, role in used(case, style).items()),
         ],
-        aka=_forms(LONG, load="load", mma="mma", reduce="reduce", sched="scheduler"),
+        aka=forms(LONG, load="load", mma="mma", reduce="reduce", sched="scheduler"),
         sync="bar.sync({number},{size})",
     ),
     "tk-semaphore": Style(
@@ -286,10 +227,10 @@ STYLES: dict[str, Style] = {
             "arrive": "[tk cta {cta}] {role} @ task_iter {k} | semaphore {bar}[{st}]{far}: arrive",
             "expect": "[tk cta {cta}] {role} @ task_iter {k} | semaphore {bar}[{st}]{far}: expect_bytes {bytes} (+ arrive)",
             "copy": "[tk cta {cta}] {role} @ task_iter {k} | semaphore {bar}[{st}]{far}: load_async {bytes} bytes",
-            **_calls("[tk cta {cta}] {role} | ", "{api}: not yet|{api}: there|{api}|{text}"),
+            **calls("[tk cta {cta}] {role} | ", "{api}: not yet|{api}: there|{api}|{text}"),
         },
         roles=KITTENS,
-        bar=_plus(
+        bar=plus(
             full="arrived", empty="finished", free="finished", smem="inputs", acc="outputs", d="outputs"
         ),
         own=" (cta {owner})",
@@ -297,7 +238,7 @@ STYLES: dict[str, Style] = {
         head=lambda case, style: [
             "[tk] 'not yet' prints once when a thread begins to wait, 'there' when it is through"
         ],
-        aka=_forms(KITTENS, " (warp|wg)"),
+        aka=forms(KITTENS, " (warp|wg)"),
         sync="warpgroup::sync(id {number}, {size} threads)",
     ),
     # JSON lines.
@@ -308,16 +249,16 @@ STYLES: dict[str, Style] = {
             "arrive": '{{"clock":{t},"from":{{"cta":{cta},"role":"{role}","iter":{k}}},"arrive":{{"barrier":"{bar}","index":{st}{far}}}}}',
             "expect": '{{"clock":{t},"from":{{"cta":{cta},"role":"{role}","iter":{k}}},"arrive":{{"barrier":"{bar}","index":{st},"expect_tx":{bytes}{far}}}}}',
             "copy": '{{"clock":{t},"from":{{"cta":{cta},"role":"{role}","iter":{k}}},"tma_load":{{"barrier":"{bar}","index":{st},"bytes":{bytes}{far}}}}}',
-            **_calls(
+            **calls(
                 '{{"clock":{t},"from":{{"cta":{cta},"role":"{role}"}},',
                 '"sync":"{api}","status":"started"}}|"sync":"{api}","status":"finished"}}|"call":"{api}"}}|"text":"{text}"}}',
             ),
         },
         roles=WARP_WG,
-        bar=_state_first(smem="ab"),
+        bar=state_first(smem="ab"),
         own=',"at_cta":{owner}',
         to=',"at_cta":[{to}]',
-        aka=_forms(WARP_WG, "_(warp|wg)"),
+        aka=forms(WARP_WG, "_(warp|wg)"),
         sync="bar.sync {number}, {size}",
     ),
     "jsonl-camel": Style(
@@ -327,17 +268,17 @@ STYLES: dict[str, Style] = {
             "arrive": '{{"seq":{n},"event":"BarrierArrive","ctaRank":{cta},"warpRole":"{role}","barrierName":"{bar}","stageIdx":{st},"loopIdx":{k}{far}}}',
             "expect": '{{"seq":{n},"event":"BarrierArriveExpectTx","ctaRank":{cta},"warpRole":"{role}","barrierName":"{bar}","stageIdx":{st},"txBytes":{bytes},"loopIdx":{k}{far}}}',
             "copy": '{{"seq":{n},"event":"TmaCopyIssued","ctaRank":{cta},"warpRole":"{role}","barrierName":"{bar}","stageIdx":{st},"txBytes":{bytes},"loopIdx":{k}{far}}}',
-            **_calls(
+            **calls(
                 '{{"seq":{n},"event":',
                 '"CallBegin","ctaRank":{cta},"warpRole":"{role}","call":"{api}"}}|"CallEnd","ctaRank":{cta},"warpRole":"{role}","call":"{api}"}}|"Call","ctaRank":{cta},"warpRole":"{role}","call":"{api}"}}|"Message","ctaRank":{cta},"warpRole":"{role}","text":"{text}"}}',
             ),
         },
         roles=CAMEL,
-        bar=_bars(lambda name: camel(replaced({"smem": "smemAb", "acc": "tmemAcc", "d": "tmemD"})(name))),
+        bar=mbarriers(lambda name: camel(replaced({"smem": "smemAb", "acc": "tmemAcc", "d": "tmemD"})(name))),
         own=',"barrierCtaRank":{owner}',
         to=',"destCtaMask":"{to}"',
         mask=True,
-        aka=_forms(
+        aka=forms(
             CAMEL,
             load="load",
             mma="mma",
@@ -357,13 +298,13 @@ STYLES: dict[str, Style] = {
             "arrive": "mod=ktrace clk={t} what=arrive barrier={bar} slot={st} block={cta} role={role} i={k}{far}",
             "expect": "mod=ktrace clk={t} what=arrive_expect_tx barrier={bar} slot={st} tx={bytes} block={cta} role={role} i={k}{far}",
             "copy": "mod=ktrace clk={t} what=tma_load barrier={bar} slot={st} bytes={bytes} block={cta} role={role} i={k}{far}",
-            **_calls(
+            **calls(
                 "mod=ktrace clk={t} what=",
                 '"{api}" when=before block={cta} role={role}|"{api}" when=after block={cta} role={role}|"{api}" block={cta} role={role}|print block={cta} role={role} text="{text}"',
             ),
         },
-        roles=_roles("producer, mma, epilogue, softmax_up, softmax_down, consumer, grad, dq, tilesched"),
-        bar=_plus("", "_mbar", smem="tile", d="acc"),
+        roles=roles("producer, mma, epilogue, softmax_up, softmax_down, consumer, grad, dq, tilesched"),
+        bar=plus("", "_mbar", smem="tile", d="acc"),
         own=" of_block={owner}",
         to=" to_block={to}",
         sync="bar_sync({number}, {size})",
@@ -376,16 +317,16 @@ STYLES: dict[str, Style] = {
             "arrive": "[Block {cta}] {role}: Ankunft gemeldet an {bar}[{st}]{far} (Schritt {k})",
             "expect": "[Block {cta}] {role}: Ankunft gemeldet an {bar}[{st}]{far}, erwartet {bytes} Bytes (Schritt {k})",
             "copy": "[Block {cta}] {role}: TMA-Kopie von {bytes} Bytes gestartet, Ziel {bar}[{st}]{far} (Schritt {k})",
-            **_calls(
+            **calls(
                 "[Block {cta}] {role}: ",
                 'blockiert an {api}|weiter hinter {api}|Aufruf {api}|Ausgabe "{text}"',
             ),
         },
         roles=GERMAN,
-        bar=_plus(full="voll", empty="leer", free="frei", ready="bereit", done="fertig", read="gelesen"),
+        bar=plus(full="voll", empty="leer", free="frei", ready="bereit", done="fertig", read="gelesen"),
         own=" von Block {owner}",
         to=" von Block {to}",
-        aka=_forms(GERMAN, "-Warp", softmax0="softmax0, softmax 0", softmax1="softmax1, softmax 1"),
+        aka=forms(GERMAN, "-Warp", softmax0="softmax0, softmax 0", softmax1="softmax1, softmax 1"),
         sync="bar.sync {number}, {size}",
     ),
     "zh-blocked": Style(
@@ -395,13 +336,13 @@ STYLES: dict[str, Style] = {
             "arrive": "块{cta} {role} 迭代{k} | 到达 {bar}[{st}]{far}",
             "expect": "块{cta} {role} 迭代{k} | 到达 {bar}[{st}]{far}, 预期 {bytes} 字节",
             "copy": "块{cta} {role} 迭代{k} | 发起 TMA 拷贝 {bytes} 字节, 完成后通知 {bar}[{st}]{far}",
-            **_calls("块{cta} {role} | ", "阻塞在 {api}|通过了 {api}|调用 {api}|输出: {text}"),
+            **calls("块{cta} {role} | ", "阻塞在 {api}|通过了 {api}|调用 {api}|输出: {text}"),
         },
         roles=CHINESE,
-        bar=_plus("mbar_", smem="ab", d="acc"),
+        bar=plus("mbar_", smem="ab", d="acc"),
         own=" (属于块{owner})",
         to=" (发给块{to})",
-        aka=_forms(CHINESE, "warp"),
+        aka=forms(CHINESE, "warp"),
         sync="bar.sync {number}, {size}",
     ),
     # Addresses of mbarriers.
@@ -412,13 +353,13 @@ STYLES: dict[str, Style] = {
             "arrive": "mb <{bar}[{st}]>{far} -- {role} cta{cta} k{k} -- arrive",
             "expect": "mb <{bar}[{st}]>{far} -- {role} cta{cta} k{k} -- arrive + expect_tx {bytes}",
             "copy": "mb <{bar}[{st}]>{far} -- {role} cta{cta} k{k} -- tma {bytes} B",
-            **_calls(
+            **calls(
                 "",
                 "{api} -- {role} cta{cta} -- spin|{api} -- {role} cta{cta} -- done|{api} -- {role} cta{cta}|-- {role} cta{cta} -- {text}",
             ),
         },
-        roles=_roles("LOAD, MMA, STORE, SMAX0, SMAX1, ACC, DSOFT, DQSUM, SCHED"),
-        bar=_state_first("_bar", smem="ab", d="tmem", acc="tmem"),
+        roles=roles("LOAD, MMA, STORE, SMAX0, SMAX1, ACC, DSOFT, DQSUM, SCHED"),
+        bar=state_first(after="_bar", smem="ab", d="tmem", acc="tmem"),
         own="@cta{owner}",
         to="@cta{to}",
         head=_map,
@@ -432,10 +373,10 @@ STYLES: dict[str, Style] = {
             "arrive": "cta {cta} w{warp:02d} <{bar}[{st}]>{far} arrive it={k}",
             "expect": "cta {cta} w{warp:02d} <{bar}[{st}]>{far} arrive.expect_tx bytes={bytes} it={k}",
             "copy": "cta {cta} w{warp:02d} <{bar}[{st}]>{far} cp.async.bulk bytes={bytes} it={k}",
-            **_calls("cta {cta} w{warp:02d} ", "{api} BLOCK|{api} RESUME|{api}|({text})"),
+            **calls("cta {cta} w{warp:02d} ", "{api} BLOCK|{api} RESUME|{api}|({text})"),
         },
         roles=NUMBERED,
-        bar=_plus(smem="stage"),
+        bar=plus(smem="stage"),
         own=" of cta {owner}",
         to=" of cta {to}",
         head=_layout,
@@ -451,13 +392,13 @@ STYLES: dict[str, Style] = {
             "arrive": "c{cta}:{role}:{k}: mbar_arrive(&{bar}[{st}]{far})",
             "expect": "c{cta}:{role}:{k}: mbar_arrive_expect_tx(&{bar}[{st}]{far}, {bytes})",
             "copy": "c{cta}:{role}:{k}: tma_load_tile(&{bar}[{st}]{far}, {bytes})",
-            **_calls("c{cta}:{role}: ", "CALL {api}|RET  {api}|{api}|/* {text} */"),
+            **calls("c{cta}:{role}: ", "CALL {api}|RET  {api}|{api}|/* {text} */"),
         },
         roles=WGS,
-        bar=_plus("mb_", smem="ab", acc="d"),
+        bar=plus("mb_", smem="ab", acc="d"),
         own="@c{owner}",
         to="@c{to}",
-        aka=_forms(WGS, "wg_"),
+        aka=forms(WGS, "wg_"),
         sync="bar_sync({number}, {size})",
     ),
     "wait-started": Style(
@@ -467,10 +408,10 @@ STYLES: dict[str, Style] = {
             "arrive": "{t:>6}  cta={cta} {role:<10} arrive(<{bar}[{st}]>{far})",
             "expect": "{t:>6}  cta={cta} {role:<10} arrive_expect_tx(<{bar}[{st}]>, {bytes}{far})",
             "copy": "{t:>6}  cta={cta} {role:<10} tma_load(<{bar}[{st}]>, {bytes}{far})",
-            **_calls("{t:>6}  cta={cta} {role:<10} ", "{api}  started|{api}  finished|{api}|# {text}"),
+            **calls("{t:>6}  cta={cta} {role:<10} ", "{api}  started|{api}  finished|{api}|# {text}"),
         },
-        roles=_roles("producer, issuer, drain, softmax-lo, softmax-hi, combine, dscore, dq-accum, sched"),
-        bar=_plus(full="filled", empty="drained", free="drained", smem="operand", acc="result", d="result"),
+        roles=roles("producer, issuer, drain, softmax-lo, softmax-hi, combine, dscore, dq-accum, sched"),
+        bar=plus(full="filled", empty="drained", free="drained", smem="operand", acc="result", d="result"),
         own=", cta {owner}",
         to=", cta {to}",
         head=_offsets,
@@ -485,14 +426,14 @@ STYLES: dict[str, Style] = {
             "arrive": "{cta}~{warp}~{role}~{t}~at~mbarrier_arrive (&smem->{bar}[{st}]{far}) k={k}",
             "expect": "{cta}~{warp}~{role}~{t}~at~mbarrier_arrive_expect_tx (&smem->{bar}[{st}]{far}, bytes={bytes}) k={k}",
             "copy": "{cta}~{warp}~{role}~{t}~at~tma_load (&smem->{bar}[{st}]{far}, bytes={bytes}) k={k}",
-            **_calls("{cta}~{warp}~{role}~{t}~", 'in~{api}|out~{api}|at~{api}|at~printf ("{text}")'),
+            **calls("{cta}~{warp}~{role}~{t}~", 'in~{api}|out~{api}|at~{api}|at~printf ("{text}")'),
         },
         roles=MAINS,
-        bar=_plus("", "_mbar", smem="ab"),
+        bar=plus("", "_mbar", smem="ab"),
         own=", cta={owner}",
         to=", cta={to}",
         whole=_warps,
-        aka=_forms(MAINS, "_(warp|wg)_main"),
+        aka=forms(MAINS, "_(warp|wg)_main"),
         sync="named_barrier_sync (id={number}, threads={size})",
     ),
 }

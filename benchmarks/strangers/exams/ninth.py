@@ -6,68 +6,35 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
+from benchmarks.strangers.exams.names import ctas, mbarriers, plus, roles, state_first
 from benchmarks.strangers.exams.styles import WARPS, Style, barriers, camel, replaced
 from benchmarks.strangers.kernels import Case
 
-ORDER = ("load", "mma", "epi", "softmax0", "softmax1", "main", "compute", "reduce", "sched")
-SAME = {
-    "tma": "load", "loader": "load", "fetch": "load", "issue": "mma", "tensor": "mma", "epilogue": "epi", "head": "main",
-}  # fmt: skip
-
-
-def _roles(names: str, form: str = "{}") -> dict[str, str]:
-    """The printed names of the roles of ORDER, and of the roles that are the same in other kernels."""
-    found = {role: form.format(name) for role, name in zip(ORDER, names.split(", "), strict=True)}
-    return found | {role: found[same] for role, same in SAME.items()}
-
-
-PARTS = _roles(
+PARTS = roles(
     "load warp, mma issuer, epilogue wg, softmax wg 0, softmax wg 1, math warp, compute wg, reduce wg, tile scheduler"
 )
-ENUM = _roles("LOAD, UMMA, EPILOGUE, SOFTMAX_0, SOFTMAX_1, MATH, MATH, DQ_REDUCE, TILE_SCHED")
+ENUM = roles("LOAD, UMMA, EPILOGUE, SOFTMAX_0, SOFTMAX_1, MATH, MATH, DQ_REDUCE, TILE_SCHED")
 ENUM_ROLES = list(dict.fromkeys(ENUM.values()))
 ENUM_EVENTS = (
     "NONE", "WAIT_IN", "WAIT_OUT", "ARRIVE", "ARRIVE_TX", "TMA", "CALL_IN", "CALL_OUT", "CALL", "MSG",
 )  # fmt: skip
 SHORT = "load, mma, epi, smax0, smax1, math, math, dqred, sched"
-LOWER = _roles(SHORT)
-TASKS = _roles("producer, mma, epilogue, softmax_m0, softmax_m1, default, default, reduction, scheduler")
-GROUPS = _roles("producer, mma, epilogue, softmax_wg0, softmax_wg1, consumer, math, reduction, scheduler")
-LOOPS = _roles("load, mma, epilogue, softmax0, softmax1, accum, compute, reduce, sched", "{}_loop")
-TRT = _roles(
+LOWER = roles(SHORT)
+TASKS = roles("producer, mma, epilogue, softmax_m0, softmax_m1, default, default, reduction, scheduler")
+GROUPS = roles("producer, mma, epilogue, softmax_wg0, softmax_wg1, consumer, math, reduction, scheduler")
+LOOPS = roles("load, mma, epilogue, softmax0, softmax1, accum, compute, reduce, sched", "{}_loop")
+TRT = roles(
     "LoadWarp, MmaWarp, EpilogueWarp, SoftmaxTask0, SoftmaxTask1, CorrectionTask, ComputeTask, DqReduceTask, SchedWarp"
 )
-CUTE = _roles("MainloopLoad, MMA, Epilogue, Softmax0, Softmax1, Correction, Compute, Reduce, Sched")
-THREADS = _roles("Load, MMA, Epilogue, Softmax0, Softmax1, Math, Math, Reduce, Sched", "{}线程")
-DM = _roles("dm, mma, st, sfm0, sfm1, acc, ds, dq, sch")
-DM_LONG = _roles(
+CUTE = roles("MainloopLoad, MMA, Epilogue, Softmax0, Softmax1, Correction, Compute, Reduce, Sched")
+THREADS = roles("Load, MMA, Epilogue, Softmax0, Softmax1, Math, Math, Reduce, Sched", "{}线程")
+DM = roles("dm, mma, st, sfm0, sfm1, acc, ds, dq, sch")
+DM_LONG = roles(
     "data mover (TMA), tcgen05.mma issuer, epilogue/store, softmax rows 0-127, softmax rows 128-255, accumulate, dS math, dQ reduce, tile scheduler"
 )
 NCCL = "h200-11:31877:31902 [0] WSK INFO cta {cta} {role} : "
 VLOG = "V0914 11:20:33.{t:06d} 3071 ws_trace/replay.py:82] [cta{cta}] [{role}] "
 LLM = "[TensorRT-LLM][TRACE][cta {cta}] {role}: "
-SYNCS = re.compile(r"(cluster|syncthreads|turn|tmem|named\d)$")
-
-
-def _bars(make: Callable[[str], str]) -> Callable[[str], str]:
-    """Names of mbarriers; those of other barriers stay."""
-    return lambda name: name if SYNCS.match(name) else make(name.removeprefix("bar_"))
-
-
-def _plus(suffix: str = "", **pairs: str) -> Callable[[str], str]:
-    part = replaced(pairs)
-    return _bars(lambda name: part(name) + suffix)
-
-
-def _state_first(end: str = "", **pairs: str) -> Callable[[str], str]:
-    """kv_full as full_kv."""
-    part = replaced(pairs)
-
-    def make(name: str) -> str:
-        what, _, state = part(name).rpartition("_")
-        return (f"{state}_{what}" if what else state) + end
-
-    return _bars(make)
 
 
 def _kind(names: dict[str, str]) -> Callable[[str], tuple[str, ...]]:
@@ -86,10 +53,6 @@ def _first_words(role: str) -> tuple[str, ...]:
 def _calls(prefix: str, enter: str, leave: str, call: str = "{api}", note: str = "{text}") -> dict[str, str]:
     """The templates of operations other than an mbarrier's."""
     return {"enter": prefix + enter, "leave": prefix + leave, "call": prefix + call, "note": prefix + note}
-
-
-def _ctas(case: Case) -> int:
-    return 1 + max(cta for _, cta in case.kernel.programs)
 
 
 # --- lines by thread; the legend says which threads are which role
@@ -264,7 +227,7 @@ def _lanes(lines: list[str]) -> list[str]:
 def _inits(case: Case, style: Style) -> list[str]:
     used = {style.role(role): DM_LONG[role] for role, _ in case.kernel.programs}
     rows = ["mb: " + ", ".join(f"{short} = {long}" for short, long in used.items())]
-    for cta in range(_ctas(case)):
+    for cta in range(ctas(case)):
         for name, (stages, count) in barriers(case).items():
             count = case.kernel.more.get((name, cta), count)
             rows.append(f"mb c{cta} init {style.bar(name)} x{stages} cnt={count}")
@@ -288,7 +251,7 @@ STYLES: dict[str, Style] = {
             **_calls("blk={cta} thr={tid} t={t} ", "{api} go", "{api} ret", "{api}", "# {text}"),
         },
         roles=PARTS,
-        bar=_plus(smem="ab", d="acc"),
+        bar=plus(smem="ab", d="acc"),
         own=" of blk {owner}",
         to=" of blk {to}",
         k=" it={k}",
@@ -309,7 +272,7 @@ STYLES: dict[str, Style] = {
             "note": '{n:5} {cta:3} <Role:{role}> <Ev:MSG>   -     -      -    -     -    - "{text}"',
         },
         roles=ENUM,
-        bar=_bars(lambda name: replaced({"smem": "tile"})(name).upper()),
+        bar=mbarriers(lambda name: replaced({"smem": "tile"})(name).upper()),
         mask=True,
         head=_enums,
         whole=_coded,
@@ -326,7 +289,7 @@ STYLES: dict[str, Style] = {
             **_calls("block {cta} {role}: ", "enter {api}", "leave {api}"),
         },
         roles=LOWER,
-        bar=_state_first("_bar", smem="ab", acc="tmem", d="tmem"),
+        bar=state_first(after="_bar", smem="ab", acc="tmem", d="tmem"),
         own=" (block {owner})",
         to=" (block {to})",
         whole=_timeouts,
@@ -348,7 +311,7 @@ STYLES: dict[str, Style] = {
             "note": 'at~{cta},{role},"msg: {text}",,,,,,,{t}',
         },
         roles=CUTE,
-        bar=_plus(full="rdy", empty="free"),
+        bar=plus(full="rdy", empty="free"),
         own="{owner}",
         to='"{to}"',
         whole=_spans,
@@ -364,7 +327,7 @@ STYLES: dict[str, Style] = {
             **_calls("{cta}~{tid}~{role}~{t}~", "in~{api}", "out~{api}", "at~{api}", 'at~log ("{text}")'),
         },
         roles=LOOPS,
-        bar=_plus(smem="stage", scores0="s0_full", scores1="s1_full", probs0="p0_full", probs1="p1_full"),
+        bar=plus(smem="stage", scores0="s0_full", scores1="s1_full", probs0="p0_full", probs1="p1_full"),
         own=", cta={owner}",
         to=", cta={{{to}}}",
         k=", k={k}",
@@ -382,7 +345,7 @@ STYLES: dict[str, Style] = {
             **_calls("tlx cta_rank={cta} task={role}: ", "{api} ->", "{api} <-"),
         },
         roles=TASKS,
-        bar=_plus("_bars", smem="ab", acc="tmem", d="tmem"),
+        bar=plus(after="_bars", smem="ab", acc="tmem", d="tmem"),
         own=" on cta_rank={owner}",
         to=", remote_cta_rank={to}",
         head=lambda case, style: [
@@ -400,14 +363,14 @@ STYLES: dict[str, Style] = {
             "copy": "h200-11:31877:31902 [0] WSK INFO cta {cta} {role} : tmaLoad {bar} slot {st} nbytes {bytes}{far}",
             **_calls(NCCL, "waitBegin {api}", "waitEnd {api}"),
         },
-        roles=_roles(SHORT, "{}Warp"),
+        roles=roles(SHORT, "{}Warp"),
         aka=lambda role: (LOWER[role],),
-        bar=_bars(camel),
+        bar=mbarriers(camel),
         own=" ctaOfBar {owner}",
         to=" ctaOfBar {to}",
         head=lambda case, style: [
             "h200-11:31877:31902 [0] WSK INFO WSK_DEBUG set by environment to TRACE",
-            f"h200-11:31877:31902 [0] WSK INFO cluster size {_ctas(case)}, post = mbarrier.arrive",
+            f"h200-11:31877:31902 [0] WSK INFO cluster size {ctas(case)}, post = mbarrier.arrive",
         ],
         sync="barrierSync {number} nThreads {size}",
     ),
@@ -421,7 +384,7 @@ STYLES: dict[str, Style] = {
             **_calls(VLOG, "blocking on {api}", "unblocked by {api}", "called {api}"),
         },
         roles=GROUPS,
-        bar=_state_first("", full="ready", empty="consumed", free="consumed"),
+        bar=state_first(full="ready", empty="consumed", free="consumed"),
         own=" of cta{owner}",
         to=" of cta{to}",
         k=" (iter {k})",
@@ -441,7 +404,7 @@ STYLES: dict[str, Style] = {
             **_calls(LLM, "{api} pending", "{api} completed"),
         },
         roles=TRT,
-        bar=_bars(lambda name: camel(name) + "Barrier"),
+        bar=mbarriers(lambda name: camel(name) + "Barrier"),
         own=" in cta {owner}",
         to=" in cta {to}",
         k=" [loop {k}]",
@@ -462,7 +425,7 @@ STYLES: dict[str, Style] = {
             "note": '{{"ts":{t},"cta":{cta},"warp":"{role}","msg":"{text}"}}',
         },
         roles=LOWER,
-        bar=_state_first("", full="filled", empty="drained"),
+        bar=state_first(full="filled", empty="drained"),
         own=',"bar_cta":{owner}',
         to=',"bar_ctas":[{to}]',
         k=',"k":{k}',
@@ -481,7 +444,7 @@ STYLES: dict[str, Style] = {
             "note": 'time=2026-09-14T11:20:33.{n:03d}Z level=INFO msg="{text}" cta={cta} agent={role}',
         },
         roles=LOOPS,
-        bar=_plus("_mbar"),
+        bar=plus(after="_mbar"),
         own=" bar_cta={owner}",
         to=" bar_cta={to}",
         k=" iter={k}",
@@ -497,8 +460,8 @@ STYLES: dict[str, Style] = {
             "copy": "r{cta} {role:<5} cp.async.bulk <{bar}|{st}|{to}> {bytes:#x}",
             **_calls("r{cta} {role:<5} ", "{api} : in", "{api} : out"),
         },
-        roles=_roles(SHORT.upper()),
-        bar=_plus("_bar", smem="ab"),
+        roles=roles(SHORT.upper()),
+        bar=plus(after="_bar", smem="ab"),
         head=_offsets,
         whole=_mapped,
         sync="barrier.sync.aligned {number}, {size}",
@@ -513,7 +476,7 @@ STYLES: dict[str, Style] = {
             **_calls("c{cta} {role}~{t}~", "wait {api}", "got {api}"),
         },
         roles=LOWER,
-        bar=_plus(smem="ab", d="acc"),
+        bar=plus(smem="ab", d="acc"),
         own="@c{owner}",
         to="@c{to}",
         whole=_lanes,
@@ -528,8 +491,8 @@ STYLES: dict[str, Style] = {
             "copy": "(cluster_idx={cta}) {role} step {k}: async_copy(barrier={bar}.at[{st}], bytes={bytes}){far}",
             **_calls("(cluster_idx={cta}) {role}: ", "before {api}", "after  {api}"),
         },
-        roles=_roles(SHORT, "{}_wg"),
-        bar=_plus("_barriers", full="loaded", empty="released", free="released"),
+        roles=roles(SHORT, "{}_wg"),
+        bar=plus(after="_barriers", full="loaded", empty="released", free="released"),
         own=" [ref of cluster_idx={owner}]",
         to="cluster_idx={to}",
         aka=lambda role: (LOWER[role],),
@@ -546,7 +509,7 @@ STYLES: dict[str, Style] = {
         },
         roles=THREADS,
         aka=_kind(THREADS),
-        bar=_state_first("", smem="ab", acc="tmem", d="tmem"),
+        bar=state_first(smem="ab", acc="tmem", d="tmem"),
         own="<cta{owner}的>",
         to="<cta{to}的>",
         k=" k={k}",
@@ -562,7 +525,7 @@ STYLES: dict[str, Style] = {
             **_calls("mb c{cta} {role} ", "{api} ?", "{api} ok"),
         },
         roles=DM,
-        bar=_plus(smem="ab"),
+        bar=plus(smem="ab"),
         own=" @c{owner}",
         to=" @c{to}",
         head=_inits,

@@ -4,79 +4,30 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
+from benchmarks.strangers.exams.names import calls, ctas, forms, mbarriers, plus, roles, state_first
 from benchmarks.strangers.exams.styles import Style, barriers, camel, replaced
 from benchmarks.strangers.kernels import Case
-
-ORDER = ("load", "mma", "epi", "softmax0", "softmax1", "main", "compute", "reduce", "sched")
-SAME = {
-    "tma": "load", "loader": "load", "fetch": "load", "issue": "mma", "tensor": "mma", "epilogue": "epi", "head": "main",
-}  # fmt: skip
-SYNCS = re.compile(r"(cluster|syncthreads|turn|tmem|named\d)$")
-
-
-def _roles(names: str, form: str = "{}") -> dict[str, str]:
-    """The printed names of the roles of ORDER, and of the roles that are the same in other kernels."""
-    found = {role: form.format(name) for role, name in zip(ORDER, names.split(", "), strict=True)}
-    return found | {role: found[same] for role, same in SAME.items()}
-
-
-def _without(names: dict[str, str], parts: str) -> Callable[[str], tuple[str, ...]]:
-    """The roles without the parts of their names that only say what they are."""
-    return lambda role: (re.sub(parts, "", names[role]),)
-
-
-def _bars(make: Callable[[str], str]) -> Callable[[str], str]:
-    """Names of mbarriers; those of other barriers stay."""
-    return lambda name: name if SYNCS.match(name) else make(name.removeprefix("bar_"))
-
-
-def _plus(before: str = "", after: str = "", **pairs: str) -> Callable[[str], str]:
-    """Parts of a name replaced, and more before and after it."""
-    part = replaced(pairs)
-    return _bars(lambda name: before + part(name) + after)
-
-
-def _state_first(before: str = "", **pairs: str) -> Callable[[str], str]:
-    """kv_full as full_kv."""
-    part = replaced(pairs)
-
-    def make(name: str) -> str:
-        what, _, state = part(name).rpartition("_")
-        return before + (f"{state}_{what}" if what else state)
-
-    return _bars(make)
-
-
-def _calls(before: str, forms: str) -> dict[str, str]:
-    """The templates of operations other than an mbarrier's: enter, leave, call and note."""
-    kinds = zip(("enter", "leave", "call", "note"), forms.split("|"), strict=True)
-    return {kind: before + form for kind, form in kinds}
-
-
-def _ctas(case: Case) -> int:
-    return 1 + max(cta for _, cta in case.kernel.programs)
 
 
 def _polls(found: re.Match[str]) -> str:
     return str(2 + 37 * int(found[0]) % 211)
 
 
-POLLS = _roles("loader, mma, epilog, smax_a, smax_b, accum, dsmath, dqred, tilesched")
-WARPS = _roles("load_warp, mma_warp, store_warp, sm0_warp, sm1_warp, acc_warp, ds_warp, dq_warp, clc_warp")
-ROLES = _roles("Load, MMA, Epilogue, Softmax0, Softmax1, Correction, Compute, Reduce, Sched", "WarpRole::{}")
-KITTENS = _roles("producer, launcher, storer, consumer_0, consumer_1, consumer, consumer, reducer, scheduler")
-QUILL = _roles("Producer, Mma, Store, SoftmaxA, SoftmaxB, Math, Math, Reduce, Clc", "{}Warp")
-GROUPS = _roles("load-warp, mma-warp, epi-warp, softmax0-wg, softmax1-wg, acc-wg, dp-wg, dq-wg, sched-warp")
-SPACED = _roles(
+POLLS = roles("loader, mma, epilog, smax_a, smax_b, accum, dsmath, dqred, tilesched")
+WARPS = roles("load_warp, mma_warp, store_warp, sm0_warp, sm1_warp, acc_warp, ds_warp, dq_warp, clc_warp")
+ROLES = roles("Load, MMA, Epilogue, Softmax0, Softmax1, Correction, Compute, Reduce, Sched", "WarpRole::{}")
+KITTENS = roles("producer, launcher, storer, consumer_0, consumer_1, consumer, consumer, reducer, scheduler")
+QUILL = roles("Producer, Mma, Store, SoftmaxA, SoftmaxB, Math, Math, Reduce, Clc", "{}Warp")
+GROUPS = roles("load-warp, mma-warp, epi-warp, softmax0-wg, softmax1-wg, acc-wg, dp-wg, dq-wg, sched-warp")
+SPACED = roles(
     "producer warp, MMA warp, epilogue warpgroup, softmax-A warpgroup, softmax-B warpgroup, math warpgroup, dS warpgroup, dQ-reduce warpgroup, scheduler warp"
 )
-ZH = _roles("ld, mma, epi, softmax0, softmax1, math, math, reduce, sched", "{}_warp")
-CODED = _roles("tma_load, mma_issue, epilogue, softmax_0, softmax_1, math, math, dq_reduce, tile_sched")
+ZH = roles("ld, mma, epi, softmax0, softmax1, math, math, reduce, sched", "{}_warp")
+CODED = roles("tma_load, mma_issue, epilogue, softmax_0, softmax_1, math, math, dq_reduce, tile_sched")
 CODES = list(dict.fromkeys(CODED.values()))
 EVENTS = ["-", "wait_begin", "wait_end", "arrive", "arrive_expect_tx", "tma_copy", "call_begin", "call_end", "call", "message"]  # fmt: skip
-GDB = _roles("LOAD, MMA, EPI, SOFTMAX0, SOFTMAX1, MATH, MATH, REDUCE, SCHED", "ROLE_{}")
+GDB = roles("LOAD, MMA, EPI, SOFTMAX0, SOFTMAX1, MATH, MATH, REDUCE, SCHED", "ROLE_{}")
 NONE = ', bar = BAR_NONE, stage = -1, parity = -1, iter = -1, bytes = 0, bar_cta_mask = 0, msg = "{api}"'
 
 
@@ -124,7 +75,7 @@ def _code_forms(role: str) -> tuple[str, ...]:
 def _inits(case: Case, style: Style) -> list[str]:
     """Addresses of the mbarriers, which their inits print."""
     rows = []
-    for cta in range(_ctas(case)):
+    for cta in range(ctas(case)):
         at = 0x30400
         for name, (stages, count) in barriers(case).items():
             count = case.kernel.more.get((name, cta), count)
@@ -209,10 +160,10 @@ STYLES: dict[str, Style] = {
             "arrive": "(b{cta} {role}) arrive {bar}[{st}]{far}{kk}",
             "expect": "(b{cta} {role}) arrive_expect_tx {bar}[{st}]{far} bytes={bytes}{kk}",
             "copy": "(b{cta} {role}) tma_load -> {bar}[{st}]{far} bytes={bytes}{kk}",
-            **_calls("(b{cta} {role}) ", "wait {api}|wait {api} done|{api}|{text}"),
+            **calls("(b{cta} {role}) ", "wait {api}|wait {api} done|{api}|{text}"),
         },
         roles=POLLS,
-        bar=_state_first(smem="ab", d="acc"),
+        bar=state_first(smem="ab", d="acc"),
         own=" on b{owner}",
         to=" cta_mask={to}",
         k=" ki={k}",
@@ -228,10 +179,10 @@ STYLES: dict[str, Style] = {
             "arrive": "[c{cta}] {role:<4} k={k} mbarrier.arrive <{bar}[{st}]>{far}",
             "expect": "[c{cta}] {role:<4} k={k} mbarrier.arrive.expect_tx <{bar}[{st}]>{far}, {bytes}",
             "copy": "[c{cta}] {role:<4} k={k} cp.async.bulk.tensor <{bar}[{st}]>{far}, {bytes}",
-            **_calls("[c{cta}] {role:<4} ", "{api}  {{|{api}  }}|{api}|{text}"),
+            **calls("[c{cta}] {role:<4} ", "{api}  {{|{api}  }}|{api}|{text}"),
         },
-        roles=_roles("LD, MMA, EPI, SMX0, SMX1, MATH, MATH, RED, SCH"),
-        bar=_plus(smem="ab"),
+        roles=roles("LD, MMA, EPI, SMX0, SMX1, MATH, MATH, RED, SCH"),
+        bar=plus(smem="ab"),
         own=" of c{owner}",
         to=" of c{to}",
         head=_inits,
@@ -245,13 +196,13 @@ STYLES: dict[str, Style] = {
             "arrive": "#{n:04d} clk={t} cta={cta} role=<{role}> ev=<arrive> bar=<{bar}> st={st} it={k} dst=<{to}>",
             "expect": "#{n:04d} clk={t} cta={cta} role=<{role}> ev=<arrive_expect_tx> bar=<{bar}> st={st} it={k} tx={bytes} dst=<{to}>",
             "copy": "#{n:04d} clk={t} cta={cta} role=<{role}> ev=<tma_copy> bar=<{bar}> st={st} it={k} tx={bytes} dst=<{to}>",
-            **_calls(
+            **calls(
                 "#{n:04d} clk={t} cta={cta} role=<{role}> ",
                 'ev=<call_begin> arg="{api}"|ev=<call_end> arg="{api}"|ev=<call> arg="{api}"|ev=<message> arg="{text}"',
             ),
         },
         roles=CODED,
-        bar=_bars(camel),
+        bar=mbarriers(camel),
         head=_legend,
         whole=_numbers,
         aka=_code_forms,
@@ -264,13 +215,13 @@ STYLES: dict[str, Style] = {
             "arrive": '{{"clk":{t},"blk":{cta},"wrp":"{role}","op":"mbar_arrive","mb":"{bar}","slot":{st},"k":{k}{far}}}',
             "expect": '{{"clk":{t},"blk":{cta},"wrp":"{role}","op":"mbar_arrive_tx","mb":"{bar}","slot":{st},"tx":{bytes},"k":{k}{far}}}',
             "copy": '{{"clk":{t},"blk":{cta},"wrp":"{role}","op":"tma_load","mb":"{bar}","slot":{st},"tx":{bytes},"k":{k}{far}}}',
-            **_calls(
+            **calls(
                 '{{"clk":{t},"blk":{cta},"wrp":"{role}","op":',
                 '"{api}","st":"pend"}}|"{api}","st":"done"}}|"{api}"}}|"print","text":"{text}"}}',
             ),
         },
-        roles=_roles("tma_ld, mma, store, softmax_lo, softmax_hi, rescale, grad, dq_add, clc"),
-        bar=_plus("mb_", smem="ab", d="acc"),
+        roles=roles("tma_ld, mma, store, softmax_lo, softmax_hi, rescale, grad, dq_add, clc"),
+        bar=plus("mb_", smem="ab", d="acc"),
         own=',"mb_blk":{owner}',
         to=',"mb_blk":[{to}]',
         sync="bar.sync {number} {size}",
@@ -282,17 +233,17 @@ STYLES: dict[str, Style] = {
             "arrive": "lvl=trace mod=wsdbg clk={t} cta={cta} warp={role} evt=bar_arrive bar={bar} stage={st}{far}{kk}",
             "expect": "lvl=trace mod=wsdbg clk={t} cta={cta} warp={role} evt=bar_arrive_expect bar={bar} stage={st} tx_bytes={bytes}{far}{kk}",
             "copy": "lvl=trace mod=wsdbg clk={t} cta={cta} warp={role} evt=tma_issue bar={bar} stage={st} tx_bytes={bytes}{far}{kk}",
-            **_calls(
+            **calls(
                 "lvl=trace mod=wsdbg clk={t} cta={cta} warp={role} ",
                 'evt=sync_start fn="{api}"|evt=sync_stop fn="{api}"|evt=call fn="{api}"|evt=msg msg="{text}"',
             ),
         },
         roles=WARPS,
-        bar=_plus(full="ready", empty="avail", free="avail"),
+        bar=plus(full="ready", empty="avail", free="avail"),
         own=" bar_cta={owner}",
         to=" bar_cta={to}",
         k=" iter={k}",
-        aka=_without(WARPS, "_warp"),
+        aka=forms(WARPS, "_warp"),
         sync="named_barrier_sync({number},{size})",
     ),
     "pandas": Style(
@@ -302,13 +253,13 @@ STYLES: dict[str, Style] = {
             "arrive": "{t}~{cta}~{role}~arrive~{bar}~{st}~-~{k}~-~{to}",
             "expect": "{t}~{cta}~{role}~arrive_tx~{bar}~{st}~-~{k}~{bytes}~{to}",
             "copy": "{t}~{cta}~{role}~tma~{bar}~{st}~-~{k}~{bytes}~{to}",
-            **_calls(
+            **calls(
                 "{t}~{cta}~{role}~",
                 "sync_enter~{api}~-~-~-~-~-|sync_return~{api}~-~-~-~-~-|call~{api}~-~-~-~-~-|log~{text}~-~-~-~-~-",
             ),
         },
-        roles=_roles("load, mma, epilogue, softmax0, softmax1, accumulate, dsoftmax, dq_reduce, scheduler"),
-        bar=_plus(d="tmem", acc="tmem"),
+        roles=roles("load, mma, epilogue, softmax0, softmax1, accumulate, dsoftmax, dq_reduce, scheduler"),
+        bar=plus(d="tmem", acc="tmem"),
         whole=_frame,
         sync="bar_sync({number},{size})",
     ),
@@ -319,14 +270,14 @@ STYLES: dict[str, Style] = {
             "arrive": "{cta}~{role}~{t}~at~mbar_arrive {bar}[{st}]{far} it={k}",
             "expect": "{cta}~{role}~{t}~at~mbar_expect_tx_arrive {bar}[{st}]{far} bytes={bytes} it={k}",
             "copy": "{cta}~{role}~{t}~at~tma_load {bar}[{st}]{far} bytes={bytes} it={k}",
-            **_calls("{cta}~{role}~{t}~", "in~{api}|out~|at~{api}|at~printf: {text}"),
+            **calls("{cta}~{role}~{t}~", "in~{api}|out~|at~{api}|at~printf: {text}"),
         },
         roles=SPACED,
-        bar=_plus("", "_mbar"),
+        bar=plus("", "_mbar"),
         own="@cta{owner}",
         to="@cta{to}",
         whole=_watchdog,
-        aka=_without(SPACED, " warp(group)?"),
+        aka=forms(SPACED, " warp(group)?"),
         sync="bar.sync {number}, {size}",
     ),
     "by-barrier": Style(
@@ -336,10 +287,10 @@ STYLES: dict[str, Style] = {
             "arrive": "{to}~{bar}[{st}]~{t:>6} cta{cta}.{role:<10} arrive (k={k}){far}",
             "expect": "{to}~{bar}[{st}]~{t:>6} cta{cta}.{role:<10} arrive + expect_tx {bytes} (k={k}){far}",
             "copy": "{to}~{bar}[{st}]~{t:>6} cta{cta}.{role:<10} tma load of {bytes} bytes (k={k}){far}",
-            **_calls("-~~{t:>6} cta{cta}.{role:<10} ", 'enter {api}|{api} returned|{api}|"{text}"'),
+            **calls("-~~{t:>6} cta{cta}.{role:<10} ", 'enter {api}|{api} returned|{api}|"{text}"'),
         },
-        roles=_roles("load, mma, epilogue, softmax-0, softmax-1, math, math, reduction, scheduler"),
-        bar=_plus("bar_", smem="tile", d="acc"),
+        roles=roles("load, mma, epilogue, softmax-0, softmax-1, math, math, reduction, scheduler"),
+        bar=plus("bar_", smem="tile", d="acc"),
         to="  -> CTA {to}",
         whole=_by_barrier,
         sync="bar.sync({number}, {size})",
@@ -351,14 +302,14 @@ STYLES: dict[str, Style] = {
             "arrive": "[blockIdx.x={cta}] {role} ClusterBarrier::arrive({bar}[{st}]){far}{kk}",
             "expect": "[blockIdx.x={cta}] {role} ClusterTransactionBarrier::arrive_and_expect_tx({bar}[{st}], {bytes}){far}{kk}",
             "copy": "[blockIdx.x={cta}] {role} SM90_TMA_LOAD::copy({bar}[{st}]) {bytes} bytes{far}{kk}",
-            **_calls("[blockIdx.x={cta}] {role} ", "{api} -- spinning|{api} -- acquired|{api}|// {text}"),
+            **calls("[blockIdx.x={cta}] {role} ", "{api} -- spinning|{api} -- acquired|{api}|// {text}"),
         },
         roles=ROLES,
-        bar=_plus("storage.", "_mbar", smem="mainloop", d="acc"),
+        bar=plus("storage.", "_mbar", smem="mainloop", d="acc"),
         own=" cta_id={owner}",
         to=" cta_id={to}",
         k=" k_tile={k}",
-        aka=_without(ROLES, "WarpRole::"),
+        aka=forms(ROLES, "WarpRole::"),
         sync="NamedBarrier::sync({size}, {number})",
     ),
     "tk-arrived": Style(
@@ -368,14 +319,14 @@ STYLES: dict[str, Style] = {
             "arrive": "tk> cta {cta} {role} iter {k}: arrive({bar}[{st}]{far})",
             "expect": "tk> cta {cta} {role} iter {k}: tma::expect({bar}[{st}]{far})",
             "copy": "tk> cta {cta} {role} iter {k}: tma::load_async({bar}[{st}]{far})",
-            **_calls("tk> cta {cta} {role}: ", "{api} blocked|{api} cleared|{api}|{text}"),
+            **calls("tk> cta {cta} {role}: ", "{api} blocked|{api} cleared|{api}|{text}"),
         },
         roles=KITTENS,
-        bar=_plus(full="arrived", empty="finished", free="finished", smem="in", acc="out", d="out"),
+        bar=plus(full="arrived", empty="finished", free="finished", smem="in", acc="out", d="out"),
         own=" of cta {owner}",
         to=", cta {to}",
         head=lambda case, style: [
-            f"tk> cluster of {_ctas(case)}, blocked/cleared = before/after the call; tma::expect is the arrive of the producer"
+            f"tk> cluster of {ctas(case)}, blocked/cleared = before/after the call; tma::expect is the arrive of the producer"
         ],
         shows=("phase", "stage", "to"),
         sync="group::sync({number}) of {size} threads",
@@ -388,18 +339,18 @@ STYLES: dict[str, Style] = {
             "arrive": "11:20:33.{t:09d} [3071] trace_drain.cpp:96   LOG_DEBUG     wsk   cta {cta} {role} arrives on {bar}[{st}]{far}{kk}",
             "expect": "11:20:33.{t:09d} [3071] trace_drain.cpp:99   LOG_DEBUG     wsk   cta {cta} {role} arrives on {bar}[{st}]{far} with tx {bytes}{kk}",
             "copy": "11:20:33.{t:09d} [3071] trace_drain.cpp:104  LOG_DEBUG     wsk   cta {cta} {role} TMA into {bar}[{st}]{far} of {bytes}{kk}",
-            **_calls(
+            **calls(
                 "11:20:33.{t:09d} [3071] trace_drain.cpp:112  LOG_DEBUG     wsk   cta {cta} {role} ",
                 "parked on {api}|resumed from {api}|calls {api}|says: {text}",
             ),
         },
         roles=QUILL,
-        bar=_bars(lambda name: camel(name) + "Bar"),
+        bar=mbarriers(lambda name: camel(name) + "Bar"),
         own=" of cta {owner}",
         to=" of cta {to}",
         k=", tile {k}",
         shows=("bytes", "stage", "to"),
-        aka=_without(QUILL, "Warp"),
+        aka=forms(QUILL, "Warp"),
         sync="namedBarrier({number}, {size})",
     ),
     "globaltimer": Style(
@@ -409,10 +360,10 @@ STYLES: dict[str, Style] = {
             "arrive": "{t:>7} c{cta} {role:<4} ARRV {bar}[{st}]{far}{kk}",
             "expect": "{t:>7} c{cta} {role:<4} ARTX {bar}[{st}] {bytes}{far}{kk}",
             "copy": "{t:>7} c{cta} {role:<4} LOAD {bar}[{st}] {bytes}{far}{kk}",
-            **_calls("{t:>7} c{cta} {role:<4} ", "WAIT {api}|CONT {api}|CALL {api}|INFO {text}"),
+            **calls("{t:>7} c{cta} {role:<4} ", "WAIT {api}|CONT {api}|CALL {api}|INFO {text}"),
         },
-        roles=_roles("dma, mma, stg, sx0, sx1, alu, alu, dqr, clc"),
-        bar=_plus("", "_mb", smem="ab"),
+        roles=roles("dma, mma, stg, sx0, sx1, alu, alu, dqr, clc"),
+        bar=plus("", "_mb", smem="ab"),
         own=" @c{owner}",
         to=" @c{to}",
         k=" i{k}",
@@ -426,12 +377,12 @@ STYLES: dict[str, Style] = {
             "arrive": "{t},{cta},{role},mbar_arrive,,{bar},{st},,{k},,{far}",
             "expect": "{t},{cta},{role},mbar_arrive_expect_tx,,{bar},{st},,{k},{bytes},{far}",
             "copy": "{t},{cta},{role},tma_load,,{bar},{st},,{k},{bytes},{far}",
-            **_calls(
+            **calls(
                 "{t},{cta},{role},", '"{api}",B,,,,,,|"{api}",E,,,,,,|"{api}",,,,,,,|"printf: {text}",,,,,,,'
             ),
         },
         roles=GROUPS,
-        bar=_plus(smem="stage", acc="accum", d="accum"),
+        bar=plus(smem="stage", acc="accum", d="accum"),
         own="{owner}",
         to='"{to}"',
         head=lambda case, style: [
@@ -439,7 +390,7 @@ STYLES: dict[str, Style] = {
             "clk,block,role,fn,edge,mbar,idx,parity,ktile,bytes,peer_block",
         ],
         whole=lambda lines: [re.sub(r'"(\d+)"', r"\1", line) for line in lines],
-        aka=_without(GROUPS, "-(warp|wg)"),
+        aka=forms(GROUPS, "-(warp|wg)"),
         sync="bar_sync({number},{size})",
     ),
     "gdb-array": Style(
@@ -449,15 +400,15 @@ STYLES: dict[str, Style] = {
             "arrive": 'clk = {t}, cta = {cta}, role = {role}, ev = EV_ARRIVE, bar = {bar}, stage = {st}, parity = -1, iter = {k}, bytes = 0, bar_cta_mask = <{to}>, msg = ""',
             "expect": 'clk = {t}, cta = {cta}, role = {role}, ev = EV_ARRIVE_TX, bar = {bar}, stage = {st}, parity = -1, iter = {k}, bytes = {bytes}, bar_cta_mask = <{to}>, msg = ""',
             "copy": 'clk = {t}, cta = {cta}, role = {role}, ev = EV_TMA_LOAD, bar = {bar}, stage = {st}, parity = -1, iter = {k}, bytes = {bytes}, bar_cta_mask = <{to}>, msg = ""',
-            **_calls(
+            **calls(
                 "clk = {t}, cta = {cta}, role = {role}, ev = ",
                 f"EV_SYNC_BEGIN{NONE}|EV_SYNC_END{NONE}|EV_CALL{NONE}|EV_MSG{NONE.replace('api', 'text')}",
             ),
         },
         roles=GDB,
-        bar=_bars(lambda name: "BAR_" + replaced({"smem": "ab", "d": "acc"})(name).upper()),
+        bar=mbarriers(lambda name: "BAR_" + replaced({"smem": "ab", "d": "acc"})(name).upper()),
         whole=_printed,
-        aka=_without(GDB, "ROLE_"),
+        aka=forms(GDB, "ROLE_"),
         sync="bar.sync {number}, {size}",
     ),
     "zh-stuck": Style(
@@ -467,14 +418,14 @@ STYLES: dict[str, Style] = {
             "arrive": "[{role}@{cta}] k={k} arrive了 {bar}[{st}]{far}",
             "expect": "[{role}@{cta}] k={k} arrive了 {bar}[{st}]{far} expect_tx={bytes}",
             "copy": "[{role}@{cta}] k={k} TMA发了 {bar}[{st}]{far} bytes={bytes}",
-            **_calls("[{role}@{cta}] ", "卡在 {api}|过了 {api}|调了 {api}|打印: {text}"),
+            **calls("[{role}@{cta}] ", "卡在 {api}|过了 {api}|调了 {api}|打印: {text}"),
         },
         roles=ZH,
-        bar=_plus("", "_bar", smem="ab", acc="tmem", d="tmem"),
+        bar=plus("", "_bar", smem="ab", acc="tmem", d="tmem"),
         own="(cta{owner}上的)",
         to="(cta{to}上的)",
         head=lambda case, style: ["# [角色@cta号], 等之前打印 卡在, 等到之后打印 过了"],
-        aka=_without(ZH, "_warp"),
+        aka=forms(ZH, "_warp"),
         sync="bar.sync {number},{size}",
     ),
     "fr-printf": Style(
@@ -484,10 +435,10 @@ STYLES: dict[str, Style] = {
             "arrive": "bloc {cta}, {role}, it {k}: arrive sur {bar}[{st}]{far}",
             "expect": "bloc {cta}, {role}, it {k}: arrive + expect_tx sur {bar}[{st}]{far}",
             "copy": "bloc {cta}, {role}, it {k}: chargement TMA lance, signale {bar}[{st}]{far}",
-            **_calls("bloc {cta}, {role}: ", "bloque sur {api}|c'est bon pour {api}|appel de {api}|{text}"),
+            **calls("bloc {cta}, {role}: ", "bloque sur {api}|c'est bon pour {api}|appel de {api}|{text}"),
         },
-        roles=_roles("chargeur, mma, epilogue, softmax0, softmax1, calcul, calcul, reduction, ordonnanceur"),
-        bar=_state_first("mbar_", smem="ab", d="acc"),
+        roles=roles("chargeur, mma, epilogue, softmax0, softmax1, calcul, calcul, reduction, ordonnanceur"),
+        bar=state_first("mbar_", smem="ab", d="acc"),
         own=" du bloc {owner}",
         to=" du bloc {to}",
         shows=("phase", "stage", "to"),

@@ -5,85 +5,32 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 
+from benchmarks.strangers.exams.names import calls, forms, mbarriers, plus, roles, state_first, used
 from benchmarks.strangers.exams.styles import WARPS, Style, barriers, camel, replaced
 from benchmarks.strangers.kernels import Case
 
-ORDER = ("load", "mma", "epi", "softmax0", "softmax1", "main", "compute", "reduce", "sched")
-SAME = {
-    "tma": "load", "loader": "load", "fetch": "load", "issue": "mma", "tensor": "mma", "epilogue": "epi", "head": "main",
-}  # fmt: skip
-SYNCS = re.compile(r"(cluster|syncthreads|turn|tmem|named\d)$")
-Forms = Callable[[str], tuple[str, ...]]
+_calls = partial(calls, between=" ~ ")
 
 
-def _roles(names: str, form: str = "{}") -> dict[str, str]:
-    """The printed names of the roles of ORDER, and of the roles that are the same in other kernels."""
-    found = {role: form.format(name) for role, name in zip(ORDER, names.split(", "), strict=True)}
-    return found | {role: found[same] for role, same in SAME.items()}
-
-
-def _forms(names: dict[str, str], parts: str = "", **short: str) -> Forms:
-    """The roles without the parts of their names that only say what they are, and short forms of some."""
-
-    def forms(role: str) -> tuple[str, ...]:
-        more = short.get(SAME.get(role, role), "")
-        bare = re.sub(parts, "", names[role]) if parts else names[role]
-        return bare, *(more.split(", ") if more else ())
-
-    return forms
-
-
-def _bars(make: Callable[[str], str]) -> Callable[[str], str]:
-    """Names of mbarriers; those of other barriers stay."""
-    return lambda name: name if SYNCS.match(name) else make(name.removeprefix("bar_"))
-
-
-def _plus(before: str = "", after: str = "", **pairs: str) -> Callable[[str], str]:
-    """Parts of a name replaced, and more before and after it."""
-    part = replaced(pairs)
-    return _bars(lambda name: before + part(name) + after)
-
-
-def _state_first(before: str = "", after: str = "", **pairs: str) -> Callable[[str], str]:
-    """kv_full as full_kv."""
-    part = replaced(pairs)
-
-    def make(name: str) -> str:
-        what, _, state = part(name).rpartition("_")
-        return before + (f"{state}_{what}" if what else state) + after
-
-    return _bars(make)
-
-
-def _calls(before: str, forms: str) -> dict[str, str]:
-    """The templates of operations other than an mbarrier's: enter, leave, call and note."""
-    kinds = zip(("enter", "leave", "call", "note"), forms.split(" ~ "), strict=True)
-    return {kind: before + form for kind, form in kinds}
-
-
-def _used(case: Case, style: Style) -> dict[str, str]:
-    """Roles of a case by the name that the style prints."""
-    return {style.role(role): role for role, _ in sorted(case.kernel.programs)}
-
-
-FLASH = _roles("load, mma, epilogue, softmax0, softmax1, correction, compute, dq_reduce, tile_scheduler")
-WANTS = _roles("producer, mma_issuer, cd_store, softmax_a, softmax_b, math, math, reducer, tile_sched")
-TILELANG = _roles("producer, tcgen, store, softmax0, softmax1, consumer, gradient, dq_add, scheduler")
-WARPED = _roles("load warp, mma warp, store wg, softmax wg A, softmax wg B, math wg, math wg, dQ wg, tile warp")  # fmt: skip
-STUDENT = _roles("load, mma, epilogue, sm0, sm1, consumer, math, reduce, sched", "{} warp")
-KLOG = _roles("Loader, MmaIssuer, Epilogue, SoftmaxA, SoftmaxB, Accumulator, GradMath, DqReducer, TileSched")
-UMMA = _roles("tma_load, umma, tma_store, softmax_lo, softmax_hi, math, math, dq_reduce, clc")
-UPPER = _roles("LOAD, MMA, EPI, SOFTMAX_0, SOFTMAX_1, MAIN, GRAD, REDUCE, SCHED")
-GROUPS = _roles("ld, mma, out, smx0, smx1, acc, dsm, dqr, sched", "{}_wg")
-GERMAN = _roles("Lader, MMA-Starter, Epilog, Softmax-A, Softmax-B, Rechner, Rechner, Reduzierer, Planer")
-CHINESE = _roles("搬运, MMA, 收尾, softmax0, softmax1, 累加, 求导, 归并, 派发", "{}线程束")
-CODES = _roles("LDR, TC, EPI, SM0, SM1, ACC, DSM, DQR, SCH")
-MEANINGS = _roles("loader, tensor core issue, epilogue, softmax 0, softmax 1, math, dS math, dQ reduce, scheduler")  # fmt: skip
-PLANNED = _roles("producer, issuer, drain, smax0, smax1, consumer, consumer, reducer, planner")
-STORERS = _roles("loader, launcher, storer, softmax-0, softmax-1, consumer, grad, dq-adder, tile-fetch")
-CUTLASS = _roles("TmaLoad, Mma, Epilogue, Softmax0, Softmax1, Mainloop, Compute, Reduce, Sched")
-LOOPS = _roles("load_tiles, issue_mma, store_tiles, softmax_lo, softmax_hi, accum, ds_math, reduce_dq, get_tiles")  # fmt: skip
+FLASH = roles("load, mma, epilogue, softmax0, softmax1, correction, compute, dq_reduce, tile_scheduler")
+WANTS = roles("producer, mma_issuer, cd_store, softmax_a, softmax_b, math, math, reducer, tile_sched")
+TILELANG = roles("producer, tcgen, store, softmax0, softmax1, consumer, gradient, dq_add, scheduler")
+WARPED = roles("load warp, mma warp, store wg, softmax wg A, softmax wg B, math wg, math wg, dQ wg, tile warp")  # fmt: skip
+STUDENT = roles("load, mma, epilogue, sm0, sm1, consumer, math, reduce, sched", "{} warp")
+KLOG = roles("Loader, MmaIssuer, Epilogue, SoftmaxA, SoftmaxB, Accumulator, GradMath, DqReducer, TileSched")
+UMMA = roles("tma_load, umma, tma_store, softmax_lo, softmax_hi, math, math, dq_reduce, clc")
+UPPER = roles("LOAD, MMA, EPI, SOFTMAX_0, SOFTMAX_1, MAIN, GRAD, REDUCE, SCHED")
+GROUPS = roles("ld, mma, out, smx0, smx1, acc, dsm, dqr, sched", "{}_wg")
+GERMAN = roles("Lader, MMA-Starter, Epilog, Softmax-A, Softmax-B, Rechner, Rechner, Reduzierer, Planer")
+CHINESE = roles("搬运, MMA, 收尾, softmax0, softmax1, 累加, 求导, 归并, 派发", "{}线程束")
+CODES = roles("LDR, TC, EPI, SM0, SM1, ACC, DSM, DQR, SCH")
+MEANINGS = roles("loader, tensor core issue, epilogue, softmax 0, softmax 1, math, dS math, dQ reduce, scheduler")  # fmt: skip
+PLANNED = roles("producer, issuer, drain, smax0, smax1, consumer, consumer, reducer, planner")
+STORERS = roles("loader, launcher, storer, softmax-0, softmax-1, consumer, grad, dq-adder, tile-fetch")
+CUTLASS = roles("TmaLoad, Mma, Epilogue, Softmax0, Softmax1, Mainloop, Compute, Reduce, Sched")
+LOOPS = roles("load_tiles, issue_mma, store_tiles, softmax_lo, softmax_hi, accum, ds_math, reduce_dq, get_tiles")  # fmt: skip
 SCORES = {"scores0": "S0_full", "scores1": "S1_full", "probs0": "P0_full", "probs1": "P1_full"}
 STATES = {
     "full": "belegt", "empty": "geleert", "free": "geleert", "ready": "bereit", "done": "erledigt", "read": "gelesen",
@@ -95,7 +42,7 @@ STATES = {
 
 def _strides(case: Case, style: Style) -> list[str]:
     """A row for each array, with its first address, and what the names of the warps mean."""
-    names = _used(case, style).items()
+    names = used(case, style).items()
     rows = [
         "line: cta/warp/iter mbarrier[@cta] what (poll: the first poll of a wait, saw: the wait is over)",
         "warp: " + ", ".join(f"{name} = {MEANINGS[role]}" for name, role in names),
@@ -205,11 +152,11 @@ STYLES: dict[str, Style] = {
             **_calls("bidx={cta} {role} ", "tic {api} ~ toc {api} ~ {api} ~ # {text}"),
         },
         roles=FLASH,
-        bar=_plus("mbar_", smem="AB", d="acc", **SCORES),
+        bar=plus("mbar_", smem="AB", d="acc", **SCORES),
         own=" at bidx={owner}",
         to=" at bidx={to}",
         head=lambda case, style: ["# n: loop index; tic before a blocking call, toc after it"],
-        aka=_forms(FLASH, reduce="reduce", sched="scheduler"),
+        aka=forms(FLASH, reduce="reduce", sched="scheduler"),
         sync="cute.arch.barrier(barrier_id={number}, number_of_threads={size})",
     ),
     "want-have": Style(
@@ -225,11 +172,11 @@ STYLES: dict[str, Style] = {
             "note": 'TEXT "{text}" <{role} cta{cta}>',
         },
         roles=WANTS,
-        bar=_state_first("", "_barriers", smem="ab", acc="tmem", d="tmem"),
+        bar=state_first("", "_barriers", smem="ab", acc="tmem", d="tmem"),
         own=" on cta{owner}",
         to=" on cta{to}",
         head=lambda case, style: ["# WANT/HAVE: before/after a wait, GIVE: arrive, LOAD: TMA load"],
-        aka=_forms(WANTS, mma="mma, issuer", epi="store", sched="sched"),
+        aka=forms(WANTS, mma="mma, issuer", epi="store", sched="sched"),
         sync="NamedBarrier({size}, {number}).sync()",
     ),
     "tl-halt": Style(
@@ -242,10 +189,10 @@ STYLES: dict[str, Style] = {
             **_calls("[bx {cta}][{role}] ", "halt: {api} ~ go on: {api} ~ {api} ~ print: {text}"),
         },
         roles=TILELANG,
-        bar=_plus(smem="ab_shared", acc="c_local", d="c_local", work="tile"),
+        bar=plus(smem="ab_shared", acc="c_local", d="c_local", work="tile"),
         own=" of bx {owner}",
         to=" of bx {to}",
-        aka=_forms(TILELANG, mma="mma"),
+        aka=forms(TILELANG, mma="mma"),
         sync="tl::sync_thread_partial<{number}, {size}>()",
     ),
     "asks-gets": Style(
@@ -261,10 +208,10 @@ STYLES: dict[str, Style] = {
             ),
         },
         roles=WARPED,
-        bar=_plus("", "_ring", smem="operand", acc="accum", d="accum"),
+        bar=plus("", "_ring", smem="operand", acc="accum", d="accum"),
         own=" in block {owner}",
         to=" in block {to}",
-        aka=_forms(WARPED, " (warp|wg)", softmax0="softmaxa", softmax1="softmaxb"),
+        aka=forms(WARPED, " (warp|wg)", softmax0="softmaxa", softmax1="softmaxb"),
     ),
     "student-ok": Style(
         {
@@ -276,12 +223,12 @@ STYLES: dict[str, Style] = {
             **_calls(">>> [{cta}] {role} ", "waiting for {api} ... ~ OK got {api} ~ {api} ~ says: {text}"),
         },
         roles=STUDENT,
-        bar=_plus("", "_bar", smem="tile", d="acc"),
+        bar=plus("", "_bar", smem="tile", d="acc"),
         own=" of [{owner}]",
         to=" of [{to}]",
         head=lambda case, style: ["[x] is the cluster cta rank"],
         shows=("phase", "stage", "to"),
-        aka=_forms(STUDENT, " warp", softmax0="softmax0, softmax 0", softmax1="softmax1, softmax 1"),
+        aka=forms(STUDENT, " warp", softmax0="softmax0, softmax 0", softmax1="softmax1, softmax 1"),
         sync="bar.sync {number} {size}",
     ),
     "klog-await": Style(
@@ -297,11 +244,11 @@ STYLES: dict[str, Style] = {
             "note": "V1 role.cuh:52] r{cta}.{role} {text}",
         },
         roles=KLOG,
-        bar=_bars(lambda name: "m" + camel("_" + replaced({"smem": "tile", "d": "acc"})(name))),
+        bar=mbarriers(lambda name: "m" + camel("_" + replaced({"smem": "tile", "d": "acc"})(name))),
         own="@r{owner}",
         to="@r{to}",
         shows=("bytes", "stage", "to"),
-        aka=_forms(KLOG, load="load", mma="mma, issuer", reduce="reduce", sched="sched"),
+        aka=forms(KLOG, load="load", mma="mma, issuer", reduce="reduce", sched="sched"),
         sync="namedBarrierSync({number}, {size})",
     ),
     # JSON lines.
@@ -318,10 +265,10 @@ STYLES: dict[str, Style] = {
             ),
         },
         roles=UMMA,
-        bar=_plus(full="filled", empty="drained", free="drained", smem="ab"),
+        bar=plus(full="filled", empty="drained", free="drained", smem="ab"),
         own=',"on_cta":{owner}',
         to=',"on_cta":[{to}]',
-        aka=_forms(UMMA, load="load", mma="mma", epi="store", reduce="reduce"),
+        aka=forms(UMMA, load="load", mma="mma", epi="store", reduce="reduce"),
     ),
     "jsonl-satisfied": Style(
         {
@@ -336,10 +283,10 @@ STYLES: dict[str, Style] = {
             ),
         },
         roles=UPPER,
-        bar=_bars(lambda name: replaced({"smem": "tile", "d": "acc"})(name).upper()),
+        bar=mbarriers(lambda name: replaced({"smem": "tile", "d": "acc"})(name).upper()),
         own=', "barrier_rank": {owner}',
         to=', "barrier_rank": [{to}]',
-        aka=_forms(UPPER, "_", main="main"),
+        aka=forms(UPPER, "_", main="main"),
         sync="bar.sync {number} {size}",
     ),
     # CSV.
@@ -356,13 +303,13 @@ STYLES: dict[str, Style] = {
             ),
         },
         roles=GROUPS,
-        bar=_plus("mb_", smem="ab"),
+        bar=plus("mb_", smem="ab"),
         head=lambda case, style: [
             "# req: before the call, ack: after it; mbar_ctas: mask of the CTAs whose mbarrier it is",
             "cycle,wg,cta,event,mbar,slot,mbar_ctas,parity,iter,bytes",
         ],
         whole=_masks,
-        aka=_forms(GROUPS, "_wg", load="load", softmax0="softmax0", softmax1="softmax1"),
+        aka=forms(GROUPS, "_wg", load="load", softmax0="softmax0", softmax1="softmax1"),
     ),
     # German and Chinese.
     "de-steht-vor": Style(
@@ -378,10 +325,10 @@ STYLES: dict[str, Style] = {
             ),
         },
         roles=GERMAN,
-        bar=_plus(**STATES),
+        bar=plus(**STATES),
         own=" in Block {owner}",
         to=" in Block {to}",
-        aka=_forms(GERMAN, "-Starter", softmax0="softmax a, softmaxa", softmax1="softmax b, softmaxb"),
+        aka=forms(GERMAN, "-Starter", softmax0="softmax a, softmaxa", softmax1="softmax b, softmaxb"),
     ),
     "zh-suspend": Style(
         {
@@ -395,11 +342,11 @@ STYLES: dict[str, Style] = {
             ),
         },
         roles=CHINESE,
-        bar=_state_first(smem="tile", acc="tmem", d="tmem"),
+        bar=state_first(smem="tile", acc="tmem", d="tmem"),
         own=" (在cta {owner})",
         to=" (在cta {to})",
         head=lambda case, style: ["# 没写(在cta x)的都是本cta的barrier"],
-        aka=_forms(CHINESE, "线程束"),
+        aka=forms(CHINESE, "线程束"),
     ),
     # Addresses of mbarriers.
     "hex-poll": Style(
@@ -412,12 +359,12 @@ STYLES: dict[str, Style] = {
             **_calls("{cta}/{role} ", '{api} begin ~ {api} end ~ {api} ~ "{text}"'),
         },
         roles=CODES,
-        bar=_plus(smem="ab", d="acc"),
+        bar=plus(smem="ab", d="acc"),
         own="@{owner}",
         to="@{to}",
         head=_strides,
         whole=_resolved(r"^  (?P<name>\w+) = (?P<at>0x\w+)"),
-        aka=_forms(MEANINGS, " (core issue|math)", load="load", mma="mma, issue", reduce="reduce"),
+        aka=forms(MEANINGS, " (core issue|math)", load="load", mma="mma, issue", reduce="reduce"),
     ),
     "hex-legend-last": Style(
         {
@@ -429,7 +376,7 @@ STYLES: dict[str, Style] = {
             **_calls("{t:>6} {role} cta{cta}: ", "{api} -> retry ~ {api} -> complete ~ {api} ~ // {text}"),
         },
         roles=PLANNED,
-        bar=_state_first("bar_", smem="ab", d="acc"),
+        bar=state_first("bar_", smem="ab", d="acc"),
         own=" cta{owner}",
         to=" cta{to}",
         head=_inits,
@@ -447,12 +394,12 @@ STYLES: dict[str, Style] = {
             **_calls("cta {cta} {role}: ", 'calling {api} ~ back from {api} ~ {api} ~ printf("{text}")'),
         },
         roles=STORERS,
-        bar=_plus(full="arrived", empty="finished", free="finished", smem="in", acc="out", d="out"),
+        bar=plus(full="arrived", empty="finished", free="finished", smem="in", acc="out", d="out"),
         own=" on cta {owner}",
         to=" on cta {to}",
         head=_lists,
         whole=_resolved(r"^// (?P<name>\w+): (?P<at>0x\w+)"),
-        aka=_forms(STORERS, load="load", reduce="adder", sched="fetch"),
+        aka=forms(STORERS, load="load", reduce="adder", sched="fetch"),
         sync="group_sync({number}, {size})",
     ),
     "call-comment": Style(
@@ -467,11 +414,11 @@ STYLES: dict[str, Style] = {
             ),
         },
         roles=CUTLASS,
-        bar=_plus(smem="mainloop", acc="accum", d="accum"),
+        bar=plus(smem="mainloop", acc="accum", d="accum"),
         own=", bars of blk{owner}",
         to=", bars of blk{to}",
         head=lambda case, style: ["// a wait is traced before (incomplete) and after (complete) its loop"],
-        aka=_forms(CUTLASS, load="load"),
+        aka=forms(CUTLASS, load="load"),
         sync="bar_sync({number}, {size})",
     ),
     # A list of warps.
@@ -485,13 +432,13 @@ STYLES: dict[str, Style] = {
             **_calls("{cta}~{warp}~{role}~{t}~", 'in~{api} ~ out~{api} ~ at~{api} ~ at~printf ("{text}")'),
         },
         roles=LOOPS,
-        bar=_state_first(smem="ab", d="acc"),
+        bar=state_first(smem="ab", d="acc"),
         own=", block={owner}",
         to=", block={to}",
         whole=_warps,
         aka=lambda role: (
             f"warp {WARPS[role]}",
-            *_forms(LOOPS, "_(tiles|mma|dq|math)", load="load", mma="mma", epi="store", sched="get_tile")(
+            *forms(LOOPS, "_(tiles|mma|dq|math)", load="load", mma="mma", epi="store", sched="get_tile")(
                 role
             ),
         ),

@@ -180,6 +180,12 @@ def verbs_of(text: str) -> set[str]:
     return {verb for word in re.findall(r"[^\W\d]+", text) for verb in verbs(word)}
 
 
+def lasts(text: str) -> bool:
+    """Whether what a row reports has an end of its own: a wait, or a call that is no arrival and no copy."""
+    told = verbs_of(text)
+    return "wait" in told or not told & {"arrive", "copy", "expect"}
+
+
 def _names(text: str) -> str:
     """Names of barriers in several words or parts as one word: `<kv full>`, `kv.full`."""
     text = _QUOTED.sub(lambda found: found[0] if verbs(found["a"]) else f" {found['a']}_{found['b']} ", text)

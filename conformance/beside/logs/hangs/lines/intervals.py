@@ -6,7 +6,7 @@ import csv
 import re
 
 from tileproof.conformance.beside.logs.hangs.general.lexicon import field, verbs
-from tileproof.conformance.beside.logs.hangs.general.rows import Rows, verbs_of
+from tileproof.conformance.beside.logs.hangs.general.rows import Rows, lasts
 
 MARKS = (",", ";", "\t", "|")
 SHARE = 0.8  # of the lines are rows of the table
@@ -71,8 +71,7 @@ def _told(names: list[str], rows: list[tuple[int, str, list[str]]], times: tuple
             if cell and at not in times
         )
         out.append((number, row))
-        told = verbs_of(row)
-        if _TIME.fullmatch(cells[times[1]]) and ("wait" in told or not told & {"arrive", "copy", "expect"}):
+        if _TIME.fullmatch(cells[times[1]]) and lasts(row):
             out.append((number, f"{row} done"))
     return out
 

@@ -122,14 +122,16 @@ def _sections(lines: Rows) -> list[Section]:
     past = closed = False
     for (number, text), (_, below) in zip(lines, [*lines, (0, "")][1:], strict=True):
         name = _actor(text, above=0 < _indent(below) > _indent(text))
-        closed = closed and not (name or _opened(text))
+        opened = _opened(text) if name is None else None
+        begins = name is not None or opened is not None
+        closed = closed and not begins
         open_end = found and found[-1].past and found[-1].end == found[-1].past[-1][0]
-        if open_end and (name or _opened(text)):
+        if open_end and begins:
             found[-1].end = number  # no line of the section
         if name is not None:
             found.append(Section(name, start=number, end=number))
             past = False
-        elif (opened := _opened(text)) is not None:
+        elif opened is not None:
             found.append(Section(opened[0], (number, opened[1]) if _waits(opened[1]) else None))
             found[-1].start = found[-1].end = number
             past = True

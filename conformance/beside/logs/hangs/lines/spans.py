@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tileproof.conformance.beside.logs.hangs.general.rows import Rows, verbs_of
+from tileproof.conformance.beside.logs.hangs.general.rows import Rows, lasts
 
 SHARE = 0.15  # of the rows have two times
 STEADY = 0.97  # of the spans end after they begin
@@ -63,8 +63,6 @@ def _split(lines: Rows, found: list[re.Match[str] | None]) -> Rows:
             continue
         row = f"{text[: span.start()]} {span['rest'].lstrip(' :,;])|')}".strip()
         out.append((number, row))
-        told = verbs_of(row)
-        ended = span["b"] is not None and span["b"][0].isdecimal()
-        if ended and ("wait" in told or not told & {"arrive", "copy", "expect"}):
+        if span["b"] is not None and span["b"][0].isdecimal() and lasts(row):
             out.append((number, row + " done"))
     return out

@@ -47,6 +47,11 @@ def stride_of(text: str) -> int:
     return value_of(found[found.lastindex or 0]) if found is not None else 0
 
 
+def numbers_of(text: str) -> list[str]:
+    """The addresses of a line; where it has none in base 16, all its numbers."""
+    return _HEX.findall(text) or _NUMBER.findall(text)
+
+
 def value_of(number: str) -> int:
     """The value of a number in base 10 or, behind 0x, in base 16."""
     return int(number, 16) if number[:2] in ("0x", "0X") else int(number)
@@ -84,7 +89,7 @@ def _joined(gap: str, *, front: bool) -> int:
 def _entry(text: str, paired: bool) -> LegendEntry | None:
     address = _HEX.search(text)
     name = _name(text, address, paired)
-    numbers = _NUMBER.findall(text)
+    numbers = numbers_of(text)
     if not name or not numbers:
         return None
     words = [word for word in _WORD.findall(text) if not _is_name(word) and (word != name or address is None)]
@@ -93,7 +98,6 @@ def _entry(text: str, paired: bool) -> LegendEntry | None:
     if address is None:
         shape = text.replace(name, "N")
     else:
-        numbers = _HEX.findall(text)
         at = text.index(name)
         first, last = min(at, address.start()), max(at + len(name), address.end())
         shape = re.sub(rf"\bN{_INDEX}", "N", text[first:last].replace(name, "N"))

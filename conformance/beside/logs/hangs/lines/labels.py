@@ -19,6 +19,8 @@ _TUPLE = re.compile(
 
 # A name of several words, also with its number: `softmax-lo`, `Softmax-Gruppe-0`.
 _HYPHENS = re.compile(r"(?<![\w-])[^\W\d]\w+(?:-[^\W\d]\w*)+(?:-\d{1,2})?(?![\w-])")
+_INDEXED = re.compile(r"(?<![\w.-])(?P<name>[^\W\d_]{3,})-(?P<index>\d{1,2})(?![\w-]|\.\d)")  # `Softmax-0`
+_CTA = re.compile(r"(?<![\w.])(?P<label>[^\W\d]+?)(?:[_#-]|\s*[=:]\s*|\s?)\d")
 # A role in front with its CTA in a word: `cta0_loader`.
 _OF_CTA = re.compile(r"^(?P<open>\W*)(?P<cta>[^\W\d_]+)_?(?P<number>\d+)[_.-](?P<role>[^\W\d]\w*)")
 
@@ -37,8 +39,28 @@ def with_labels(lines: Rows) -> Rows:
         for number, text in lines
     ]
     lines = [(number, _OF_CTA.sub(_apart, text)) for number, text in lines]
+    lines = _with_indices(lines)
     lines = [(number, _HYPHENS.sub(_joined, text) if "-" in text else text) for number, text in lines]
     return [(number, _TUPLE.sub(_each, _QUOTED.sub(_beside, text))) for number, text in lines]
+
+
+def _with_indices(lines: Rows) -> Rows:
+    """A role and its index as one word, `softmax_0`, where all rows that have it name their CTA as well."""
+    values: dict[str, set[str]] = {}
+    bare: set[str] = set()
+    for _, text in lines:
+        for found in _INDEXED.finditer(text) if "-" in text else ():
+            values.setdefault(found["name"], set()).add(found["index"])
+            if not any(field(each["label"]) == "cta" for each in _CTA.finditer(text)):
+                bare.add(found["name"])
+    names = {
+        name for name, some in values.items()
+        if len(some) > 1 and name not in bare and not (field(name) or verbs(name) or is_state(name))
+    }  # fmt: skip
+    if not names:
+        return lines
+    named = re.compile(rf"(?<![\w.-])(?P<name>{'|'.join(map(re.escape, names))})-(?=\d{{1,2}}(?![\w-]|\.\d))")
+    return [(number, named.sub(r"\g<name>_", text)) for number, text in lines]
 
 
 def _apart(found: re.Match[str]) -> str:

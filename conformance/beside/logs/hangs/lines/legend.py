@@ -10,7 +10,13 @@ from typing import NamedTuple
 
 from tileproof.conformance.beside.logs.hangs.general.lexicon import field
 from tileproof.conformance.beside.logs.hangs.general.rows import Rows
-from tileproof.conformance.beside.logs.hangs.lines.entries import LegendEntry, entries, stride_of, value_of
+from tileproof.conformance.beside.logs.hangs.lines.entries import (
+    LegendEntry,
+    entries,
+    numbers_of,
+    stride_of,
+    value_of,
+)
 
 STRIDE = 8  # bytes of an mbarrier
 STAGES = 64  # more stages than any ring has
@@ -19,6 +25,7 @@ SHARE = 0.5  # of the rows behind the legend have an address of it
 _ADDRESS = re.compile(
     r"\[\s*(?P<inner>0[xX][0-9a-fA-F]+|\d{3,})\s*\]|(?<![\w.])(?P<bare>0[xX][0-9a-fA-F]+|\d{3,})(?![\w.])"
 )
+_DIGITS = re.compile(r"((?:0[xX][0-9a-fA-F]+|\d+))")
 _LABEL = re.compile(r"(?P<label>[^\W\d]\w*)\W{0,3}\Z")
 _OF_ACTORS = {"thread", "warp", "wg", "cta", "group", "role"}  # a number behind their labels is no address
 _COUNTS = re.compile(r"\binit|\bcount|\barriv", re.IGNORECASE)  # a line that states more than an address
@@ -75,9 +82,11 @@ def _legend(lines: Rows) -> tuple[list[BarrierBase], set[int], bool]:
     shapes: dict[str, list[tuple[int, LegendEntry, int]]] = {}
     known: set[str] = set()
     stride = 0
-    for at, (_, text) in enumerate(lines[:100]):
+    read = [entries(text) for _, text in lines[:100]]
+    forms = dict(_form(text, some[0]) for (_, text), some in zip(lines, read, strict=False) if len(some) == 1)
+    for at, ((_, text), some) in enumerate(zip(lines, read, strict=False)):
+        some = some or _alike(text, forms)
         stated = stride_of(text)
-        some = entries(text)
         if not some and any((token["inner"] or token["bare"]) in known for token in _ADDRESS.finditer(text)):
             break  # the first event
         stride = stated if stated and not some else stride
@@ -89,6 +98,23 @@ def _legend(lines: Rows) -> tuple[list[BarrierBase], set[int], bool]:
         if len(found[0]) > 1:
             return found
     return [], set(), False
+
+
+def _form(text: str, entry: LegendEntry) -> tuple[re.Pattern[str], str]:
+    """The form of an entry's line, with any name and any numbers, and the entry's shape."""
+    front, back = ("".join(map(_any_number, _DIGITS.split(part))) for part in text.split(entry.name, 1))
+    return re.compile(rf"{front}(?P<name>[^\W\d]\w*){back}"), entry.shape
+
+
+def _any_number(part: str) -> str:
+    return rf"{_DIGITS.pattern}" if _DIGITS.fullmatch(part) else re.escape(part)
+
+
+def _alike(text: str, forms: dict[re.Pattern[str], str]) -> list[LegendEntry]:
+    """The entry of a line that has the form of another entry's line, whatever its name is."""
+    found = ((form.fullmatch(text), shape) for form, shape in forms.items())
+    named = next(((match["name"], shape) for match, shape in found if match), None)
+    return [LegendEntry(named[0], numbers_of(text), named[1])] if named is not None else []
 
 
 def _bases(rows: list[tuple[int, LegendEntry, int]]) -> tuple[list[BarrierBase], set[int], bool]:

@@ -6,6 +6,7 @@ from tileproof.conformance.beside.logs.hangs.general.rows import Rows
 from tileproof.conformance.beside.logs.hangs.lines.arrows import with_actors_first
 from tileproof.conformance.beside.logs.hangs.lines.clocks import without_clocks
 from tileproof.conformance.beside.logs.hangs.lines.coded import with_meanings
+from tileproof.conformance.beside.logs.hangs.lines.flags import with_flags
 from tileproof.conformance.beside.logs.hangs.lines.headings import under_headings
 from tileproof.conformance.beside.logs.hangs.lines.intervals import with_both_times
 from tileproof.conformance.beside.logs.hangs.lines.labels import with_labels
@@ -19,6 +20,8 @@ from tileproof.conformance.beside.logs.hangs.lines.spans import with_ends
 
 def prepared(rows: Rows) -> Rows:
     """The lines, each with its actor, its barrier's name, its labels and what it begins or ends."""
-    events = with_ranks(by_lane(with_meanings(with_both_times(with_actors_first(without_clocks(rows))))))
+    events = with_ranks(
+        by_lane(with_meanings(with_both_times(with_actors_first(with_flags(without_clocks(rows))))))
+    )
     lines = under_headings(with_begins(with_ends(events)))
     return with_results(with_labels(with_names(lines)))

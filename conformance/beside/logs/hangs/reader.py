@@ -34,6 +34,7 @@ from tileproof.conformance.beside.logs.hangs.snapshots import (
     debugger_lines,
     is_debugger,
     is_sanitizer,
+    kernel_lines,
     look_for_timeouts,
     read_sanitizer,
 )
@@ -86,6 +87,8 @@ def read_text(
         if is_sanitizer(members):
             whole.runs.append(read_sanitizer(Log(path, lines, title=name), members))
             continue
+        if is_debugger(members):
+            members = kernel_lines(members) or members
         told = with_histories(records(members), whole.moved)
         debugged = told is members and is_debugger(members)
         plain = members if debugged else prepared(told)

@@ -25,6 +25,10 @@ _MARK = re.compile(
 _LITERAL = re.compile(r"(?<![\w'])\d*'s?(?P<base>[bodh])(?P<value>[0-9a-f_]+)(?![\w'])", re.IGNORECASE)
 _BASES = {"b": 2, "o": 8, "d": 10, "h": 16}
 _DIGITS = re.compile(r"\d+")
+_OWN_CTA = re.compile(r"\W*(?:\w+\W+){0,2}?(?:cta|block|blk|bid|bx|b|cluster)[\w.]*?\W{0,3}\d", re.IGNORECASE)
+_OTHER_CTA = re.compile(
+    r"(?<![^\W_])(?:cta|ctas|block|peer|remote|cluster|multicast|rank)(?![^\W\d_])", re.IGNORECASE
+)
 SHARE = 0.6  # of the actors that speak after a place must begin again there
 
 Members = list[tuple[int, str]]
@@ -88,10 +92,24 @@ def split_streams(lines: list[str]) -> list[tuple[str, Members]]:
         rank = next(group for group in prefix.groups() if group is not None)
         streams.setdefault(f"rank {rank}", []).append((number, line[prefix.end() :]))
     named = [name for name in streams if name]
+    if len(named) > 1 and _of_cluster([text for some in streams.values() for _, text in some]):
+        return [("", [(number, _RANK.sub(_as_cta, line)) for number, line in enumerate(lines, 1)])]
     if len(named) == 1:
         both = sorted(streams.get("", []) + streams[named[0]])
         return [("", both)]
     return sorted(streams.items(), key=lambda stream: stream[1][0][0])
+
+
+def _of_cluster(texts: list[str]) -> bool:
+    """Whether lines behind a rank have no CTA of their own, and some name another one or a cluster: the ranks
+    are then those of a cluster's CTAs.
+    """
+    own = sum(_OWN_CTA.match(text) is not None for text in texts)
+    return own < 0.2 * len(texts) and sum(_OTHER_CTA.search(text) is not None for text in texts) > 1
+
+
+def _as_cta(found: re.Match[str]) -> str:
+    return f"[cta {next(group for group in found.groups() if group is not None)}] "
 
 
 def split_runs(log: Log) -> list[Log]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from tileproof.conformance.beside.logs.hangs.general.rows import verbs_of
 from tileproof.conformance.beside.logs.hangs.log import Actor, Log, LogEvent
 
 Members = Sequence[tuple[int, str]]
@@ -31,6 +32,14 @@ _WARPS = re.compile(
 _ERROR = re.compile(r"^=+\s*Barrier error detected\.\s*(?P<what>.+?)\s*$")
 _AT = re.compile(r"^=+\s+at (?P<where>.+?)(?: in (?P<place>\S+:\d+))?\s*$")
 _BY = re.compile(r"^=+\s+by thread \((\d+),\d+,\d+\) in block \((\d+),\d+,\d+\)")
+_PROMPT = re.compile(r"^\s*\((?:cuda-)?gdb\)\s*(?P<command>\w*)")
+_RUNS = {"", "r", "run", "c", "continue", "start", "starti"}  # commands during which the kernel prints
+_OF_DEBUGGER = re.compile(
+    r"^\s*(?:\^C|\[(?:Switching|Inferior|New Thread|Thread|Detaching|Launch of|Termination of)\b|"
+    r"(?:Thread \d+ .*|Program |CUDA thread .*)(?:received|hit)\b|Starting program|Reading symbols|"
+    r"Using host|BlockIdx\s+ThreadIdx|Wp\s+Active)"
+)
+_TOLD = 6  # lines of a history, with waits and arrivals
 _TIMED_OUT = re.compile(
     r"time[d ]?\s?out|stuck|watchdog|dead ?lock|hung|\bhang\b|\bspin(?:s|ning)?\b|no progress", re.IGNORECASE
 )
@@ -42,6 +51,22 @@ def is_debugger(members: Members) -> bool:
         "(cuda-gdb)" in text or "Switching focus to CUDA" in text or _THREADS.match(text)
         for _, text in members
     )
+
+
+def kernel_lines(members: Members) -> Members:
+    """The lines that the kernel printed in a session of cuda-gdb; none where they tell no history."""
+    found: list[tuple[int, str]] = []
+    runs = True
+    for number, text in members:
+        if prompt := _PROMPT.match(text):
+            runs = prompt["command"].lower() in _RUNS
+        elif _FOCUS.search(text) or _THREADS.match(text) or _WARPS.match(text):
+            runs = False
+        elif runs and not _OF_DEBUGGER.match(text):
+            found.append((number, text))
+    verbs = [verbs_of(text) for _, text in found]
+    waits, arrives = (sum(bool(told & {word}) for told in verbs) for word in ("wait", "arrive"))
+    return found if waits >= _TOLD and arrives >= _TOLD // 2 else []
 
 
 def is_sanitizer(members: Members) -> bool:

@@ -18,6 +18,19 @@ def label_of(told: Told, num: Num) -> str:
     return word if word[:1].isalpha() else ""
 
 
+def _beside(told: Told, num: Num) -> str:
+    """What is beside a CTA: the role in front of it or behind it, or the word in front of its label."""
+    tokens = [token.lower() for token in told.row.tokens]
+    labelled = num.at > 0 and tokens[num.at - 1] == num.label
+    before = tokens[: num.at - labelled]
+    role = (told.role.lower().split() or [""])[0]
+    near = next((token for token in reversed(before) if token[:1].isalpha()), "")
+    then = next((token for token in tokens[num.at + 1 :] if token[:1].isalpha()), "")
+    if role and near == role:
+        return "role in front"
+    return "role behind" if role and then == role else near
+
+
 class ActorRows:
     """Finds the actors of rows."""
 
@@ -30,11 +43,21 @@ class ActorRows:
         labelled = sum(bool(told.row.labelled("cta")) for told in self.acting)
         bare = labelled < 0.8 * len(self.acting) and self._bare_cta()
         own = self._own_label()
+        beside = self._beside_own()
         for told in self.told:
             first: dict[str, int] = {}
+            ctas = told.row.labelled("cta")
+            mine = [num for num in ctas if _beside(told, num) == beside] if len(ctas) > 1 else []
+            listed = False
             for num in told.row.nums:
                 known = num.field
-                if known == "cta" and (bare or "cta" in first or own not in ("", num.label)):
+                another = bool(mine) and num is not mine[0]
+                if not known and listed and told.row.tokens[num.at - 1] == ",":  # on cta0,1
+                    told.others.append(num.value)
+                    num.field = "other"
+                    continue
+                listed = another and known == "cta"
+                if known == "cta" and (bare or another or "cta" in first or own not in ("", num.label)):
                     told.others.append(num.value)
                     num.field = "other"
                 elif known in ("cta", "warp", "wg", "thread", "group"):
@@ -59,6 +82,16 @@ class ActorRows:
             labels.update({num.label for num in told.row.nums if num.field == "cta"})
         always = [label for label, many in labels.items() if many >= 0.9 * len(self.acting)]
         return always[0] if len(always) == 1 < len(labels) else ""
+
+    def _beside_own(self) -> str:
+        """What is beside the CTA in nearly all rows that name a single one; empty where it differs."""
+        some: Counter[str] = Counter()
+        for told in self.acting:
+            ctas = told.row.labelled("cta")
+            if len(ctas) == 1:
+                some[_beside(told, ctas[0])] += 1
+        beside, many = some.most_common(1)[0] if some else ("", 0)
+        return beside if many >= 0.9 * some.total() else ""
 
     @staticmethod
     def _warp(told: Told) -> int:

@@ -50,9 +50,9 @@ class LogReading(NumberRows):
         return {word.text for row, word in placed if {each.text for each in row.words} & some == {word.text}}
 
     def _role(self, row: Row) -> RowWord | None:
-        """The row's word in the role's place, or the only word of a role where words in front move it."""
+        """The row's word in the role's place; where other words move it, the only word of a role."""
         role = slots_of(row).get(self.slot) if self.slot is not None else None
-        if role is None or role.text in self.roles:
+        if role is not None and role.text in self.roles:
             return role
         rest = [word for word in row.words if word.text in self.roles]
         return rest[0] if len(rest) == 1 else role

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 
 from tileproof.conformance.beside.logs.hangs.general import lexicon
 from tileproof.conformance.beside.logs.hangs.general.items import Row, RowWord, is_sync
+from tileproof.conformance.beside.logs.hangs.words import PREPOSITIONS
 from tileproof.conformance.beside.logs.hangs.words import ROLES as KNOWN_ROLES
 
+_TAIL = 4  # tokens behind a role that may be of its name
 _HEAD = 6  # words from the beginning of a row among which the role stands
 _ACTS = ("role", "", "thread", "warp", "wg")  # labels before a role's name
 Slot = tuple[str, str]
@@ -100,6 +102,29 @@ def role_slots(rows: Sequence[Row], barriers: dict[str, float]) -> list[tuple[Sl
         score -= 1.2 * (len(words) == 1) + (0.08 * int(slot[1]) if slot[0] == "at" else 0.0)
         scored.append((slot, score))
     return sorted(scored, key=lambda item: -item[1])
+
+
+def role_tail(row: Row, role: RowWord, barrier: RowWord | None) -> list[str]:
+    """The words and the number behind a role that may be of its name: `softmax wg A`, `softmax 1`."""
+    found: list[str] = []
+    for at, token in enumerate(row.tokens[role.at + 1 : role.at + 1 + _TAIL], role.at + 1):
+        if token[0].isdecimal():
+            bare = any(num.at == at and not num.field for num in row.nums)
+            return [*found, token] if bare else found
+        then = row.tokens[at + 1] if at + 1 < len(row.tokens) else ""
+        named = lexicon.field(token) in ("", "warp", "wg", "thread", "role") and not then[:1].isdecimal()
+        if token in "-#._" and then[:1].isalnum():
+            continue
+        if (
+            not (token[0].isalpha() and named)
+            or lexicon.verbs(token)
+            or token.lower() in PREPOSITIONS
+            or (barrier is not None and token == barrier.text)
+            or then in ("=", ":")
+        ):
+            return found
+        found.append(token)
+    return found
 
 
 def _known(word: str) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from tileproof.conformance.beside.logs.hangs.addresses import resolve_windows
 from tileproof.conformance.beside.logs.hangs.general import lexicon
 from tileproof.conformance.beside.logs.hangs.general.barriers import addresses, barrier_of, learn_barriers
-from tileproof.conformance.beside.logs.hangs.general.items import scan
+from tileproof.conformance.beside.logs.hangs.general.items import Row, scan
 from tileproof.conformance.beside.logs.hangs.general.naming import Slot, barrier_words, role_slots
 from tileproof.conformance.beside.logs.hangs.general.reading import LogReading, closure
 from tileproof.conformance.beside.logs.hangs.general.rows import rows
@@ -27,6 +27,8 @@ from tileproof.conformance.beside.logs.hangs.settled import (
 from tileproof.conformance.beside.logs.hangs.words import key_of
 
 MAX_LINES = 6000
+APART = 0.97  # of the waits: where so many are explained, the roles are told apart
+GAIN = 0.05  # by which a reading with longer names must explain more
 CLOSED = 0.75  # of the waits: where words explain so many, the order of rows is not asked
 
 
@@ -62,7 +64,19 @@ def tell(members: Sequence[tuple[int, str]]) -> LogReading | None:
                 best = value, reading
             if value > CLOSED + (0.15 if slot is not None else 0.0):
                 break
-    return best[1] if best is not None else None
+    return _apart(best[1], scanned, scores) if best is not None else None
+
+
+def _apart(reading: LogReading, scanned: list[Row], scores: dict[str, float]) -> LogReading:
+    """The reading, or that with the words behind a role in its name, where these separate its histories."""
+    value = closure(reading.told)
+    if reading.slot is None or value >= APART:
+        return reading
+    others = [LogReading(scanned, scores, reading.slot, turns, wide=True) for turns in (False, True)]
+    best = max(others, key=lambda other: closure(other.told))
+    if closure(best.told) <= value + GAIN:
+        best = reading
+    return LogReading(scanned, scores, best.slot, best.turned, best.wide)  # the rows have a reading's fields
 
 
 def _log(path: str, raw: list[str], told: list[Told]) -> Log | None:

@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from tileproof.conformance.beside.logs.hangs.general import lexicon
 from tileproof.conformance.beside.logs.hangs.general.barriers import barrier_of, role_phrase
 from tileproof.conformance.beside.logs.hangs.general.items import Num, Row, RowWord, is_sync
-from tileproof.conformance.beside.logs.hangs.general.naming import Slot, slots_of
+from tileproof.conformance.beside.logs.hangs.general.naming import Slot, role_tail, slots_of
 from tileproof.conformance.beside.logs.hangs.general.numbers import NumberRows
 from tileproof.conformance.beside.logs.hangs.general.told import Told, braces, kind_of
 from tileproof.conformance.beside.logs.hangs.general.turns import find_copies, find_sizes, find_turns
@@ -23,9 +23,14 @@ class LogReading(NumberRows):
     """The rows by one choice of where the role stands."""
 
     def __init__(
-        self, scanned: list[Row], scores: dict[str, float], slot: Slot | None, turns: bool = False
+        self,
+        scanned: list[Row],
+        scores: dict[str, float],
+        slot: Slot | None,
+        turns: bool = False,
+        wide: bool = False,
     ) -> None:
-        self.scores, self.slot = scores, slot
+        self.scores, self.slot, self.wide = scores, slot, wide
         self.guessed = turns  # the meaning of a number or of a phrase was inferred from its behaviour
         for row in scanned:  # what another choice decided about numbers is undone
             for num in row.nums:
@@ -79,12 +84,18 @@ class LogReading(NumberRows):
             own = next((num for num in row.nums if num.field == "target" and at < num.at <= at + 3), None)
             if own is not None and own.label == "target_cta":
                 own.field = "cta"  # role@0: of a role, not of a barrier
-            name = " ".join([name, *role_phrase(row, role, barrier)])
+            more = role_tail(row, role, barrier) if self.wide else role_phrase(row, role, barrier)
+            name = " ".join([name, *more])
         told = Told(row, name, barrier)
         if barrier is not None:
             told.name = barrier.text
             told.scope = scope_of(barrier.text)
         words = [word for word in row.words if word is not role and word is not barrier and word is not tail]
+        if self.wide and role is not None:
+            words = [word for word in words if not role.at < word.at <= role.at + len(more)]
+            for num in row.nums:
+                if role.at < num.at <= role.at + len(more) and not num.field:
+                    num.field = "role"
         told.phrase = tuple(word.text.lower() for word in words)
         told.verbs = tuple(verb for word in words for verb in lexicon.verbs(word.text))
         told.verbs += tuple(

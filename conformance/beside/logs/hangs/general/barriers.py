@@ -43,9 +43,11 @@ def learn_barriers(scanned: Sequence[Row], scores: dict[str, float]) -> None:
     seen: set[tuple[str, ...]] = set()
     rest: list[list[str]] = []
     count: Counter[str] = Counter()
+    bare: set[str] = set()  # words that have no index in some row
     for row in scanned:
         words = [word.text.lower() for word in row.words]
         count.update({*words})
+        bare |= {word.text.lower() for word in row.words if not word.indexed}
         barrier = barrier_of(row, scores, None)
         if barrier is None:
             rest.append(words)
@@ -58,7 +60,8 @@ def learn_barriers(scanned: Sequence[Row], scores: dict[str, float]) -> None:
             if len(words) > 2 and (*words[1:at], "*", *words[at + 1 :]) in seen:
                 found[words[at]] += 1
     for word, many in found.items():
-        if many >= 0.5 * count[word] and not lexicon.verbs(word) and not lexicon.field(word):
+        says = lexicon.verbs(word) and (word in bare or len(lexicon.split(word)) < 2)
+        if many >= 0.5 * count[word] and not says and not lexicon.field(word):
             scores[word] = max(scores[word], BARRIER + 0.1)
 
 

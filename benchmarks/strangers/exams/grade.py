@@ -20,6 +20,7 @@ from benchmarks.strangers.exams import (
     eleventh,
     fifth,
     first,
+    fourteenth,
     fourth,
     ninth,
     second,
@@ -51,6 +52,7 @@ EXAMS = {
     "eleventh": eleventh.STYLES,
     "twelfth": twelfth.STYLES,
     "thirteenth": thirteenth.STYLES,
+    "fourteenth": fourteenth.STYLES,
 }
 MISTAKES = [(make, mistake) for make, some in (FAMILIES | LATER).values() for mistake in some]
 Answer = UncheckedObject | None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -50,6 +51,7 @@ _NO = re.compile(r"(?<=[\w\])])\s+n[or]\.\s*(?P<number>\d+)", re.IGNORECASE)  # 
 _FILLERS = re.compile(r"(?<=\d)['\u2019]s\b|\bpending (?:arrival |tx[ -]?)?(?=count\b)", re.IGNORECASE)
 _TIME = re.compile(r"^\W{0,2}(?P<time>\d\d:\d\d)(?![\d:])\W?")
 _LETTERS = {"r": "role", "b": "barrier", "e": "", "m": ""}  # keys whose value is a word
+_SAMPLE, _FRONT = 3000, 6  # rows, and tokens of a row, that are compared for what stands where
 _INDEX = {"[": "]", "(": ")", "<": ">", "{": "}"}
 _JOIN = {".", "/", "+", "#", ":", "@", "_"}
 SYNC = (SYNCTHREADS, CLUSTER, TMEM)
@@ -105,7 +107,24 @@ def scan(rows: Sequence[tuple[int, str]]) -> list[Row]:
     """The items of every row."""
     texts = [(number, _plain(text)) for number, text in _timeless(rows)]
     short = _short_stems([text for _, text in texts])
-    return [_Scan(number, text, short).run() for number, text in texts]
+    names = _names_in_place([text for _, text in texts])
+    return [_Scan(number, text, short, names).run() for number, text in texts]
+
+
+def _names_in_place(texts: list[str]) -> set[str]:
+    """Identifiers with the name of a field that stand where most words are none: `b0 nextTile #0`."""
+    found: dict[tuple[str, ...], Counter[str]] = defaultdict(Counter)
+    for text in texts[:_SAMPLE]:
+        tokens = [re.sub(r"\d+", "0", token) for token in _TOKEN.findall(text)[:_FRONT]]
+        for at, token in enumerate(tokens[:-1]):
+            if token[0].isalpha() and not any(each.isalpha() and len(each) > 2 for each in tokens[:at]):
+                found[(*tokens[:at], "", tokens[at + 1])][token] += 1
+    names: set[str] = set()
+    for words in found.values():
+        known = {word for word in words if lexicon.field(word)}
+        if len(words) - len(known) >= 2 and 2 * sum(words[word] for word in known) < words.total():
+            names |= {word for word in known if len(lexicon.split(word)) > 1}
+    return names
 
 
 def _plain(text: str) -> str:
@@ -131,8 +150,8 @@ def _timeless(rows: Sequence[tuple[int, str]]) -> Sequence[tuple[int, str]]:
 def _short_stems(texts: list[str]) -> dict[str, str]:
     """Single letters that name a field, by the numbers behind them: `k3`, `p0`, `W04`."""
     seen: dict[str, set[int]] = {}
-    for text in texts[:3000]:
-        for stem, number in re.findall(r"(?<![\w.])([A-Za-z])(\d{1,5})(?![\w.])", text):
+    for text in texts[:_SAMPLE]:
+        for stem, number in re.findall(r"(?<!\w)(?<!\d\.)([A-Za-z])(\d{1,5})(?!\w|\.\d)", text):
             seen.setdefault(stem.lower(), set()).add(int(number))
     found = {}
     for stem, numbers in seen.items():
@@ -155,12 +174,12 @@ def _indices(found: re.Match[str]) -> str:
 class _Scan:
     """A single pass over the tokens of a row."""
 
-    def __init__(self, number: int, text: str, short: dict[str, str]) -> None:
+    def __init__(self, number: int, text: str, short: dict[str, str], names: set[str]) -> None:
         found = list(_TOKEN.finditer(text))
         self.tokens = [each[0] for each in found]
         self.starts = [each.start() for each in found]
         self.row = Row(number, text=text, tokens=self.tokens)
-        self.short = short
+        self.short, self.names = short, names
         self.label, self.field, self.gap = "", "", ""
         self.last: RowWord | None = None
         self.listing = False  # the number before has more of its kind behind it
@@ -215,7 +234,7 @@ class _Scan:
                 self.label, self.field, self.gap = (stem, known, "") if more else ("", "", "")
                 self.listing = more and after[0] == ","
                 return at + 1
-        known = lexicon.field(token)
+        known = "" if token in self.names else lexicon.field(token)
         signed = then in ("=", ":")
         if low in ("and", "und", "et", "y", "e") and self.field in ("target", "owner", "cta"):
             self.gap = ","
@@ -271,7 +290,11 @@ class _Scan:
         behind = [token for token in self.tokens[at + 1 : at + 4] if token not in "#([{: \"'"][:1]
         wide = re.match(f"[{WIDE}]", self.tokens[at]) is not None  # its parts have no spaces
         several = (wide or len(lexicon.split(self.tokens[at])) > 1) and known in ("warp", "wg", "thread")
-        return several and behind != [] and re.match(r"[^\W\d]|[_,;|)\]]", behind[0]) is not None
+        return (
+            several
+            and behind != []
+            and re.match(r"[^\W\d]|[_,;|)\]\u3011\uff09\u300d\u300f]", behind[0]) is not None
+        )
 
     def _phrase(self, at: int) -> int:
         """A label of two words before `=` or `:`, such as `parity bit: 1`; 0: none."""

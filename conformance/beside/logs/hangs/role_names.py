@@ -58,7 +58,8 @@ def name_roles(log: Log) -> None:
         before = use.tokens[use.first - place.before : use.first]
         behind = use.tokens[use.last + 1 : use.last + 1 + place.behind]
         if (before or behind) and found is not None:
-            names[role] = " ".join([*before, found["role"], *behind]).lower() + (found["index"] or "")
+            words = [*before, *_TOKEN.findall(found["role"]), *behind]
+            names[role] = _printed(log.lines, words) + (found["index"] or "")
     if not names or len({names.get(role, role) for role in many}) < len(many):
         return
 
@@ -68,6 +69,13 @@ def name_roles(log: Log) -> None:
     for event in log.events:
         event.actor = of(event.actor)
     log.notes = [(line, of(actor), k) for line, actor, k in log.notes]
+
+
+def _printed(lines: Sequence[str], words: Sequence[str]) -> str:
+    """The words of a name with what a log prints between them: a space, a hyphen or nothing."""
+    form = re.compile(r"[\s_-]?".join(map(re.escape, words)), re.IGNORECASE)
+    found = next((found for line in lines if (found := form.search(line))), None)
+    return (found[0] if found is not None else " ".join(words)).lower()
 
 
 def _hyphenated(lines: Sequence[str], roles: Mapping[str, int]) -> dict[str, str]:

@@ -21,23 +21,6 @@ def barrier_of(row: Row, scores: dict[str, float], role: RowWord | None) -> RowW
     return word if value >= BARRIER else None
 
 
-def role_phrase(row: Row, role: RowWord, barrier: RowWord | None) -> list[str]:
-    """The words behind a role's first up to a closing sign: `TMA Producer Warp]`."""
-    more: list[str] = []
-    for token in row.tokens[role.at + 1 : role.at + 5]:
-        if token in "])|:>":
-            return more
-        told = {*lexicon.verbs(token)}
-        if (
-            not token.isalpha()
-            or told & {"wait", "done", "arrive"}
-            or (barrier is not None and token == barrier.text)
-        ):
-            break
-        more.append(token)
-    return []
-
-
 def learn_barriers(scanned: Sequence[Row], scores: dict[str, float]) -> None:
     """Words in the place of a barrier: rows that differ from rows with a barrier in that word only."""
     seen: set[tuple[str, ...]] = set()

@@ -6,7 +6,7 @@ import re
 from collections import Counter, defaultdict
 
 from tileproof.conformance.beside.logs.hangs.general import lexicon
-from tileproof.conformance.beside.logs.hangs.general.barriers import barrier_of, role_phrase
+from tileproof.conformance.beside.logs.hangs.general.barriers import barrier_of
 from tileproof.conformance.beside.logs.hangs.general.items import Num, Row, RowWord, is_sync
 from tileproof.conformance.beside.logs.hangs.general.naming import Slot, role_tail, slots_of
 from tileproof.conformance.beside.logs.hangs.general.numbers import NumberRows
@@ -84,7 +84,7 @@ class LogReading(NumberRows):
             own = next((num for num in row.nums if num.field == "target" and at < num.at <= at + 3), None)
             if own is not None and own.label == "target_cta":
                 own.field = "cta"  # role@0: of a role, not of a barrier
-            more = role_tail(row, role, barrier) if self.wide else role_phrase(row, role, barrier)
+            more = role_tail(row, role, barrier) if self.wide else []
             name = " ".join([name, *more])
         told = Told(row, name, barrier)
         if barrier is not None:

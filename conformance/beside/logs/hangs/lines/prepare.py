@@ -16,12 +16,15 @@ from tileproof.conformance.beside.logs.hangs.lines.polls import with_results
 from tileproof.conformance.beside.logs.hangs.lines.ranks import with_ranks
 from tileproof.conformance.beside.logs.hangs.lines.returned import with_begins
 from tileproof.conformance.beside.logs.hangs.lines.spans import with_ends
+from tileproof.conformance.beside.logs.hangs.lines.syncs import with_syncs
 
 
 def prepared(rows: Rows) -> Rows:
     """The lines, each with its actor, its barrier's name, its labels and what it begins or ends."""
     events = with_ranks(
-        by_lane(with_meanings(with_both_times(with_actors_first(with_flags(without_clocks(rows))))))
+        by_lane(
+            with_meanings(with_both_times(with_actors_first(with_flags(with_syncs(without_clocks(rows))))))
+        )
     )
     lines = under_headings(with_begins(with_ends(events)))
     return with_results(with_labels(with_names(lines)))

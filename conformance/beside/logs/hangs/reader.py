@@ -37,6 +37,7 @@ from tileproof.conformance.beside.logs.hangs.snapshots import (
     kernel_lines,
     look_for_timeouts,
     read_sanitizer,
+    roles_of_warps,
 )
 from tileproof.conformance.beside.logs.hangs.words import Vocabulary, key_of
 from tileproof.spec.machine.errors import TileproofError
@@ -44,6 +45,7 @@ from tileproof.spec.plan import KernelPlan
 
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07")
 
+HISTORY = 6  # events that the kernel printed in the output of a tool
 Progress = Callable[[int, int], None]
 
 
@@ -66,60 +68,89 @@ def read_text(
     and their number. Where the text holds several runs, `runs` of the log are theirs.
     """
     lines, cut = _cleaned(text)
-    long = sum(len(line) > LONG for line in lines)
-    lines = [line[:LONG] for line in lines]
-    barriers = [barrier.name for barrier in plan.barriers] if plan else []
-    known = Vocabulary(
-        frozenset(map(key_of, barriers)),
-        frozenset(role.name.lower() for role in plan.roles) if plan else frozenset(),
-        words.single,
-    )
-    parsed = LineReader(known, words)
-    streams = split_streams(lines)
+    reader = _Reader(path, lines, cut, plan, words, cluster, progress)
+    streams = split_streams(reader.lines)
     if len(streams) == 1:  # a rank may stand behind the time
         streams = split_streams([line for _, line in unstamped(streams[0][1])])
-    whole = Log(path, lines)
-    for name, members in streams:
-        members = with_values(unstamped(members))
-        if is_printed(members):
-            whole.runs += [read_printed(Log(path, lines), part) for part in printed_runs(name, members)]
-            continue
-        if is_sanitizer(members):
-            whole.runs.append(read_sanitizer(Log(path, lines, title=name), members))
-            continue
-        if is_debugger(members):
-            members = kernel_lines(members) or members
-        told = with_histories(records(members), whole.moved)
-        debugged = told is members and is_debugger(members)
-        plain = members if debugged else prepared(told)
-        members = debugger_lines(plain) if debugged else list(tabled(plain))
-        reader = Collector(Log(path, lines, title=name), plan, parsed, cluster)
-        for number, line in members:
-            reader.take(number, line)
-            if progress is not None and not number & 0xFFFF:
-                progress(number, len(lines))
-        reader.finish(cut and members[-1][0] == len(lines) if members else False)
-        if long:
-            reader.log.remarks.append(
-                f"{long} lines are longer than {LONG} characters: the rest of each is not read"
-            )
-        if debugged:
-            reader.log.snapshot = True
-        else:
-            look_for_timeouts(reader.log)
-            inferred = (
-                _inferred(reader.log, plain, members, known) if plan is None and words is NO_WORDS else None
-            )
-            if inferred is not None:
-                whole.runs += split_runs(inferred)
-                continue
-        whole.runs += [reader.log] if reader.log.snapshot else split_runs(reader.log)
+    whole = reader.whole
+    whole.runs = [log for name, members in streams for log in reader.stream(name, members)]
     for log in whole.runs:
         log.moved = whole.moved
         if not (log.exact or log.snapshot or plan is not None):
             name_roles(log)
         unmerge(log)
     return _joined(whole)
+
+
+class _Reader:
+    """Reads the streams of a text."""
+
+    def __init__(
+        self, path: str, lines: list[str], cut: bool, plan: KernelPlan | None, words: Words, cluster: int,
+        progress: Progress | None,
+    ) -> None:  # fmt: skip
+        self.long = sum(len(line) > LONG for line in lines)
+        self.lines = [line[:LONG] for line in lines]
+        self.cut, self.plan, self.words, self.cluster, self.progress = cut, plan, words, cluster, progress
+        barriers = [barrier.name for barrier in plan.barriers] if plan else []
+        self.known = Vocabulary(
+            frozenset(map(key_of, barriers)),
+            frozenset(role.name.lower() for role in plan.roles) if plan else frozenset(),
+            words.single,
+        )
+        self.parsed = LineReader(self.known, words)
+        self.whole = Log(path, self.lines)
+
+    def _log(self, title: str = "") -> Log:
+        return Log(self.whole.path, self.lines, title=title)
+
+    def stream(self, name: str, members: Members) -> list[Log]:
+        """The runs of a stream."""
+        members = with_values(unstamped(members))
+        if is_printed(members):
+            return [read_printed(self._log(), part) for part in printed_runs(name, members)]
+        reported, debugged = is_sanitizer(members), is_debugger(members)
+        history = self._history(name, members) if reported or debugged else []
+        if reported:
+            return [read_sanitizer(self._log(name), members, roles_of_warps(history))]
+        if history:
+            return history
+        told = with_histories(records(members), self.whole.moved)
+        if debugged and told is members:
+            log = self._by_words(name, debugger_lines(members))
+            log.snapshot = True
+            return [log]
+        return self._events(name, prepared(told))
+
+    def _history(self, name: str, members: Members) -> list[Log]:
+        """The runs that the kernel printed in the output of a tool; none where its lines tell no history."""
+        lines = kernel_lines(members)
+        found = self._events(name, prepared(lines)) if len(lines) >= HISTORY else []
+        events = [event for log in found for event in log.events]
+        kinds = {event.kind for event in events}
+        return found if len(events) >= HISTORY and kinds >= {"wait", "arrive"} else []
+
+    def _events(self, name: str, plain: Members) -> list[Log]:
+        """The runs of lines of events, by the reading that explains most of them."""
+        members = list(tabled(plain))
+        log = self._by_words(name, members)
+        look_for_timeouts(log)
+        if self.plan is None and self.words is NO_WORDS:
+            log = better(log, plain) or learned(log, members, self.known) or log
+        return [log] if log.snapshot else split_runs(log)
+
+    def _by_words(self, name: str, members: Members) -> Log:
+        reader = Collector(self._log(name), self.plan, self.parsed, self.cluster)
+        for number, line in members:
+            reader.take(number, line)
+            if self.progress is not None and not number & 0xFFFF:
+                self.progress(number, len(self.lines))
+        reader.finish(self.cut and members[-1][0] == len(self.lines) if members else False)
+        if self.long:
+            reader.log.remarks.append(
+                f"{self.long} lines are longer than {LONG} characters: the rest of each is not read"
+            )
+        return reader.log
 
 
 def _cleaned(text: str) -> tuple[list[str], bool]:
@@ -155,12 +186,6 @@ def _joined(whole: Log) -> Log:
     for log in told:
         whole.names |= log.names
     return whole
-
-
-def _inferred(log: Log, plain: Members, members: Members, known: Vocabulary) -> Log | None:
-    """The reading by fields, or by the order of lines, where it explains more than the words do."""
-    general = better(log, plain)
-    return general or learned(log, members, known)
 
 
 def _lines(text: str) -> list[str]:

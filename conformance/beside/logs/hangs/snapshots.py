@@ -7,9 +7,8 @@ a slot of the SM; the warp of a CTA follows from its thread.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from tileproof.conformance.beside.logs.hangs.general.rows import verbs_of
 from tileproof.conformance.beside.logs.hangs.log import Actor, Log, LogEvent
 
 Members = Sequence[tuple[int, str]]
@@ -34,12 +33,15 @@ _AT = re.compile(r"^=+\s+at (?P<where>.+?)(?: in (?P<place>\S+:\d+))?\s*$")
 _BY = re.compile(r"^=+\s+by thread \((\d+),\d+,\d+\) in block \((\d+),\d+,\d+\)")
 _PROMPT = re.compile(r"^\s*\((?:cuda-)?gdb\)\s*(?P<command>\w*)")
 _RUNS = {"", "r", "run", "c", "continue", "start", "starti"}  # commands during which the kernel prints
-_OF_DEBUGGER = re.compile(
-    r"^\s*(?:\^C|\[(?:Switching|Inferior|New Thread|Thread|Detaching|Launch of|Termination of)\b|"
+_OF_TOOL = re.compile(
+    r"^\s*(?:={6,}|\^C|\[(?:Switching|Inferior|New Thread|Thread|Detaching|Launch of|Termination of)\b|"
     r"(?:Thread \d+ .*|Program |CUDA thread .*)(?:received|hit)\b|Starting program|Reading symbols|"
     r"Using host|BlockIdx\s+ThreadIdx|Wp\s+Active)"
 )
-_TOLD = 6  # lines of a history, with waits and arrivals
+_OF_THREAD = re.compile(
+    r"(?<![^\W_])(?:(?:thread|tid|t)\W{0,3}(?P<thread>\d+)|(?:warp|w)\W{0,3}(?P<warp>\d+))(?!\w)",
+    re.IGNORECASE,
+)
 _TIMED_OUT = re.compile(
     r"time[d ]?\s?out|stuck|watchdog|dead ?lock|hung|\bhang\b|\bspin(?:s|ning)?\b|no progress", re.IGNORECASE
 )
@@ -54,7 +56,7 @@ def is_debugger(members: Members) -> bool:
 
 
 def kernel_lines(members: Members) -> Members:
-    """The lines that the kernel printed in a session of cuda-gdb; none where they tell no history."""
+    """The lines that the kernel printed in a session of cuda-gdb or under compute-sanitizer."""
     found: list[tuple[int, str]] = []
     runs = True
     for number, text in members:
@@ -62,11 +64,20 @@ def kernel_lines(members: Members) -> Members:
             runs = prompt["command"].lower() in _RUNS
         elif _FOCUS.search(text) or _THREADS.match(text) or _WARPS.match(text):
             runs = False
-        elif runs and not _OF_DEBUGGER.match(text):
+        elif runs and not _OF_TOOL.match(text):
             found.append((number, text))
-    verbs = [verbs_of(text) for _, text in found]
-    waits, arrives = (sum(bool(told & {word}) for told in verbs) for word in ("wait", "arrive"))
-    return found if waits >= _TOLD and arrives >= _TOLD // 2 else []
+    return found
+
+
+def roles_of_warps(history: Sequence[Log]) -> dict[tuple[int, int], str]:
+    """The role of each CTA and warp, where lines of events print threads or warps."""
+    found: dict[tuple[int, int], str] = {}
+    for log in history:
+        for event in log.events:
+            if of := _OF_THREAD.search(log.lines[event.line - 1]):
+                warp = int(of["thread"]) // 32 if of["thread"] else int(of["warp"])
+                found.setdefault((event.actor.cta, warp), event.actor.role)
+    return found
 
 
 def is_sanitizer(members: Members) -> bool:
@@ -114,8 +125,11 @@ def _plain(place: str) -> str:
     return "at_" + re.sub(r"\W", "_", place)
 
 
-def read_sanitizer(log: Log, members: Members) -> Log:
-    """`log` with the threads that synccheck reports, each in a wait at the barrier's place."""
+def read_sanitizer(log: Log, members: Members, roles: Mapping[tuple[int, int], str]) -> Log:
+    """`log` with the threads that synccheck reports, each in a wait at the barrier's place.
+
+    `roles`: the role of each CTA and warp, as far as it is known.
+    """
     what = where = ""
     seen: set[tuple[Actor, str]] = set()
     for number, text in members:
@@ -124,7 +138,8 @@ def read_sanitizer(log: Log, members: Members) -> Log:
         elif found := _AT.match(text):
             where = found["place"] or found["where"]
         elif (found := _BY.match(text)) and what:
-            actor = Actor(0, f"warp {int(found[1]) // 32}", int(found[2]))
+            cta, warp = int(found[2]), int(found[1]) // 32
+            actor = Actor(0, roles.get((cta, warp), f"warp {warp}"), cta)
             barrier = f"barrier at {where}" if where else "barrier"
             if (actor, barrier) not in seen:
                 seen.add((actor, barrier))

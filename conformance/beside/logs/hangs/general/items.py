@@ -112,17 +112,20 @@ def scan(rows: Sequence[tuple[int, str]]) -> list[Row]:
 
 
 def _names_in_place(texts: list[str]) -> set[str]:
-    """Identifiers with the name of a field that stand where most words are none: `b0 nextTile #0`."""
+    """Identifiers with the name of a field that stand where other words do: `b0 nextTile #0`."""
     found: dict[tuple[str, ...], Counter[str]] = defaultdict(Counter)
     for text in texts[:_SAMPLE]:
         tokens = [re.sub(r"\d+", "0", token) for token in _TOKEN.findall(text)[:_FRONT]]
         for at, token in enumerate(tokens[:-1]):
-            if token[0].isalpha() and not any(each.isalpha() and len(each) > 2 for each in tokens[:at]):
+            if token[0].isalpha() and tokens[at + 1] != "=":
                 found[(*tokens[:at], "", tokens[at + 1])][token] += 1
+            labels = token[-1] == "0" or (lexicon.field(token) and tokens[at + 1] in ("0", "="))
+            if token[0].isalpha() and not labels:
+                break
     names: set[str] = set()
     for words in found.values():
         known = {word for word in words if lexicon.field(word)}
-        if len(words) - len(known) >= 2 and 2 * sum(words[word] for word in known) < words.total():
+        if 3 * sum(words[word] for word in known) < 2 * words.total():
             names |= {word for word in known if len(lexicon.split(word)) > 1}
     return names
 

@@ -48,7 +48,7 @@ def barrier_words(rows: Sequence[Row]) -> dict[str, float]:
         if many > 0.93 * (len(rows) - synced) and len(rows) - synced > 8:
             score -= 4.0
         if many == 1 and not keyed[low]:
-            score -= 0.6
+            score -= 0.6 if indexed[low] or len(parts) > 1 else 1.2  # a state in a sentence: `empty split`
         found[low] = score
     return found
 

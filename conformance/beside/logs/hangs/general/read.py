@@ -72,11 +72,18 @@ def _apart(reading: LogReading, scanned: list[Row], scores: dict[str, float]) ->
     value = closure(reading.told)
     if reading.slot is None or value >= APART:
         return reading
-    others = [LogReading(scanned, scores, reading.slot, turns, wide=True) for turns in (False, True)]
-    best = max(others, key=lambda other: closure(other.told))
-    if closure(best.told) <= value + GAIN:
-        best = reading
-    return LogReading(scanned, scores, best.slot, best.turned, best.wide)  # the rows have a reading's fields
+    wide = LogReading(scanned, scores, reading.slot, reading.turned, wide=True)
+    if closure(wide.told) > value + GAIN and _act(wide):
+        return wide
+    return LogReading(scanned, scores, reading.slot, reading.turned)  # the rows have the last reading's fields
+
+
+def _act(reading: LogReading) -> bool:
+    """Whether each actor does several things: a name that took up what happens does one."""
+    kinds: dict[Actor, Counter[str]] = defaultdict(Counter)
+    for told in reading.acting:
+        kinds[told.actor][told.kind] += 1
+    return all(len(some) > 1 for some in kinds.values() if some.total() > 2)
 
 
 def _log(path: str, raw: list[str], told: list[Told]) -> Log | None:

@@ -22,7 +22,7 @@ def with_syncs(lines: Rows) -> Rows:
 
 
 def _counted(found: re.Match[str]) -> str:
-    """`cute.arch.barrier(2, 256)`, `NamedBarrier(256, 2)` as `bar.sync 2, 256`."""
+    """`cute.arch.barrier(2, 256)`, `NamedBarrier(256, 2)` as `bar.sync(2,256)`."""
     parts = {part.lower() for part in _PARTS.findall(found["call"])}
     numbers = [int(number) for number in re.findall(r"(?<![\w.])\d{1,4}(?![\w.])", found["arguments"])]
     threads = [number for number in numbers if number and number % _WARP == 0]
@@ -33,4 +33,4 @@ def _counted(found: re.Match[str]) -> str:
     if not of_threads or "mbarrier" in parts or len(threads) != 1 or len(rest) != 1 or rest[0] >= _BARRIERS:
         return found[0]
     arrives = "arrive" in parts and "wait" not in parts
-    return f"{'bar.arrive' if arrives else 'bar.sync'} {rest[0]}, {threads[0]}"
+    return f"{'bar.arrive' if arrives else 'bar.sync'}({rest[0]},{threads[0]})"

@@ -154,7 +154,7 @@ def _short_stems(texts: list[str]) -> dict[str, str]:
     """Single letters that name a field, by the numbers behind them: `k3`, `p0`, `W04`."""
     seen: dict[str, set[int]] = {}
     for text in texts[:_SAMPLE]:
-        for stem, number in re.findall(r"(?<!\w)(?<!\d\.)([A-Za-z])(\d{1,5})(?!\w|\.\d)", text):
+        for stem, number in re.findall(r"(?<!\w)([A-Za-z])(\d{1,5})(?!\w|\.\d)", text):
             seen.setdefault(stem.lower(), set()).add(int(number))
     found = {}
     for stem, numbers in seen.items():

@@ -39,6 +39,7 @@ from tileproof.conformance.beside.logs.hangs.snapshots import (
     read_sanitizer,
     roles_of_warps,
 )
+from tileproof.conformance.beside.logs.hangs.warp_names import name_warps
 from tileproof.conformance.beside.logs.hangs.words import Vocabulary, key_of
 from tileproof.spec.machine.errors import TileproofError
 from tileproof.spec.plan import KernelPlan
@@ -78,6 +79,7 @@ def read_text(
         log.moved = whole.moved
         if not (log.exact or log.snapshot or plan is not None):
             name_roles(log)
+            name_warps(log)
         unmerge(log)
     return _joined(whole)
 

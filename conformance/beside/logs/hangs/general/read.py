@@ -75,7 +75,9 @@ def _apart(reading: LogReading, scanned: list[Row], scores: dict[str, float]) ->
     wide = LogReading(scanned, scores, reading.slot, reading.turned, wide=True)
     if closure(wide.told) > value + GAIN and _act(wide):
         return wide
-    return LogReading(scanned, scores, reading.slot, reading.turned)  # the rows have the last reading's fields
+    return LogReading(
+        scanned, scores, reading.slot, reading.turned
+    )  # the rows have the last reading's fields
 
 
 def _act(reading: LogReading) -> bool:

@@ -18,6 +18,7 @@ from tileproof.spec.machine.types import UncheckedObject
 from benchmarks.strangers.exams import (
     eighth,
     eleventh,
+    fifteenth,
     fifth,
     first,
     fourteenth,
@@ -53,6 +54,7 @@ EXAMS = {
     "twelfth": twelfth.STYLES,
     "thirteenth": thirteenth.STYLES,
     "fourteenth": fourteenth.STYLES,
+    "fifteenth": fifteenth.STYLES,
 }
 MISTAKES = [(make, mistake) for make, some in (FAMILIES | LATER).values() for mistake in some]
 Answer = UncheckedObject | None

@@ -26,6 +26,7 @@ from benchmarks.strangers.exams import (
     ninth,
     second,
     seventh,
+    sixteenth,
     sixth,
     tenth,
     third,
@@ -55,6 +56,7 @@ EXAMS = {
     "thirteenth": thirteenth.STYLES,
     "fourteenth": fourteenth.STYLES,
     "fifteenth": fifteenth.STYLES,
+    "sixteenth": sixteenth.STYLES,
 }
 MISTAKES = [(make, mistake) for make, some in (FAMILIES | LATER).values() for mistake in some]
 Answer = UncheckedObject | None

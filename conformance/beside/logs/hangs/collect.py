@@ -40,6 +40,7 @@ _GLUED = re.compile(r"(?<=\S)(?=\[[^\]\[]*\b(?:cta|block|blk)[^\]\[]*\])", re.IG
 _BARRIER_ADDRESS = re.compile(
     r"(?:wait|arrive|commit|expect|bar|bulk|load|copy)[\w.:]*\W{0,3}(?:\w+\s*[=(]\s*)*0[xX]", re.IGNORECASE
 )
+_COMMENT = re.compile(r"\s*(?:#(?!\s?\d)|//)")  # in front of the first event
 _TELLS = re.compile(r"[\d=:\[|#@_{]")  # signs of which each field has one
 _POINTER = re.compile(r"\b0[xX][0-9a-fA-F]{8,}\b")
 _TARGETED = {"target", "mask", "peer"}
@@ -96,7 +97,8 @@ class Collector:
     def take(self, number: int, text: str) -> None:
         if not text:
             return
-        if _TELLS.search(text) is None and _is_prose(text, self._parsed):
+        comment = _COMMENT.match(text) is not None and not self._records and self._pending is None
+        if comment or (_TELLS.search(text) is None and _is_prose(text, self._parsed)):
             self._settle()
             self._log.unread.append(number)
             self._log.host.add(number)
@@ -104,7 +106,10 @@ class Collector:
         if "0x" in text and _BARRIER_ADDRESS.search(text) is None:
             text = _POINTER.sub("address", text)
         if text.count("[") > 1 and (text.count("[") > 2 or text.lower().count("cta") > 1):
-            for piece in _GLUED.split(text):
+            first, *rest = _GLUED.split(text)
+            if rest and " " not in first.strip():  # a role: loader[cta=0]
+                first += rest.pop(0)
+            for piece in (first, *rest):
                 self._take_one(number, piece)
         else:
             self._take_one(number, text)

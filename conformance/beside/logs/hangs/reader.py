@@ -18,6 +18,7 @@ from tileproof.conformance.beside.logs.hangs.line import LineReader
 from tileproof.conformance.beside.logs.hangs.lines.arrays import records
 from tileproof.conformance.beside.logs.hangs.lines.prepare import prepared
 from tileproof.conformance.beside.logs.hangs.lines.sections import with_histories
+from tileproof.conformance.beside.logs.hangs.lines.syncs import with_syncs
 from tileproof.conformance.beside.logs.hangs.log import LONG, Log, load
 from tileproof.conformance.beside.logs.hangs.merged import unmerge
 from tileproof.conformance.beside.logs.hangs.printed import is_printed, printed_runs, read_printed
@@ -31,13 +32,14 @@ from tileproof.conformance.beside.logs.hangs.runs import (
     with_values,
 )
 from tileproof.conformance.beside.logs.hangs.snapshots import (
+    add_stands,
     debugger_lines,
+    functions_of_warps,
     is_debugger,
     is_sanitizer,
     kernel_lines,
     look_for_timeouts,
     read_sanitizer,
-    roles_of_warps,
 )
 from tileproof.conformance.beside.logs.hangs.warp_names import name_warps
 from tileproof.conformance.beside.logs.hangs.words import Vocabulary, key_of
@@ -114,7 +116,10 @@ class _Reader:
         reported, debugged = is_sanitizer(members), is_debugger(members)
         history = self._history(name, members) if reported or debugged else []
         if reported:
-            return [read_sanitizer(self._log(name), members, roles_of_warps(history))]
+            return [read_sanitizer(self._log(name), members, history)]
+        if history and debugged:
+            stands = self._by_words(name, with_syncs(debugger_lines(members)))
+            add_stands(history[-1], stands, functions_of_warps(members))
         if history:
             return history
         told = with_histories(records(members), self.whole.moved)
@@ -130,7 +135,8 @@ class _Reader:
         found = self._events(name, prepared(lines)) if len(lines) >= HISTORY else []
         events = [event for log in found for event in log.events]
         kinds = {event.kind for event in events}
-        return found if len(events) >= HISTORY and kinds >= {"wait", "arrive"} else []
+        told = "arrive" in kinds and kinds & {"wait", "done"}
+        return found if len(events) >= HISTORY and told else []
 
     def _events(self, name: str, plain: Members) -> list[Log]:
         """The runs of lines of events, by the reading that explains most of them."""

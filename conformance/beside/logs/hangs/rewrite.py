@@ -30,6 +30,7 @@ _CALLS = {
     ("consumer", "release"): ("arrive", "empty"),
 }
 _PIPELINE = re.compile(r"^(?:pipeline|pipe)_+|_*(?:pipeline|pipe)$")
+_LIST = re.compile(r"(?<==)\[(\d+(?:\s*,\s*\d+)*)\]")  # cta=[0,1]
 _INDEX = re.compile(r"\bindex(?=\s*[=:])")
 _COUNT = re.compile(r"\bcount(?=\s*[=:])")
 _WIDE = re.compile(r"[\u2e80-\uffff]")
@@ -53,7 +54,7 @@ def plain(text: str) -> str:
     """The line with its special forms rewritten in the grammar's words."""
     if text.lstrip()[:1] == "{":
         text = _from_json(text)
-    text = operations(calls(translate(actors(text))))
+    text = operations(calls(translate(actors(_LIST.sub(r"\1", text)))))
     if "(" in text:
         text = _TUPLES.sub(_indices, text)
     if "producer_" in text or "consumer_" in text:

@@ -80,11 +80,14 @@ def _printed(lines: Sequence[str], words: Sequence[str]) -> str:
 
 def _hyphenated(lines: Sequence[str], roles: Mapping[str, int]) -> dict[str, str]:
     """The roles that a log prints with hyphens only; the readings take them as one word."""
-    joined = [role for role in roles if "_" in role]
-    text = "\n".join(lines).lower() if joined else ""
-    return {
-        role: role.replace("_", "-") for role in joined if role not in text and role.replace("_", "-") in text
-    }
+    parts = {role: _WARP.fullmatch(role) for role in roles if "_" in role}
+    text = "\n".join(lines).lower() if parts else ""
+    found: dict[str, str] = {}
+    for role, part in parts.items():
+        name = part["role"] if part is not None else role
+        if name not in text and name.replace("_", "-") in text:
+            found[role] = name.replace("_", "-") + (part["index"] or "" if part is not None else "")
+    return found
 
 
 def _use(text: str, role: str) -> RoleUse | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from tileproof.conformance.beside.logs.hangs.log import Actor, Log, LogEvent
 
@@ -17,7 +18,9 @@ _FOCUS = re.compile(
     r"Switching focus to CUDA kernel .*?block \((\d+),\s*(\d+),\s*(\d+)\), thread \((\d+),\s*(\d+),\s*(\d+)\)"
 )
 _FRAME = re.compile(r"^\s*#(\d+)\s+(?:0x[0-9a-f]+ in )?(?P<call>.+?) at (?P<at>\S+:\d+)\s*$", re.IGNORECASE)
+_FUNCTION = re.compile(r"^\s*#\d+\s+(?:0x[0-9a-f]+ in )?(?P<name>[^\W\d]\w*)")
 _SOURCE = re.compile(r"^(?P<line>\d+)\s+(?P<text>\S.*;.*)$")
+_PLACE = "at_"
 _BLOCKS = re.compile(r"wait|sync|arrive_and|alloc|barrier", re.IGNORECASE)
 # info cuda threads: block, first thread, last block, last thread, count, PC, file, line
 _THREADS = re.compile(
@@ -80,6 +83,43 @@ def roles_of_warps(history: Sequence[Log]) -> dict[tuple[int, int], str]:
     return found
 
 
+def roles_at_barriers(history: Sequence[Log]) -> dict[int, str]:
+    """The role of each CTA that ends a history in a barrier of threads, where it is a single one."""
+    last = {event.actor: event for log in history for event in log.events}
+    found: dict[int, list[str]] = {}
+    for actor, event in last.items():
+        if event.kind == "wait" and event.scope == "cta":
+            found.setdefault(actor.cta, []).append(actor.role)
+    return {cta: roles[0] for cta, roles in found.items() if len(roles) == 1}
+
+
+def functions_of_warps(members: Members) -> dict[tuple[int, int], list[str]]:
+    """The functions in the backtrace of each CTA and warp, in lower case, the innermost first."""
+    found: dict[tuple[int, int], list[str]] = {}
+    focus: tuple[int, int] | None = None
+    for _, text in members:
+        if switch := _FOCUS.search(text):
+            focus = int(switch[1]), int(switch[4]) // 32
+        elif focus is not None and (frame := _FUNCTION.match(text)):
+            found.setdefault(focus, []).append(frame["name"].lower())
+    return found
+
+
+def add_stands(log: Log, stands: Log, functions: Mapping[tuple[int, int], list[str]]) -> None:
+    """Add to a history the waits in which a debugger finds its actors, where these printed no line before."""
+    last = {event.actor: event for event in sorted(log.events, key=lambda event: event.line)}
+    by_warp = roles_of_warps([log])
+    for event in stands.events:
+        warp = int(event.actor.role.rpartition(" ")[2]) if event.actor.role.startswith("warp ") else -1
+        place = event.actor.cta, warp
+        names = [by_warp.get(place, ""), *functions.get(place, ())]
+        actor = next((actor for name in names if (actor := Actor(0, name, place[0])) in last), None)
+        known = not stands.name(event.barrier).startswith(_PLACE)  # a place in the source is no barrier
+        if known and actor is not None and last[actor].kind != "wait":
+            log.events.append(replace(event, actor=actor))
+            log.names.setdefault(event.barrier, stands.name(event.barrier))
+
+
 def is_sanitizer(members: Members) -> bool:
     """Whether these lines are a report of synccheck."""
     return any(_ERROR.match(text) for _, text in members)
@@ -122,14 +162,15 @@ def debugger_lines(members: Members) -> list[tuple[int, str]]:
 
 
 def _plain(place: str) -> str:
-    return "at_" + re.sub(r"\W", "_", place)
+    return _PLACE + re.sub(r"\W", "_", place)
 
 
-def read_sanitizer(log: Log, members: Members, roles: Mapping[tuple[int, int], str]) -> Log:
+def read_sanitizer(log: Log, members: Members, history: Sequence[Log] = ()) -> Log:
     """`log` with the threads that synccheck reports, each in a wait at the barrier's place.
 
-    `roles`: the role of each CTA and warp, as far as it is known.
+    `history`: what the kernel printed, which may name their roles.
     """
+    roles, waiting = roles_of_warps(history), roles_at_barriers(history)
     what = where = ""
     seen: set[tuple[Actor, str]] = set()
     for number, text in members:
@@ -139,7 +180,7 @@ def read_sanitizer(log: Log, members: Members, roles: Mapping[tuple[int, int], s
             where = found["place"] or found["where"]
         elif (found := _BY.match(text)) and what:
             cta, warp = int(found[2]), int(found[1]) // 32
-            actor = Actor(0, roles.get((cta, warp), f"warp {warp}"), cta)
+            actor = Actor(0, roles.get((cta, warp)) or waiting.get(cta, f"warp {warp}"), cta)
             barrier = f"barrier at {where}" if where else "barrier"
             if (actor, barrier) not in seen:
                 seen.add((actor, barrier))

@@ -24,6 +24,8 @@ def better(log: Log, members: Sequence[tuple[int, str]]) -> Log | None:
     other = read_general(log.path, log.lines, members)
     if other is None or 2 * sum(bool(event.actor.role) for event in other.events) <= len(other.events):
         return None  # it found no events, or not who made them
+    if 2 * len(other.events) < len(log.events):
+        return None
     more = fit(other) - fit(log)
     fuller = more > MUCH and len(other.events) > (1 + MUCH) * len(log.events)
     if other.ordered and fit(log) > KNOWN and 2 * len(log.events) > len(other.events) and not fuller:

@@ -126,6 +126,7 @@ class LogReading(NumberRows):
             kinds[sign] = kind_of(some[0])
         if not self.turned:
             self._by_next(kinds, phrases, after)
+            _as_of_mbarriers(kinds, phrases)
         for sign, some in phrases.items():
             kind = kinds[sign]
             if kind in ("", "arrive?", "begin"):
@@ -238,6 +239,22 @@ class LogReading(NumberRows):
                 found[id(last[told.actor])] = told
             last[told.actor] = told
         return found
+
+
+def _as_of_mbarriers(
+    kinds: dict[tuple[object, ...], str], phrases: dict[tuple[object, ...], list[Told]]
+) -> None:
+    """Give rows of other barriers the meaning that their words have in rows of mbarriers."""
+    means: dict[str, set[str]] = defaultdict(set)
+    for sign, some in phrases.items():
+        if some[0].scope == "mbarrier":
+            for word in some[0].phrase:
+                means[word].add(kinds[sign])
+    for sign, some in phrases.items():
+        if some[0].scope != "mbarrier" and kinds[sign] in ("wait", "done", "wait?"):
+            told = {kind for word in some[0].phrase if len(means[word]) == 1 for kind in means[word]}
+            if len(told) == 1 and told <= {"wait", "done"}:
+                kinds[sign] = told.pop()
 
 
 def closure(told: list[Told]) -> float:

@@ -20,7 +20,7 @@ _TUPLE = re.compile(
 # A name of several words, also with its number: `softmax-lo`, `Softmax-Gruppe-0`.
 _HYPHENS = re.compile(r"(?<![\w-])[^\W\d]\w+(?:-[^\W\d]\w*)+(?:-\d{1,2})?(?![\w-])")
 _INDEXED = re.compile(r"(?<![\w.-])(?P<name>[^\W\d_]{3,})-(?P<index>\d{1,2})(?![\w-]|\.\d)")  # `Softmax-0`
-_CTA = re.compile(r"(?<![\w.])(?P<label>[^\W\d]+?)(?:[_#-]|\s*[=:]\s*|\s?)\d")
+_CTA = re.compile(r"(?<![\w.])(?P<label>[^\W\d]+?)(?:[_#-]|[\"']?\s*[=:]\s*[\"']?|\s?)\d")
 # A role in front with its CTA in a word: `cta0_loader`.
 _OF_CTA = re.compile(r"^(?P<open>\W*)(?P<cta>[^\W\d_]+)_?(?P<number>\d+)[_.-](?P<role>[^\W\d]\w*)")
 

@@ -25,7 +25,7 @@ _MARK = re.compile(
 _LITERAL = re.compile(r"(?<![\w'])\d*'s?(?P<base>[bodh])(?P<value>[0-9a-f_]+)(?![\w'])", re.IGNORECASE)
 _BASES = {"b": 2, "o": 8, "d": 10, "h": 16}
 _DIGITS = re.compile(r"\d+")
-_OWN_CTA = re.compile(r"\W*(?:\w+\W+){0,2}?(?:cta|block|blk|bid|bx|b|cluster)[\w.]*?\W{0,3}\d", re.IGNORECASE)
+_OWN_CTA = re.compile(r"(?<![^\W_])(?:cta|block|blk|bid|bx|b)[\w.]*?\W{0,3}\d", re.IGNORECASE)
 _OTHER_CTA = re.compile(
     r"(?<![^\W_])(?:cta|ctas|block|peer|remote|cluster|multicast|rank)(?![^\W\d_])", re.IGNORECASE
 )
@@ -101,11 +101,11 @@ def split_streams(lines: list[str]) -> list[tuple[str, Members]]:
 
 
 def _of_cluster(texts: list[str]) -> bool:
-    """Whether lines behind a rank have no CTA of their own, and some name another one or a cluster: the ranks
-    are then those of a cluster's CTAs.
+    """Whether ranks are those of a cluster's CTAs: few lines behind them name a CTA, and some name another one or
+    a cluster.
     """
-    own = sum(_OWN_CTA.match(text) is not None for text in texts)
-    return own < 0.2 * len(texts) and sum(_OTHER_CTA.search(text) is not None for text in texts) > 1
+    own = sum(_OWN_CTA.search(text) is not None for text in texts)
+    return own < 0.5 * len(texts) and sum(_OTHER_CTA.search(text) is not None for text in texts) > 1
 
 
 def _as_cta(found: re.Match[str]) -> str:

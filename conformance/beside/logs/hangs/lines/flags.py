@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter
 
 from tileproof.conformance.beside.logs.hangs.general.lexicon import field
 from tileproof.conformance.beside.logs.hangs.general.rows import Rows
@@ -14,6 +14,7 @@ _FLAG = re.compile(
     r"(?P<quote>\"?)(?<![\w.])(?P<label>[^\W\d]\w*)(?P=quote)\s*[=:]\s*(?P<value>0|1|false|true|no|yes)(?![\w.])",
     re.IGNORECASE,
 )
+_OTHER = re.compile(r"(?<![\w.])(?P<label>[^\W\d]\w*)\"?\s*[=:]\s*(?!0*1?(?![\w.]))\d")  # 2 and above
 _LARGE = re.compile(r"\d{3,}")  # times differ
 _SET = {"1", "true", "yes"}
 
@@ -27,22 +28,27 @@ def _flags_of(text: str) -> list[tuple[str, re.Match[str]]]:
 
 def with_flags(lines: Rows) -> Rows:
     """The rows with `begin` and `done` in place of a flag: a row with 1 repeats an open row with 0."""
-    open_: dict[tuple[str, str], int] = defaultdict(int)
-    ends: dict[str, int] = defaultdict(int)
-    good: dict[str, int] = defaultdict(int)
+    open_: set[tuple[str, str]] = set()
+    ends: Counter[str] = Counter()
+    good: Counter[str] = Counter()
+    polls: Counter[str] = Counter()
+    others: set[str] = set()
     for _, text in lines:
+        others |= {found["label"].lower() for found in _OTHER.finditer(text)}
         for label, found in _flags_of(text):
             key = label, _LARGE.sub("", text[: found.start()] + text[found.end() :])
             if found["value"].lower() in _SET:
                 ends[label] += 1
-                good[label] += open_[key] > 0
-                open_[key] -= open_[key] > 0
+                good[label] += key in open_
+                open_.discard(key)
             else:
-                open_[key] += 1
+                polls[label] += key in open_
+                open_.add(key)
     flags = {
         label
         for label, many in ends.items()
-        if many >= LEAST and good[label] >= SHARE * many and field(label) == ""
+        if many >= LEAST and good[label] >= SHARE * many and not polls[label]
+        if label not in others and field(label) == ""
     }
     if not flags:
         return lines

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from tileproof.spec.machine.types import UncheckedObject
 
 from benchmarks.strangers.exams import (
+    eighteenth,
     eighth,
     eleventh,
     fifteenth,
@@ -25,6 +26,7 @@ from benchmarks.strangers.exams import (
     fourth,
     ninth,
     second,
+    seventeenth,
     seventh,
     sixteenth,
     sixth,
@@ -57,6 +59,8 @@ EXAMS = {
     "fourteenth": fourteenth.STYLES,
     "fifteenth": fifteenth.STYLES,
     "sixteenth": sixteenth.STYLES,
+    "eighteenth": eighteenth.STYLES,
+    "seventeenth": seventeenth.STYLES,
 }
 MISTAKES = [(make, mistake) for make, some in (FAMILIES | LATER).values() for mistake in some]
 Answer = UncheckedObject | None

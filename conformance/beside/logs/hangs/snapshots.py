@@ -58,7 +58,7 @@ def is_debugger(members: Members) -> bool:
     )
 
 
-def kernel_lines(members: Members) -> Members:
+def kernel_lines(members: Members) -> list[tuple[int, str]]:
     """The lines that the kernel printed in a session of cuda-gdb or under compute-sanitizer."""
     found: list[tuple[int, str]] = []
     runs = True

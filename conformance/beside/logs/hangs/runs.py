@@ -101,7 +101,7 @@ def split_streams(lines: list[str]) -> list[tuple[str, Members]]:
 
 
 def _of_cluster(texts: list[str]) -> bool:
-    """Whether ranks are those of a cluster's CTAs: few lines name a CTA, and some another one or a cluster."""
+    """Whether ranks are a cluster's CTAs: few lines name a CTA, and some another CTA or a cluster."""
     own = sum(_OWN_CTA.search(text) is not None for text in texts)
     return own < 0.5 * len(texts) and sum(_OTHER_CTA.search(text) is not None for text in texts) > 1
 

@@ -51,6 +51,7 @@ _NO = re.compile(r"(?<=[\w\])])\s+n[or]\.\s*(?P<number>\d+)", re.IGNORECASE)  # 
 _FILLERS = re.compile(r"(?<=\d)['\u2019]s\b|\bpending (?:arrival |tx[ -]?)?(?=count\b)", re.IGNORECASE)
 _TIME = re.compile(r"^\W{0,2}(?P<time>\d\d:\d\d)(?![\d:])\W?")
 _LETTERS = {"r": "role", "b": "barrier", "e": "", "m": ""}  # keys whose value is a word
+KNOWN = 0.9  # of the words in a place: where more have the names of fields, they are labels
 _SAMPLE, _FRONT = 3000, 6  # rows, and tokens of a row, that are compared for what stands where
 _INDEX = {"[": "]", "(": ")", "<": ">", "{": "}"}
 _JOIN = {".", "/", "+", "#", ":", "@", "_"}
@@ -125,7 +126,7 @@ def _names_in_place(texts: list[str]) -> set[str]:
     names: set[str] = set()
     for words in found.values():
         known = {word for word in words if lexicon.field(word)}
-        if 3 * sum(words[word] for word in known) < 2 * words.total():
+        if sum(words[word] for word in known) < KNOWN * words.total():
             names |= {word for word in known if len(lexicon.split(word)) > 1}
     return names
 

@@ -14,7 +14,7 @@ _RANGE = re.compile(r"(?P<first>\b0[xX][0-9a-fA-F]+)\s*(?:\.\.+|-+>?|\u2013|to)\
 _BEHIND = re.compile(r"\s+(?:\((?=[^()]*->)|init\b|count\b|from\b|same\b|arriv)", re.IGNORECASE)
 _WORD = re.compile(r"(?<!\w)[^\W\d]\w*")
 _INDEX = r"(?:\[\d+\]|[.#]\d+)?"
-_NAMED = re.compile(rf"(?P<name>(?<!\w)[^\W\d]\w*){_INDEX}")
+_NAMED = re.compile(rf"(?P<name>(?<!\w)(?!(?:at|is)\b)[^\W\d]\w*){_INDEX}")
 _LINK = re.compile(r"\s*(?:=>?|:|-+>|@|\bat\b)[\s&]*|\s+(?:is|at)\s+")
 _ACTS = {"wait", "arrive", "copy", "expect"}
 _BYTES = r"(?P<bytes{}>0[xX][0-9a-fA-F]+|\d+)"

@@ -19,11 +19,13 @@ _FIRST = re.compile(
     r"(?:\.(?=[^\W\d])|(?![\w.]))(?P<close>[)\]>:|,]*\s*)"
     r"(?=\W*(?P<role>[^\W\d]\w*))"
 )
+_BEHIND = re.compile(r"^(?P<open>\W*)(?P<role>[^\W\d]\w+)[(@](?P<number>\d{1,2})\)?\s*[:|,>]\s*")
 _LABELLED = re.compile(r"(?<![\w.])(?P<label>[^\W\d]\w*?)(?:[_#]|\s*[=:]\s*|\s?)[{\[(]?\d")
 
 
 def with_ranks(lines: Rows) -> Rows:
     """A number in front of rows is the CTA, where rows of a role take several in turn; no field is a CTA."""
+    lines = _behind_roles(lines)
     found = [_FIRST.match(text) for _, text in lines]
     acts = [bool(verbs_of(text) & {"wait", "arrive"}) for _, text in lines]
     some = [each["label"] for each, act in zip(found, acts, strict=True) if each is not None and act]
@@ -54,6 +56,31 @@ def with_ranks(lines: Rows) -> Rows:
         )
         if each is not None and each["label"] == label
         else (number, others.sub("cta=", text))
+        for (number, text), each in zip(lines, found, strict=True)
+    ]
+
+
+def _behind_roles(lines: Rows) -> Rows:
+    """The rows with the CTA in front of the role, where it stands behind it: `mma_loop(0): wait ...`."""
+    found = [_BEHIND.match(text) for _, text in lines]
+    acts = sum(bool(verbs_of(text) & {"wait", "arrive"}) for _, text in lines)
+    by: dict[str, list[int]] = defaultdict(list)
+    for each in found:
+        if each is not None:
+            by[each["role"]].append(int(each["number"]))
+    values = {value for some in by.values() for value in some}
+    falls = sum(then < at for some in by.values() for at, then in pairwise(some))
+    own = sum(
+        each is not None and _names_cta(text[each.end() :])
+        for (_, text), each in zip(lines, found, strict=True)
+    )
+    many = sum(map(len, by.values()))
+    if many < SHARE * acts or own > 0.5 * many or not 1 < len(values) <= RANKS or max(values) >= RANKS:
+        return lines
+    if falls < FALLS * many or any(is_state(role) or verbs_of(role) & {"wait", "arrive"} for role in by):
+        return lines
+    return [
+        (number, f"{each['open']}cta={each['number']} {each['role']}: {text[each.end() :]}" if each else text)
         for (number, text), each in zip(lines, found, strict=True)
     ]
 

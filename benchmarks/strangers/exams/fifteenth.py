@@ -158,7 +158,7 @@ def _own(text: str) -> Callable[[Case, Style], list[str]]:
 
 
 STYLES: dict[str, Style] = {
-    # Whoever greps for a pre-wait with no post-wait: a device function knows block and warp, the head names the roles.
+    # An engineer who greps for a pre-wait with no post-wait: a device function knows block and warp, the head names the roles.
     "pre-post": Style(
         {
             "wait": "[blk {cta} warp {warp}] k={k} pre-wait  {bar}[{st}]{own} ph={ph}",
@@ -189,7 +189,7 @@ STYLES: dict[str, Style] = {
         shows=("phase", "stage", "to"),
         aka=forms(LONG, reduce="reduce"),
     ),
-    # Whoever suspects the byte counts: the line of the expect_tx and that of the TMA copy both have them.
+    # An engineer who suspects the byte counts: the line of the expect_tx and that of the TMA copy both have them.
     "armed-bytes": Style(
         {
             "wait": "{t:>6} cta{cta} {role} #{k} pauses at {bar}[{st}]{own}, phase {ph}",
@@ -206,7 +206,7 @@ STYLES: dict[str, Style] = {
         head=_own("# an mbarrier with no 'of ctaN' behind it is the printing CTA's own"),
         aka=forms(BYTES, reduce="reduce"),
     ),
-    # printf under `if (threadIdx.x % 32 == 0)`, with the thread for the debugger; "hit" as one hits a breakpoint.
+    # printf under `if (threadIdx.x % 32 == 0)`, with the thread for the debugger; "hit" like a breakpoint.
     "hit-passed": Style(
         {
             "wait": "(b{cta},t{tid}) {role} it={k}: hit wait {bar}.{st} (in b{owner}), want phase {ph}",
@@ -221,7 +221,7 @@ STYLES: dict[str, Style] = {
         aka=forms(THREADS, softmax0="softmax0", softmax1="softmax1", reduce="dq"),
         sync="barrier.sync {number}, {size}",
     ),
-    # The words of CUTLASS's pipelines (acquire, commit, release) for plain mbarriers, by one who knows them.
+    # The words of CUTLASS's pipelines (acquire, commit, release) for plain mbarriers.
     "acquiring": Style(
         {
             "wait": "<cta {cta}, {role}, iter {k}> acquiring {bar} stage {st} phase {ph}{own}",
@@ -254,7 +254,7 @@ STYLES: dict[str, Style] = {
         bar=state_first("bar_", smem="ab"),
         own=" on CTA{owner}",
         to=" on CTA{to}",
-        head=_own("# 'on CTAn' behind a barrier: that of CTA n, else the own one"),
+        head=_own("# 'on CTAn' behind a barrier: that of CTA n, else its own"),
         aka=forms(CLOCKS, mma="mma"),
         sync="bar.sync({number}, {size})",
     ),
@@ -292,7 +292,7 @@ STYLES: dict[str, Style] = {
         bar=plus(smem="stage", d="acc", work="tile"),
         aka=forms(FIELDS, load="load", epi="epilogue", main="consumer", compute="math", reduce="reduce"),
     ),
-    # A German colleague's printf, in the first person, as one talks about one's own warp.
+    # A German colleague's printf, in the first person.
     "de-warte-habe": Style(
         {
             "wait": "[Block {cta}, Warp {warp}, {role}] Schritt {k}: warte auf {bar}[{st}]{own}, Phase {ph}",

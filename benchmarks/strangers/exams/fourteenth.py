@@ -8,9 +8,9 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TypedDict
 
-from benchmarks.strangers.exams.names import calls, ctas, forms, mbarriers, plus, roles, state_first
+from benchmarks.strangers.exams.names import Forms, calls, ctas, forms, mbarriers, plus, roles, state_first
 from benchmarks.strangers.exams.styles import WARPS, Names, Style, barriers
 from benchmarks.strangers.exams.twelfth import _resolved
 from benchmarks.strangers.kernels import Case
@@ -36,12 +36,22 @@ CHECKED = roles("copy, gemm, output, softmax_a, softmax_b, split_k, dsoftmax, dq
 PYTHON = roles("load, mma, epilogue, softmax0, softmax1, main, compute, reduce, scheduler", "{}_warp")
 
 
-def _other(form: str) -> dict[str, Any]:
+class _Other(TypedDict):
+    own: str
+    to: str
+
+
+class _Named(TypedDict):
+    roles: Names
+    aka: Forms
+
+
+def _other(form: str) -> _Other:
     """The CTA of another CTA's barrier: `own` where it is waited on, `to` where an arrival goes there."""
     return {"own": form.replace("{}", "{owner}"), "to": form.replace("{}", "{to}")}
 
 
-def _named(names: Names, parts: str = "", **short: str) -> dict[str, Any]:
+def _named(names: Names, parts: str = "", **short: str) -> _Named:
     """`roles` and `aka`: the names of the roles, these without `parts`, and short forms."""
     return {"roles": names, "aka": forms(names, parts, **short)}
 

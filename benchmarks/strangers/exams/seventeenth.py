@@ -180,7 +180,7 @@ def _pipe(name: str) -> str:
 # What belongs together stays on a line.
 # fmt: off
 STYLES: dict[str, Style] = {
-    # An author of attention kernels, from one elected thread of each warp: "waiting on" before, "got" after.
+    # An author of attention kernels, from an elected thread of each warp: "waiting on" before, "got" after.
     "blk-warp-got": Style(
         {
             "wait": "[blk {cta} warp {warp}] {role} it={k} waiting on {bar}[{st}]{own} ph={ph}",
@@ -225,7 +225,7 @@ STYLES: dict[str, Style] = {
         aka=forms(COPIER, epi="epi", reduce="reduce", sched="sched"),
         sync="named_bar_sync(id={number}, threads={size})",
     ),
-    # A short printf so that the 1 MB buffer of printf lasts: thread, block, and one verb of two or three letters.
+    # A short printf so that the 1 MB buffer of printf lasts: thread, block, and a verb of two or three letters.
     "thread-try-ok": Style(
         {
             "wait": "t{tid:03d} b{cta} {role} i{k} try {bar}[{st}]{own} ph{ph}",

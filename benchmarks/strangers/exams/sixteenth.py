@@ -190,7 +190,7 @@ STYLES: dict[str, Style] = {
         aka=forms(ACQUIRE, "_(load|accum|scheduler)", load="load", main="main"),
         sync="NamedBarrier::sync({size}, {number})",
     ),
-    # Whoever has no role names at hand in the kernel: lane 0 of each warp prints %warpid and what it came to.
+    # An engineer who has no role names at hand in the kernel: lane 0 of each warp prints %warpid and what it came to.
     "blk-warp": Style(
         {
             "wait": "[blk {cta} {role}] it {k}: reached wait on {bar}[{st}]{own} (phase {ph})",
@@ -338,7 +338,7 @@ STYLES: dict[str, Style] = {
         aka=forms(JAPANESE, "ワープ"),
     ),
     # --- addresses, and calls with addresses
-    # Helper functions get only the shared address (cvta), so they print it; the init code prints which one it is.
+    # Helper functions get only the shared address (cvta), so they print it; the init code prints their barriers.
     "hex-init": Style(
         {
             "wait": "cta {cta} {role} k {k}: checking mbar <{bar}[{st}]>{own} for parity {ph}",

@@ -212,7 +212,7 @@ GERMAN_STATES = {"full": "voll", "empty": "leer", "free": "frei", "ready": "bere
 # fmt: off
 STYLES: dict[str, Style] = {
     # --- printf lines in English
-    # Someone who bisects: the same printf in front of and behind every wait, and one at every arrive; no copies.
+    # Someone who bisects: the same printf in front of and behind every wait, and at every arrive; no copies.
     "entering-leaving": Style(
         {
             "wait": "[blk {cta} warp {warp} {role}] entering wait {bar}[{st}]{own} parity {ph}, k {k}",

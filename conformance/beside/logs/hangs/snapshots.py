@@ -84,7 +84,7 @@ def roles_of_warps(history: Sequence[Log]) -> dict[tuple[int, int], str]:
 
 
 def roles_at_barriers(history: Sequence[Log]) -> dict[int, str]:
-    """The role of each CTA that ends a history in a barrier of threads, where it is a single one."""
+    """The role of each CTA that ends a history in a barrier of threads, where it is the only role there."""
     last = {event.actor: event for log in history for event in log.events}
     found: dict[int, list[str]] = {}
     for actor, event in last.items():

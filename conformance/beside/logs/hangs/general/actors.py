@@ -84,7 +84,7 @@ class ActorRows:
         return always[0] if len(always) == 1 < len(labels) else ""
 
     def _beside_own(self) -> str:
-        """What is beside the CTA in nearly all rows that name a single one; empty where it differs."""
+        """What is beside the CTA in nearly all rows that name a single CTA; empty where it differs."""
         some: Counter[str] = Counter()
         for told in self.acting:
             ctas = told.row.labelled("cta")

@@ -81,7 +81,7 @@ def _apart(reading: LogReading, scanned: list[Row], scores: dict[str, float]) ->
 
 
 def _act(reading: LogReading) -> bool:
-    """Whether each actor does several things: a name that took up what happens does one."""
+    """Whether each actor does several things: a name that took up what happens does not."""
     kinds: dict[Actor, Counter[str]] = defaultdict(Counter)
     for told in reading.acting:
         kinds[told.actor][told.kind] += 1

@@ -9,7 +9,7 @@ from tileproof.conformance.beside.logs.hangs.general.lexicon import field
 from tileproof.conformance.beside.logs.hangs.general.rows import Rows
 
 SHARE = 0.95  # of the ends come behind their beginnings
-LEAST = 2  # ends
+FEWEST = 2  # ends
 _FLAG = re.compile(
     r"(?P<quote>\"?)(?<![\w.])(?P<label>[^\W\d]\w*)(?P=quote)\s*[=:]\s*(?P<value>0|1|false|true|no|yes)(?![\w.])",
     re.IGNORECASE,
@@ -47,7 +47,7 @@ def with_flags(lines: Rows) -> Rows:
     flags = {
         label
         for label, many in ends.items()
-        if many >= LEAST and good[label] >= SHARE * many and not polls[label]
+        if many >= FEWEST and good[label] >= SHARE * many and not polls[label]
         if label not in others and field(label) == ""
     }
     if not flags:

@@ -115,9 +115,9 @@ def test_a_legend_of_names_that_are_no_states() -> None:
 
 
 def test_ranks_of_a_cluster() -> None:
-    one = [f"[rank {n % 2}] mma k={n} wait full[0] phase=0" for n in range(6)]
-    assert len(split_streams(one)) == 2  # a launcher's ranks: nothing names a CTA
-    ((_, found),) = split_streams([*one, "[rank 0] mma commit full[0] to cta 1", "[rank 0] cluster_wait"])
+    mixed = [f"[rank {n % 2}] mma k={n} wait full[0] phase=0" for n in range(6)]
+    assert len(split_streams(mixed)) == 2  # a launcher's ranks: nothing names a CTA
+    ((_, found),) = split_streams([*mixed, "[rank 0] mma commit full[0] to cta 1", "[rank 0] cluster_wait"])
     assert found[1] == (2, "[cta 1] mma k=1 wait full[0] phase=0")
 
 

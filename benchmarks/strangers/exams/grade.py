@@ -24,6 +24,7 @@ from benchmarks.strangers.exams import (
     first,
     fourteenth,
     fourth,
+    nineteenth,
     ninth,
     second,
     seventeenth,
@@ -59,8 +60,9 @@ EXAMS = {
     "fourteenth": fourteenth.STYLES,
     "fifteenth": fifteenth.STYLES,
     "sixteenth": sixteenth.STYLES,
-    "eighteenth": eighteenth.STYLES,
     "seventeenth": seventeenth.STYLES,
+    "eighteenth": eighteenth.STYLES,
+    "nineteenth": nineteenth.STYLES,
 }
 MISTAKES = [(make, mistake) for make, some in (FAMILIES | LATER).values() for mistake in some]
 Answer = UncheckedObject | None

@@ -132,7 +132,7 @@ class _Reader:
     def _history(self, name: str, members: Members) -> list[Log]:
         """The runs that the kernel printed in the output of a tool; none where its lines tell no history."""
         lines = kernel_lines(members)
-        found = self._events(name, prepared(lines)) if len(lines) >= HISTORY else []
+        found = self._events(name, prepared(lines, seen=True)) if len(lines) >= HISTORY else []
         events = [event for log in found for event in log.events]
         kinds = {event.kind for event in events}
         told = "arrive" in kinds and kinds & {"wait", "done"}

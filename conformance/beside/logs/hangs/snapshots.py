@@ -18,6 +18,9 @@ _FOCUS = re.compile(
     r"Switching focus to CUDA kernel .*?block \((\d+),\s*(\d+),\s*(\d+)\), thread \((\d+),\s*(\d+),\s*(\d+)\)"
 )
 _FRAME = re.compile(r"^\s*#(\d+)\s+(?:0x[0-9a-f]+ in )?(?P<call>.+?) at (?P<at>\S+:\d+)\s*$", re.IGNORECASE)
+_TEXT = re.compile(
+    r"\b(?:\w+=)?0x[0-9a-f]+ \"(?P<text>[^\"]*)\"", re.IGNORECASE
+)  # a string behind its address
 _FUNCTION = re.compile(r"^\s*#\d+\s+(?:0x[0-9a-f]+ in )?(?P<name>[^\W\d]\w*)")
 _SOURCE = re.compile(r"^(?P<line>\d+)\s+(?P<text>\S.*;.*)$")
 _PLACE = "at_"
@@ -144,7 +147,7 @@ def debugger_lines(members: Members) -> list[tuple[int, str]]:
             continue
         call = ""
         if found := _FRAME.match(text):
-            call = found["call"]
+            call = _TEXT.sub(r"barrier=\g<text>", found["call"])
         elif found := _SOURCE.match(text):
             call = found["text"]
         if focus is not None and focus not in stands and _BLOCKS.search(call) and "<<<" not in call:

@@ -61,13 +61,17 @@ def _by_text(row: Row) -> dict[str, list[RowWord]]:
 
 
 def slots_of(row: Row) -> dict[Slot, RowWord]:
-    """The words of a row by where they stand: behind a label, or counted from the beginning."""
+    """The words of a row by their place: behind a label, from the beginning, or in front of the CTA."""
     found: dict[Slot, RowWord] = {}
     for at, word in enumerate(row.words):
         if word.raw and word.key in _ACTS:
             found.setdefault(("=", word.raw), word)
         if at < _HEAD:
             found.setdefault(("at", str(at)), word)
+    cta = next((num for num in row.nums if num.field == "cta"), None)
+    before = [word for word in row.words if cta is not None and cta.at - 4 <= word.at < cta.at]
+    if before:
+        found[("cta", "before")] = before[-1]
     return found
 
 

@@ -31,13 +31,20 @@ _DURATION = re.compile(
 _MARKS = " \t,;:!*#|<>=-"
 
 
-def with_begins(lines: Rows) -> Rows:
-    """A row that says that a wait has returned becomes its begin and its end; a report, an open wait."""
+def with_begins(lines: Rows, seen: bool = False) -> Rows:
+    """A row that says that a wait has returned becomes its begin and its end; a report, an open wait.
+
+    `seen`: another source, such as a debugger, shows the open waits.
+    """
     waits = [(at, text) for at, (_, text) in enumerate(lines) if "wait" in verbs_of(text)]
     reports = {at for at, (_, text) in enumerate(lines) if _REPORT.search(text) and _state(text)}
     ended = {at: row for at, text in waits if at not in reports and (row := _without_end(text)) is not None}
     others = [text for at, text in waits if at not in reports and at not in ended]
-    if len(ended) < 3 or not reports or len(others) > PAIRED * len(ended):
+    if not ended and not any(map(_state, others)):  # no row begins a wait
+        rows = ((at, _begun(text)) for at, (_, text) in enumerate(lines) if at not in reports)
+        ended = {at: row for at, row in rows if row is not None}
+        others = []
+    if len(ended) < 3 or not (reports or seen) or len(others) > PAIRED * len(ended):
         return lines
     heads = _heads(list(ended.values()))
     told: set[str] = set()
@@ -66,6 +73,16 @@ def _without_end(text: str) -> str | None:
     row = text[: end.start()] if end is not None else text
     row = _PAST.sub("wait", row)
     return row if "wait" in verbs_of(row) else None
+
+
+def _begun(text: str) -> str | None:
+    """The row of a wait's beginning by that of its end, `mma passed full[0]`; None for another row."""
+    if verbs_of(text) & {"wait", "arrive", "expect", "copy", "init"} or not _state(text):
+        return None
+    word = next(
+        (word for word in _WORD.finditer(text) if "done" in verbs(word[0]) and not is_state(word[0])), None
+    )
+    return f"{text[: word.start()]}wait{text[word.end() :]}" if word is not None else None
 
 
 def _heads(rows: list[str]) -> dict[str, str]:

@@ -70,7 +70,7 @@ def slots_of(row: Row) -> dict[Slot, RowWord]:
             found.setdefault(("at", str(at)), word)
     cta = next((num for num in row.nums if num.field == "cta"), None)
     before = [word for word in row.words if cta is not None and cta.at - 4 <= word.at < cta.at]
-    if before:
+    if before and len(before[-1].text) > 1:  # a letter tells two of a name apart
         found[("cta", "before")] = before[-1]
     return found
 

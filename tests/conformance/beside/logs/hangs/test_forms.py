@@ -5,6 +5,9 @@ import pytest
 from tileproof.conformance.beside.logs.hangs.lines.flags import with_flags
 from tileproof.conformance.beside.logs.hangs.lines.labels import with_labels
 from tileproof.conformance.beside.logs.hangs.lines.legend import with_names
+from tileproof.conformance.beside.logs.hangs.lines.pipelines import with_sides
+from tileproof.conformance.beside.logs.hangs.lines.ranks import with_ranks
+from tileproof.conformance.beside.logs.hangs.lines.returned import with_begins
 from tileproof.conformance.beside.logs.hangs.lines.syncs import with_syncs
 from tileproof.conformance.beside.logs.hangs.log import LogEvent
 from tileproof.conformance.beside.logs.hangs.runs import split_streams
@@ -27,8 +30,10 @@ MENDED = {
     ),
     "sixteenth": (
         "jsonl-progress-2", "pipe-decorator-4", "pipe-decorator-8", "gdb-session-1", "synccheck-4",
-        "ja-kanryou-4",
+        "ja-kanryou-4", "gdb-session-13",
     ),
+    "seventeenth": ("hex-init-7", "gdb-threads-12"),
+    "nineteenth": ("call-from-1", "pipe-try-ok-4", "gave-up-12", "gdb-backtraces-9"),
 }  # fmt: skip
 PLAIN = {
     "wait": "cta {cta} {role} k {k}: wait {bar}[{stage}] phase {phase}",
@@ -223,3 +228,47 @@ def test_names_of_warps_by_a_legend(legend: str) -> None:
     found = answer(f"{legend}\n{text}")
     assert found["root"]["actor"]["role"] == "filler" and found["causes"][0]["culprit"]["role"] == "eater"
     assert answer(text)["root"]["actor"]["role"] == "warp 0"
+
+
+def test_pipelines_have_two_barriers() -> None:
+    found = with_sides(
+        rows(
+            "load try k_pipe.producer_acquire(stage=0, phase=1)",
+            "load k_pipe.producer_arrive_and_expect_tx(stage=0, tx_bytes=16)",
+            "load tma_copy(bytes=16, mbar=k_pipe.producer_get_barrier(stage=0))",
+            "mma try k_pipe.consumer_wait(stage=0, phase=0)",
+            "mma s_pipe.producer_commit(stage=0)",
+            "mma k_pipe.consumer_release(stage=0)",
+        )
+    )
+    assert [text for _, text in found] == [
+        "load try wait k_empty (stage=0, phase=1)",
+        "load arrive_expect_tx k_full (stage=0, tx_bytes=16)",
+        "load tma_copy(bytes=16, mbar=k_full (stage=0))",
+        "mma try wait k_full (stage=0, phase=0)",
+        "mma arrive s_full (stage=0)",
+        "mma arrive k_empty (stage=0)",
+    ]
+
+
+def test_pipelines_with_a_name_for_each_barrier_stay() -> None:
+    lines = rows("a kv_full.consumer_wait(stage=0)", "b kv_empty.producer_acquire(stage=0)")
+    assert with_sides(lines) == lines
+
+
+def test_ends_of_waits_alone() -> None:
+    ends = [f"cta=0 mma passed full[0] phase={k % 2} k={k}" for k in range(4)]
+    report = "!!! cta=0 mma gave up on full[0] phase=0 k=4 after 1000 polls"
+    found = [text for _, text in with_begins(rows(*ends, report))]
+    assert found[:2] == ["cta=0 mma wait full[0] phase=0 k=0", "cta=0 mma wait full[0] phase=0 k=0 done"]
+    assert found[-1] == "cta=0 mma wait on full[0] phase=0 k=4"
+    assert with_begins(rows(*ends)) == rows(*ends)
+    assert len(with_begins(rows(*ends), seen=True)) == 8
+
+
+def test_a_cta_behind_its_role() -> None:
+    lines = [f"{role}_loop({cta}): k {k}, wait full[0] phase {k % 2}" for k in range(3)
+             for role in ("load", "mma") for cta in (0, 1)]  # fmt: skip
+    assert with_ranks(rows(*lines))[1] == (2, "cta=1 load_loop: k 0, wait full[0] phase 0")
+    alone = [line.replace("(1)", "(0)") for line in lines]
+    assert with_ranks(rows(*alone)) == rows(*alone)

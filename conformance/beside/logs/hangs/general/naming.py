@@ -14,6 +14,7 @@ _TAIL = 4  # tokens behind a role that may be of its name
 _HEAD = 6  # words from the beginning of a row among which the role stands
 _ACTS = ("role", "", "thread", "warp", "wg")  # labels before a role's name
 Slot = tuple[str, str]
+BESIDE: Slot = ("cta", "before")
 
 
 def barrier_words(rows: Sequence[Row]) -> dict[str, float]:
@@ -71,7 +72,7 @@ def slots_of(row: Row) -> dict[Slot, RowWord]:
     cta = next((num for num in row.nums if num.field == "cta"), None)
     before = [word for word in row.words if cta is not None and cta.at - 4 <= word.at < cta.at]
     if before and len(before[-1].text) > 1:  # a letter tells two of a name apart
-        found[("cta", "before")] = before[-1]
+        found[BESIDE] = before[-1]
     return found
 
 

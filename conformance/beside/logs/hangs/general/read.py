@@ -9,7 +9,7 @@ from tileproof.conformance.beside.logs.hangs.addresses import resolve_windows
 from tileproof.conformance.beside.logs.hangs.general import lexicon
 from tileproof.conformance.beside.logs.hangs.general.barriers import addresses, barrier_of, learn_barriers
 from tileproof.conformance.beside.logs.hangs.general.items import Row, scan
-from tileproof.conformance.beside.logs.hangs.general.naming import Slot, barrier_words, role_slots
+from tileproof.conformance.beside.logs.hangs.general.naming import BESIDE, Slot, barrier_words, role_slots
 from tileproof.conformance.beside.logs.hangs.general.reading import LogReading, closure
 from tileproof.conformance.beside.logs.hangs.general.rows import rows
 from tileproof.conformance.beside.logs.hangs.general.told import Told
@@ -54,13 +54,16 @@ def tell(members: Sequence[tuple[int, str]]) -> LogReading | None:
     if len(device) < 4:
         return None
     slots: list[Slot | None] = [slot for slot, score in role_slots(device, scores)[:4] if score > -0.3]
+    slots.sort(key=lambda slot: slot == BESIDE)  # where no other explains the rows
     for slot in [*slots, None]:
         for turns in (False, True):
             reading = LogReading(scanned, scores, slot, turns)
             value = closure(reading.told) + (0.15 if slot is not None else 0.0)
             if not any(told.kind == "wait" and told.scope == "mbarrier" for told in reading.acting):
                 value -= 0.5
-            if (not turns or reading.turned) and (best is None or value > best[0] + (0.1 if turns else 0.02)):
+            if (not turns or reading.turned) and (
+                best is None or value > best[0] + (0.15 if slot == BESIDE else 0.1 if turns else 0.02)
+            ):
                 best = value, reading
             if value > CLOSED + (0.15 if slot is not None else 0.0):
                 break

@@ -42,8 +42,10 @@ def with_begins(lines: Rows, seen: bool = False) -> Rows:
     others = [text for at, text in waits if at not in reports and at not in ended]
     if not ended and not any(map(_state, others)):  # no row begins a wait
         rows = ((at, _begun(text)) for at, (_, text) in enumerate(lines) if at not in reports)
-        ended = {at: row for at, row in rows if row is not None}
-        others = []
+        found = {at: row for at, row in rows if row is not None}
+        first = min(reports, default=len(lines))
+        if 2 * sum(at < first for at in found) >= len(found):  # reports come when the kernel has hung
+            ended, others = found, []
     if len(ended) < 3 or not (reports or seen) or len(others) > PAIRED * len(ended):
         return lines
     heads = _heads(list(ended.values()))

@@ -35,6 +35,8 @@ from benchmarks.strangers.exams import (
     third,
     thirteenth,
     twelfth,
+    twentieth,
+    twentyfirst,
 )
 from benchmarks.strangers.exams.styles import Style
 from benchmarks.strangers.kernels import FAMILIES, Case
@@ -63,6 +65,8 @@ EXAMS = {
     "seventeenth": seventeenth.STYLES,
     "eighteenth": eighteenth.STYLES,
     "nineteenth": nineteenth.STYLES,
+    "twentieth": twentieth.STYLES,
+    "twentyfirst": twentyfirst.STYLES,
 }
 MISTAKES = [(make, mistake) for make, some in (FAMILIES | LATER).values() for mistake in some]
 Answer = UncheckedObject | None

@@ -54,7 +54,7 @@ def _addresses(lines: list[str]) -> list[str]:
 
 
 def _timeouts(lines: list[str]) -> list[str]:
-    """A wait that ends prints one line; one that does not end prints one line when its polls run out."""
+    """A wait that ends prints a line; a wait that does not end prints a line when its polls run out."""
     kept: list[str] = []
     open_waits: dict[str, str] = {}
     for line in lines:
@@ -225,7 +225,7 @@ STYLES: dict[str, Style] = {
         aka=forms(DEEP, "_(load|issue|sched)|bwd_", sched="sched"),
         sync="named_barrier_sync(threads={size}, id={number})",
     ),
-    # Prints in terms of buffers: a full barrier is data, an empty one is room for data; tid as CUDA gives it.
+    # Prints in terms of buffers: a full barrier is data, an empty barrier is room for data; tid as CUDA gives it.
     "data-and-room": Style(
         {
             "wait": "({cta},{tid}) {role}{kk}: no data yet, {bar} stage {st} phase {ph}{own}",
@@ -276,7 +276,7 @@ STYLES: dict[str, Style] = {
         own=', "mbar_block": {owner}', to=', "mbar_blocks": [{to}]', k=', "iter": {k}',
         aka=forms(DEEP, "_(load|issue|sched)|bwd_", sched="sched"),
     ),
-    # key=value lines that a log viewer can filter; `passed` tells the line before a wait from the one after it.
+    # key=value lines that a log viewer can filter; `passed` tells the line before a wait from that after it.
     "kv-passed": Style(
         {
             "wait": "clk={t} blk={cta} role={role}{kk} op=mbar_wait bar={bar} slot={st} phase={ph}{own} passed=0",

@@ -44,7 +44,9 @@ def with_begins(lines: Rows, seen: bool = False) -> Rows:
         rows = ((at, _begun(text)) for at, (_, text) in enumerate(lines) if at not in reports)
         found = {at: row for at, row in rows if row is not None}
         first = min(reports, default=len(lines))
-        if 2 * sum(at < first for at in found) >= len(found):  # reports come when the kernel has hung
+        unknown = sum(_state(text) and not verbs_of(text) for _, text in lines)  # these may begin the waits
+        # Reports come when the kernel has hung.
+        if 2 * sum(at < first for at in found) >= len(found) and unknown <= PAIRED * len(found):
             ended, others = found, []
     if len(ended) < 3 or not (reports or seen) or len(others) > PAIRED * len(ended):
         return lines

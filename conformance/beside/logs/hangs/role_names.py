@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from tileproof.conformance.beside.logs.hangs.general import lexicon
 from tileproof.conformance.beside.logs.hangs.log import Actor, Log
+from tileproof.conformance.beside.logs.hangs.words import PREPOSITIONS
 
 ALL = 0.95  # of a role's lines have the words of its name
 LINES = 4  # of a role, at least
@@ -134,6 +135,7 @@ def _plain(token: str) -> bool:
     """Whether a word may be of a name: it tells no event and names no barrier."""
     if (
         not token[:1].isalpha()
+        or token in PREPOSITIONS
         or re.search(r"\d", token)
         or {*lexicon.verbs(token)} & _EVENTS
         or lexicon.is_state(token)

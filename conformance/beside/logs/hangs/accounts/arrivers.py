@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from tileproof.conformance.beside.logs.hangs.accounts.trace import Copy, LogTrace
 from tileproof.conformance.beside.logs.hangs.log import Actor
@@ -12,11 +12,13 @@ Family = tuple[int, str, int]  # cluster, barrier without its stage, CTA
 _BOUND = 2  # arrivals on one stage alone that show a stage of its own
 
 
+@lru_cache(1 << 14)
 def role_of(actor: Actor) -> str:
     """The role of an actor, without its warp."""
     return re.sub(r" (?:warp|thread) \d+$", "", actor.role)
 
 
+@lru_cache(1 << 14)
 def unnumbered(role: str) -> str:
     """A role without the number of its warp: `epi1`, `epi.1`."""
     return re.sub(r"(?<=[^\W\d])[ _.#-]?\d+$", "", role)

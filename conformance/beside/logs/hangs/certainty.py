@@ -8,13 +8,16 @@ of turn, byte counts, an arrival that reached only some CTAs) is certain if the 
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
+from tileproof.conformance.beside.logs.hangs.cause import HangCause
 from tileproof.conformance.beside.logs.hangs.causes import LoggedHang
 from tileproof.conformance.beside.logs.hangs.graph import WaitGraph
-from tileproof.conformance.beside.logs.hangs.histories import History
+from tileproof.conformance.beside.logs.hangs.histories import History, Wait
 from tileproof.conformance.beside.logs.hangs.log import Log, LogEvent
 
 Certainty = Literal["certain", "likely", "open", ""]
@@ -24,7 +27,6 @@ SHOWN = {
     "wrong-parity": 96,
     "bytes-missing": 99,
     "one-cta": 92,
-    "k-count": 93,
 }
 EXACT = {
     "bytes-missing": 97,
@@ -79,18 +81,64 @@ def judged(graph: WaitGraph, hangs: list[LoggedHang]) -> HangVerdict:
     shown = SHOWN.get(first.code, 1000) <= first.weight
     if log.exact:  # no line is missing: an absent line was never printed
         shown = shown or EXACT.get(first.code, 1000) <= first.weight
+    if shown and first.code in _READINGS and (first.code == "one-cta" or not log.exact):
+        shown = not _READINGS[first.code](graph, hangs[0].root, first)
     # An actor that skips an arrival then waits in a cycle.
     rest = [cause for cause in hangs[0].causes[1:] if cause.code != "cycle"]
     rival = bool(rest) and rest[0].weight >= RIVAL
-    if not shown and first.code == "one-cta":
+    if not shown and first.code == "one-cta" and first.weight < SHOWN["one-cta"]:
         doubts.append(
             "no mask is printed and no earlier phase of this barrier completed: its count may be wrong"
         )
+    elif not shown and first.code in _READINGS:
+        doubts.append("lines that were lost, or a role that prints none, would explain the hang as well")
     elif not shown:
         doubts.append("the cause is inferred from an absent line, which may have been lost")
     if rival:
         doubts.append("a second cause is equally well supported")
     return HangVerdict("hang", "likely" if doubts else "certain", tuple(doubts))
+
+
+def _other_producer(graph: WaitGraph, root: Wait, cause: HangCause) -> bool:
+    """Whether a role that prints nothing may have made arrivals that reached the waiting CTA before.
+
+    A mask that had the CTA once, and has it no more, shows that the arrival was lost.
+    """
+    masks = [
+        event.to
+        for event in sorted(graph.log.events, key=lambda event: event.line)
+        if event.kind == "arrive" and event.barrier == root.event.barrier and event.to
+        if cause.culprit is None or event.actor == cause.culprit
+    ]
+    mine = [bool(mask >> root.cta & 1) and mask.bit_count() > 1 for mask in masks] if root.cta >= 0 else []
+    return not any(mine) or mine[-1]
+
+
+def _lost_rounds(graph: WaitGraph, root: Wait, cause: HangCause) -> bool:
+    """Whether a wait and its end may have been lost: a role's rounds are not printed, or not evenly apart."""
+    actor = cause.culprit or root.actor
+    history = graph.histories.get(actor, graph.histories[root.actor])
+    waits = [wait.event for wait in history.waits if wait.event.scope == "mbarrier"]
+    named = [event for event in waits if event.barrier == root.event.barrier] or waits
+    rounds = [event.k for event in named]
+    return None in rounds or _uneven(rounds)
+
+
+def _once(graph: WaitGraph, root: Wait, cause: HangCause) -> bool:
+    """Whether the arrival on another barrier is the only one there, as after the last round of a tile."""
+    lines = {*cause.lines, *cause.show}
+    strange = [event for event in graph.log.events if event.line in lines and event.kind == "arrive"]
+    others = {event.barrier for event in strange} - {root.event.barrier}
+    count = Counter(event.barrier for event in graph.log.events if event.kind == "arrive")
+    return any(count[barrier] < 2 for barrier in others)
+
+
+# Other readings that printed lines leave open, by cause.
+_READINGS: dict[str, Callable[[WaitGraph, Wait, HangCause], bool]] = {
+    "one-cta": _other_producer,
+    "wrong-parity": _lost_rounds,
+    "wrong-barrier": _once,
+}
 
 
 def _is_thread(event: LogEvent) -> bool:

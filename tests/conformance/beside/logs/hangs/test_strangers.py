@@ -63,15 +63,23 @@ def test_a_flipped_parity_beside_a_peers_barrier_is_still_named(peer: str) -> No
     assert explain(pair(peer))["outcome"] == "no hang seen"
 
 
-def test_one_cta_is_certain_only_where_the_count_cannot_be_wrong() -> None:
-    """Without a mask and without an earlier phase of this barrier, its count may be wrong instead."""
-    first = pair("peer.kv_full", multicast=False)
-    assert explain(first)["certainty"] == "certain"
-    early = "".join(
-        line for line in first.splitlines(keepends=True)
-        if "LOAD CTA1] k=1" not in line and "LOAD CTA1] k=2" not in line
-    )  # fmt: skip
-    assert explain(early)["certainty"] != "certain"
+def test_one_cta_is_certain_only_where_a_mask_lost_the_cta() -> None:
+    """Without masks a role that prints nothing may have signalled the other CTA in earlier phases."""
+    plain = pair("peer.kv_full", multicast=False)
+    assert explain(plain)["certainty"] == "likely"
+
+    def masked(*masks: str) -> str:
+        found = iter(masks)
+        return "".join(
+            line.replace("commit kv_empty", f"commit kv_empty mask={next(found)}")
+            if "commit" in line
+            else line
+            for line in plain.splitlines(keepends=True)
+        )
+
+    assert explain(masked("0x3", "0x1"))["certainty"] == "certain"
+    for masks in (("0x3", "0x3"), ("0x1", "0x1")):
+        assert explain(masked(*masks))["certainty"] != "certain"
 
 
 def meeting(lines: dict[str, str], rounds: int = 3, missing: bool = False) -> str:
@@ -243,3 +251,11 @@ def test_lines_that_are_not_understood_leave_no_certainty() -> None:
     text = pair("peer.kv_full", flip=True).replace("kv_full", "kv_full[0]").replace("kv_empty", "kv_empty[0]")
     assert explain(text)["certainty"] == "certain"
     assert explain("kv_full wait phase 0\n" * 3 + text)["certainty"] != "certain"
+
+
+@pytest.mark.parametrize("rounds", [True, False])
+def test_a_parity_is_certain_only_where_no_wait_was_lost(rounds: bool) -> None:
+    lines = pair("peer.kv_full", flip=True).splitlines()
+    lost = [line for line in lines if not line.startswith("[MMA CTA0] k=1 wait kv_full")]
+    text = "\n".join(lost if rounds else [line.replace("k=", "#") for line in lost]) + "\n"
+    assert explain(text)["certainty"] != "certain"

@@ -107,7 +107,7 @@ def _open(lines: list[str]) -> tuple[list[str], dict[Warp, str]]:
 def _gdb(lines: list[str]) -> list[str]:
     """A session of cuda-gdb. A warp in no blocking call is behind its role's function, at the kernel's end."""
     printed, inside = _open(lines)
-    found = ["(cuda-gdb) run", "Starting program: /work/repro/ws_repro", *printed]
+    found = ["(cuda-gdb) run", "Starting program: /home/dev/repro/ws_repro", *printed]
     if not any(inside.values()):
         return [*found, "[Inferior 1 (process 31877) exited normally]"]
     found += ["^C", "Thread 1 received signal SIGINT, Interrupt."]

@@ -208,7 +208,7 @@ STYLES: dict[str, Style] = {
         shows=("phase", "stage", "to"),
         aka=forms(LOOPS, epi="epi", sched="sched"),
     ),
-    # Who suspects a wrong byte count prints what each barrier is told to expect and what the copies bring.
+    # For a wrong byte count: the bytes that each barrier expects, and those that the copies bring.
     "tx-landed": Style(
         {
             "wait": "rank{cta} {role}: stalled until {bar}[{st}]{own} completes parity {ph}{kk}",

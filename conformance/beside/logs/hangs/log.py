@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -118,6 +119,12 @@ class Log:
     def name(self, barrier: str) -> str:
         """The barrier as the log spells it most often."""
         return self.names.get(barrier, barrier)
+
+    def rename(self, of: Callable[[Actor], Actor]) -> None:
+        """Give the actors of all events and notes the names that `of` has for them."""
+        for event in self.events:
+            event.actor = of(event.actor)
+        self.notes = [(line, of(actor), k) for line, actor, k in self.notes]
 
 
 def load(path: Path) -> str:

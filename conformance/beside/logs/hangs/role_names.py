@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from tileproof.conformance.beside.logs.hangs.general import lexicon
-from tileproof.conformance.beside.logs.hangs.log import Actor, Log
+from tileproof.conformance.beside.logs.hangs.log import Log
 from tileproof.conformance.beside.logs.hangs.words import PREPOSITIONS
 
 ALL = 0.95  # of a role's lines have the words of its name
@@ -63,13 +63,7 @@ def name_roles(log: Log) -> None:
             names[role] = _printed(log.lines, words) + (found["index"] or "")
     if not names or len({names.get(role, role) for role in many}) < len(many):
         return
-
-    def of(actor: Actor) -> Actor:
-        return actor._replace(role=names.get(actor.role, actor.role))
-
-    for event in log.events:
-        event.actor = of(event.actor)
-    log.notes = [(line, of(actor), k) for line, actor, k in log.notes]
+    log.rename(lambda actor: actor._replace(role=names.get(actor.role, actor.role)))
 
 
 def _printed(lines: Sequence[str], words: Sequence[str]) -> str:

@@ -19,7 +19,7 @@ _BEFORE = re.compile(rf"{_NAME}\s*(?:[=:(]|->|=>|is|are)?\s*\(?\bwarps?\s*{_NUMB
 
 def name_warps(log: Log) -> None:
     """Give actors that are known by the number of their warp the names that the log states."""
-    acting = {actor for event in log.events if (actor := event.actor)}
+    acting = {event.actor for event in log.events}
     warps = {int(found[1]) for actor in acting if (found := _WARP.fullmatch(actor.role))}
     if not warps or len(warps) < len({actor.role for actor in acting}):
         return
@@ -36,9 +36,7 @@ def name_warps(log: Log) -> None:
         name = names.get(int(found[1]), actor.role)
         return actor._replace(role=name if many[name] < 2 else f"{name} {actor.role}")
 
-    for event in log.events:
-        event.actor = of(event.actor)
-    log.notes = [(line, of(actor), k) for line, actor, k in log.notes]
+    log.rename(of)
 
 
 def _stated(head: Sequence[str]) -> dict[int, str]:

@@ -27,7 +27,7 @@ from tileproof.conformance.beside.logs.hangs.settled import (
 from tileproof.conformance.beside.logs.hangs.words import key_of
 
 MAX_LINES = 6000
-APART = 0.97  # of the waits: where so many are explained, the roles are told apart
+APART = 0.97  # of the waits: where so many are explained, no names need more words
 GAIN = 0.05  # by which a reading with longer names must explain more
 CLOSED = 0.75  # of the waits: where words explain so many, the order of rows is not asked
 
@@ -78,9 +78,8 @@ def _apart(reading: LogReading, scanned: list[Row], scores: dict[str, float]) ->
     wide = LogReading(scanned, scores, reading.slot, reading.turned, wide=True)
     if closure(wide.told) > value + GAIN and _act(wide):
         return wide
-    return LogReading(
-        scanned, scores, reading.slot, reading.turned
-    )  # the rows have the last reading's fields
+    # The rows have the fields of the reading that was made last.
+    return LogReading(scanned, scores, reading.slot, reading.turned)
 
 
 def _act(reading: LogReading) -> bool:
